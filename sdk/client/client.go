@@ -1,10 +1,12 @@
-// Package client drives a running acphost from Go: it finds the supervisors of this user, starts agents, prompts them,
-// watches what they do, and answers their questions. acphost's own commands use it.
+// Package client controls a running acphost from Go: it finds the supervisors of this user, starts agents, prompts
+// them, watches their events, and answers their questions. The acphost commands use it.
 //
-// A Client is one connection with the services of acphost.supervisor.v1 as its fields. What needs more than one call has a
-// method: Prompt and its Turn, WatchSession, WatchApprovals, WatchOutput, OpenSession. Every error of a call is an *Error.
+// A Client is one connection; its fields are the services of acphost.supervisor.v1. Operations that need more than one
+// call have a method: Prompt and its Turn, WatchSession, WatchApprovals, WatchOutput, OpenSession. Every error of a
+// call is an *Error.
 //
-// It knows the contracts in package supervisorv1, sockets and TLS. It must not know how a supervisor does what it is asked.
+// The package knows the contracts in package supervisorv1, sockets and TLS. It must not know how a supervisor
+// implements a call.
 package client
 
 import (
@@ -16,8 +18,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Client is a connection to a supervisor. It implements grpc.ClientConnInterface, for services that have no field here,
-// such as grpc.health.v1. Safe for concurrent use.
+// Client is a connection to a supervisor. It implements grpc.ClientConnInterface, for services without a field here,
+// such as grpc.health.v1. It is safe for concurrent use.
 type Client struct {
 	Agents    supervisorv1.AgentServiceClient
 	Sessions  supervisorv1.SessionServiceClient
@@ -29,7 +31,7 @@ type Client struct {
 	conn grpc.ClientConnInterface
 }
 
-// New returns a Client of a connection that exists already, such as a supervisor's within this process. Close closes the
+// New returns a Client for an existing connection, such as one to a supervisor within this process. Close closes the
 // connection if it is an io.Closer.
 func New(conn grpc.ClientConnInterface) *Client {
 	c := &Client{conn: conn}
@@ -52,14 +54,14 @@ func (c *Client) Close() error {
 
 // Invoke implements grpc.ClientConnInterface. Errors are of type *Error.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return typed(c.conn.Invoke(ctx, method, args, reply, opts...))
+	return asError(c.conn.Invoke(ctx, method, args, reply, opts...))
 }
 
-// NewStream implements grpc.ClientConnInterface. Errors are of type *Error, but for the io.EOF at a stream's end.
+// NewStream implements grpc.ClientConnInterface. Errors are of type *Error, except for the io.EOF at a stream's end.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.conn.NewStream(ctx, desc, method, opts...)
 	if err != nil {
-		return nil, typed(err)
+		return nil, asError(err)
 	}
 	return typedStream{stream}, nil
 }
@@ -67,11 +69,11 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 // typedStream is a stream whose errors are of type *Error.
 type typedStream struct{ grpc.ClientStream }
 
-func (s typedStream) SendMsg(m any) error { return typed(s.ClientStream.SendMsg(m)) }
-func (s typedStream) RecvMsg(m any) error { return typed(s.ClientStream.RecvMsg(m)) }
+func (s typedStream) SendMsg(m any) error { return asError(s.ClientStream.SendMsg(m)) }
+func (s typedStream) RecvMsg(m any) error { return asError(s.ClientStream.RecvMsg(m)) }
 
-// typed is the error of a call as an *Error.
-func typed(err error) error {
+// asError returns the error of a call as an *Error.
+func asError(err error) error {
 	if e := ErrorOf(err); e != nil {
 		return e
 	}

@@ -20,17 +20,18 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 )
 
-// How long a local socket, and an address, has to take a connection.
+// The connection timeouts of a local socket and of an address.
 const (
 	dialTimeout       = 2 * time.Second
 	remoteDialTimeout = 10 * time.Second
 )
 
-// maxAnswerBytes is what a client takes of a supervisor, which it trusts: an event holds what an agent said, whole.
+// maxAnswerBytes limits an answer of a supervisor, in bytes. The client trusts the supervisor, and an event contains a
+// whole message of an agent.
 const maxAnswerBytes = math.MaxInt32
 
-// DialTLS returns a connection to a supervisor at HOST:PORT, over mutual TLS with the keys in a client's folder, as "acphost
-// certs init" makes it: ca.crt, client.crt, client.key. It connects with the first call.
+// DialTLS returns a connection to a supervisor at HOST:PORT over mutual TLS. dir is a client's folder as "acphost certs
+// init" makes it: ca.crt, client.crt, client.key. The first call connects.
 func DialTLS(address, dir string) (*Client, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -45,9 +46,9 @@ func DialTLS(address, dir string) (*Client, error) {
 	})
 }
 
-// DialGateway returns a connection to the supervisor behind a gateway (gatewayd) at HOST:PORT, which knows the caller
-// by a token of "acphost tokens create", or, with an empty token, by the certificate in config. A nil config is no TLS:
-// everybody on the way reads the token. It connects with the first call.
+// DialGateway returns a connection to the supervisor behind a gateway (gatewayd) at HOST:PORT. The gateway identifies
+// the caller by a token of "acphost tokens create" or, if the token is empty, by the certificate in config. With a nil
+// config the connection has no TLS: every host on the network path can read the token. The first call connects.
 func DialGateway(address string, config *tls.Config, token string) (*Client, error) {
 	secure := insecure.NewCredentials()
 	if config != nil {
@@ -69,7 +70,7 @@ func DialGateway(address string, config *tls.Config, token string) (*Client, err
 	}, options...)
 }
 
-// bearer shows a token with each call.
+// bearer adds a token to each call.
 type bearer struct {
 	token  string
 	secure bool
@@ -83,18 +84,20 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
-// DialSocket returns a connection to the supervisor whose admin socket is at path, as Supervisor.Dial does, whoever serves
-// it: it is for a socket that the user has named. Those of Find are asked first whether they can be trusted.
+// DialSocket returns a connection to the supervisor whose admin socket is at path, as Supervisor.Dial does, but without
+// a check of the serving process: it is for a socket that the user has named. Sockets of Find are checked first.
 func DialSocket(path string) (*Client, error) { return dial(path, true) }
 
 func dial(path string, named bool) (*Client, error) {
-	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connectBest(ctx, path, named) })
+	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connectPreferred(ctx, path, named) })
 }
 
-// connectBest connects to the control socket of the supervisor whose admin socket is at path, or else to that.
-func connectBest(ctx context.Context, path string, named bool) (net.Conn, error) {
+// connectPreferred connects to the control socket of the supervisor whose admin socket is at path, or else to that
+// admin socket.
+func connectPreferred(ctx context.Context, path string, named bool) (net.Conn, error) {
 	conn, err := dialControl(ctx, path, named)
-	// A supervisor that is slow has a control socket all the same: its other one would refuse what it is meant for.
+	// A slow supervisor has a control socket all the same. Its admin socket would reject the calls that need the
+	// control socket.
 	if failed, ok := errors.AsType[*Error](err); err == nil || os.IsTimeout(err) || ok && failed.Code == codes.DeadlineExceeded {
 		return conn, err
 	}
@@ -107,15 +110,15 @@ func connect(ctx context.Context, socket string, named bool) (net.Conn, error) {
 	if err != nil || named {
 		return conn, err
 	}
-	if err := vouch(conn); err != nil {
+	if err := checkServer(conn); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
-// doubts says why a socket cannot be connected to.
-func doubts(ctx context.Context, socket string) error {
+// checkSocket returns the reason not to connect to a socket.
+func checkSocket(ctx context.Context, socket string) error {
 	conn, err := connect(ctx, socket, false)
 	if err == nil {
 		_ = conn.Close()
@@ -123,8 +126,8 @@ func doubts(ctx context.Context, socket string) error {
 	return err
 }
 
-// dialShown returns a connection to the admin socket at path itself.
-func dialShown(path string, named bool) (*Client, error) {
+// dialAdmin returns a connection to the admin socket at path.
+func dialAdmin(path string, named bool) (*Client, error) {
 	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connect(ctx, path, named) })
 }
 
@@ -132,8 +135,8 @@ func dialLocal(path string, dial func(context.Context) (net.Conn, error)) (*Clie
 	return dialWith("acphost", "admin socket "+path, insecure.NewCredentials(), dial)
 }
 
-// dialWith returns a connection that dial makes. A dialler is used instead of an address such as "unix:PATH", so that no
-// character of a path means anything, and no proxy of the environment is asked.
+// dialWith returns a connection that dial makes. It uses a dialler instead of an address such as "unix:PATH", so that
+// no character of a path has a special meaning, and no proxy of the environment is used.
 func dialWith(target, where string, secure credentials.TransportCredentials, dial func(context.Context) (net.Conn, error), more ...grpc.DialOption) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///"+target, append(more,
 		grpc.WithTransportCredentials(secure),
@@ -146,10 +149,10 @@ func dialWith(target, where string, secure credentials.TransportCredentials, dia
 }
 
 // dialControl connects to the control socket of the supervisor whose admin socket is at path. The folder of the admin
-// socket is closed to others, so that its word on the name counts; the name itself could be anybody's once the
-// supervisor is gone, so that the process behind it has to be the same user's, and none that may be an agent's.
+// socket is closed to other users, so the name in it can be trusted. After the end of the supervisor, any process could
+// use that name; therefore the serving process must belong to the same user, and must not be an agent's.
 func dialControl(ctx context.Context, path string, named bool) (net.Conn, error) {
-	asked := ask(ctx, path, named, patience)
+	asked := ask(ctx, path, named, callTimeout)
 	if asked.Err != nil {
 		return nil, asked.Err
 	}

@@ -10,25 +10,26 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Error is why a call failed. Error() is the supervisor's own sentence, which says what was tried and what to do next. An
-// agent may have chosen some of its words: escape them before a terminal shows them.
+// Error is the error of a failed call. Error() is the supervisor's sentence: the operation that failed, and the next
+// step. An agent may have chosen some of its words: escape them before a terminal shows them.
 //
-// errors.Is finds context.Canceled and context.DeadlineExceeded where the call ended for such a reason, and
+// errors.Is finds context.Canceled and context.DeadlineExceeded if the call ended for such a reason, and
 // status.FromError finds the gRPC status.
 type Error struct {
-	// Code is gRPC's: PermissionDenied, say, if this caller may not make the call.
+	// Code is the gRPC code, such as PermissionDenied if this caller may not make the call.
 	Code codes.Code
 	// Message is the supervisor's sentence.
 	Message string
-	// Agent is what is known of the agent, if the error is its doing; else nil.
+	// Agent describes the agent if the agent caused the error; else nil.
 	Agent *supervisorv1.AgentError
-	// Answer is how a question ended, if the error is that it was answered already; else nil.
+	// Answer is the result of a question, if the error is that it was answered already; else nil.
 	Answer *supervisorv1.ApprovalAnswer
 
 	status *status.Status
 }
 
-// ErrorOf returns the error of a call as an *Error, also where another client has made the call; nil: err is not of a call.
+// ErrorOf returns the error of a call as an *Error, also if another client made the call. It returns nil if err is not
+// the error of a call.
 func ErrorOf(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -52,13 +53,13 @@ func ErrorOf(err error) *Error {
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// Is reports whether the call ended as a context that ends with target does.
+// Is reports whether the call ended for the reason target: context.Canceled or context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return target == context.Canceled && e.Code == codes.Canceled ||
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
 }
 
-// GRPCStatus returns the status that the error was made of. It is for package status.
+// GRPCStatus returns the status that the error was made from. Package status calls it.
 func (e *Error) GRPCStatus() *status.Status {
 	if e.status == nil {
 		return status.New(e.Code, e.Message)

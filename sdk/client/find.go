@@ -16,57 +16,62 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// statusTimeout is how long each supervisor of a list has to say how it is, and patience how long one has that is called.
+// The timeouts of the status of each supervisor in a list, and of one supervisor that is called.
 const (
 	statusTimeout = 3 * time.Second
-	patience      = 10 * time.Second
+	callTimeout   = 10 * time.Second
 )
 
 // Supervisor is a supervisor that was found by its socket.
 type Supervisor struct {
 	// Socket is the socket's absolute path.
 	Socket string
-	// Folder is the one of the folders to Find in which it was found; empty: its socket is one of the further ones.
+	// Folder is the folder, of those passed to Find, that contains the socket. Empty: the socket is one of the further
+	// sockets.
 	Folder string
-	// PID is its process id, from its status, else from the socket's name; 0: not known.
+	// PID is the process id from the status, or else from the socket's name. 0: unknown.
 	PID int
-	// Status is what it says of itself; nil if Err is set.
+	// Status is the status that the supervisor reports. It is nil if Err is set.
 	Status *supervisorv1.GetStatusResponse
-	// Err is why it did not answer within 3 s, though somebody listens; or a *DoubtError, why it was not asked.
+	// Err is the reason why a process that listens did not answer within 3 s, or a *DoubtError if the process was not
+	// called.
 	Err error
 
 	named bool
 }
 
-// Named returns the supervisor as one that the user has named, so that it is asked whatever serves its socket.
+// Named returns s as a supervisor that the user has named: it is called without a check of the process that serves the
+// socket.
 func (s Supervisor) Named(ctx context.Context) Supervisor {
 	pid, folder := s.PID, s.Folder
-	s = ask(ctx, s.Socket, true, patience)
+	s = ask(ctx, s.Socket, true, callTimeout)
 	s.PID, s.Folder, s.named = pid, folder, true
 	return s
 }
 
-// Dial returns a connection to it: to its control socket where it has one that lets us in, and else to the admin socket,
-// where calls that change something are refused. It connects with the first call, and not if an agent may serve the socket
-// (*DoubtError), unless Named returned s.
+// Dial returns a connection to the control socket, if it exists and accepts this process, or else to the admin socket,
+// which rejects calls that change something. The first call connects. It fails with a *DoubtError if an agent may serve
+// the socket, unless Named returned s.
 func (s Supervisor) Dial() (*Client, error) { return dial(s.Socket, s.named) }
 
-// Connect returns the connection on which Dial's calls go, for a caller that speaks gRPC on it by other means. The supervisor
-// takes it for the connection of this process: what another process sends on it changes nothing.
+// Connect returns the network connection that Dial would use, for a caller that speaks gRPC by other means. The
+// supervisor treats it as a connection of this process: it rejects calls of other processes on it that change
+// something.
 func (s Supervisor) Connect(ctx context.Context) (net.Conn, error) {
-	return connectBest(ctx, s.Socket, s.named)
+	return connectPreferred(ctx, s.Socket, s.named)
 }
 
-// Dirs returns every folder in which a supervisor of this user may have its socket. env looks up environment variables:
-// os.Getenv.
+// Dirs returns every folder that may contain the socket of a supervisor of this user. env looks up environment
+// variables, as os.Getenv does.
 func Dirs(env func(string) string) []string { return rundir.Dirs(env) }
 
-// Find asks the supervisors whose sockets stand in dirs, and those at the further sockets, for their status: all at
-// once, 3 s each. Sockets of dead supervisors are left out, and removed from dirs. Folders that are missing, not
-// ours, or open to others are skipped, since anyone could have put a socket there. The order is that of the start, those
-// that do not answer last; those that may be agents' are not asked, and count among them.
+// Find asks the supervisors with sockets in dirs, and those at the further sockets, for their status, concurrently,
+// with a timeout of 3 s each. It omits sockets of dead supervisors, and removes them from dirs. It skips folders that
+// are missing, belong to another user, or are open to others, because any user could have put a socket there. The
+// result is in the order of the start times, followed by supervisors that did not answer; those that may be agents are
+// not called, and are among these.
 func Find(ctx context.Context, dirs []string, further ...string) []Supervisor {
-	var paths, folders []string // folders has one for each path
+	var paths, folders []string // one entry for each path
 	for _, dir := range dirs {
 		if rundir.Check(dir) != nil {
 			continue
@@ -105,7 +110,8 @@ func Find(ctx context.Context, dirs []string, further ...string) []Supervisor {
 	return found
 }
 
-// ask reads the status of one supervisor within a time. named: a person has named it, whatever it is.
+// ask reads the status of one supervisor with a timeout. named: the user has named the socket, so the process is not
+// checked.
 func ask(ctx context.Context, path string, named bool, within time.Duration) Supervisor {
 	s := Supervisor{Socket: path}
 	pid, _, _ := strings.Cut(filepath.Base(path), "-")
@@ -113,11 +119,11 @@ func ask(ctx context.Context, path string, named bool, within time.Duration) Sup
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var doubt *DoubtError
-	if !named && errors.As(doubts(ctx, path), &doubt) {
+	if !named && errors.As(checkSocket(ctx, path), &doubt) {
 		s.PID, s.Err = doubt.PID, doubt
 		return s
 	}
-	conn, err := dialShown(path, named)
+	conn, err := dialAdmin(path, named)
 	if err != nil {
 		s.Err = err
 		return s

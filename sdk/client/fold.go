@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FoldToolCall brings c up to date with a report of the same tool call. A member that the report has replaces the one of
-// c, so that an empty list or text clears it; a member that it does not have stays. Two members are never cleared: the
-// tool's name, and an input, since some agents ask for permission with an empty one after they have reported it. The
-// session's state, recordings and everything that is shown of tool calls are folded here.
+// FoldToolCall applies a report to c, the same tool call. A member of the report replaces that of c, so an empty list
+// or text clears it; a member that the report does not have stays. Two members are never cleared: the tool's name, and
+// an input, because some agents ask for permission with an empty input after they have reported it. The session's
+// state, recordings and all displays of tool calls use this function.
 //
-// c's lists are shared with the report. Its terminal ids and paths are left as they are.
+// c shares its lists with the report afterwards. Its terminal ids and paths do not change.
 func FoldToolCall(c *supervisorv1.ToolCall, r *supervisorv1.ToolCallReport) {
 	if r.Title != nil {
 		c.Title = r.GetTitle()
@@ -49,8 +49,8 @@ func emptyObject(json string) bool {
 }
 
 // Restarts reports whether a report begins another tool call with the id of c: c has ended, and the report announces a
-// tool call (it is a tool_call). Nothing is known of the new one, since a model may choose the ids, and some agents number
-// their tool calls anew in each turn.
+// tool call (it is a tool_call). Data of c does not apply to the new tool call. Ids repeat because a model may choose
+// them, and some agents number their tool calls anew in each turn.
 func Restarts(c *supervisorv1.ToolCall, announced bool) bool {
 	return announced && ToolCallEnded(c.GetStatus())
 }
@@ -58,8 +58,8 @@ func Restarts(c *supervisorv1.ToolCall, announced bool) bool {
 // ToolCallEnded reports whether a tool call with this status has ended.
 func ToolCallEnded(status string) bool { return status == "completed" || status == "failed" }
 
-// LatestUsage is how full the context is and what the session has cost, by the latest update and what was known before it
-// (may be nil): many updates leave out the cost, which was said once and is not taken back. What is given stays as it is.
+// LatestUsage returns the use of the context and the cost of the session, from the latest update and the previous
+// usage, which may be nil. Many updates omit the cost; the previous cost then applies. The arguments are not changed.
 func LatestUsage(before, latest *supervisorv1.ContextUsage) *supervisorv1.ContextUsage {
 	if latest == nil || latest.Cost != nil || before == nil || before.Cost == nil {
 		return latest
@@ -69,7 +69,7 @@ func LatestUsage(before, latest *supervisorv1.ContextUsage) *supervisorv1.Contex
 	return u
 }
 
-// AddTokens is what two usages come to. Either may be nil, and both stay as they are; nil: both are.
+// AddTokens returns the sum of two usages. Either may be nil, and neither is changed. The result is nil if both are.
 func AddTokens(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
 	if t == nil || u == nil {
 		return cmp.Or(t, u)
@@ -84,7 +84,7 @@ func AddTokens(t, u *supervisorv1.TokenUsage) *supervisorv1.TokenUsage {
 	}
 }
 
-// sum adds without wrapping around.
+// sum adds without overflow: the result is at most the maximum.
 func sum(a, b uint64) uint64 {
 	if a+b < a {
 		return ^uint64(0)

@@ -10,30 +10,30 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of a ToolOutput: what is longer keeps its beginning and its end.
+// Limits of a ToolOutput. Of a longer output, the beginning and the end are kept.
 const (
 	maxOutputHead = 32 << 10
 	maxOutputTail = 32 << 10
-	maxOutputDeep = 4 // how deep a tool's raw output is looked into
+	maxOutputDeep = 4 // depth to which a tool's raw output is searched
 )
 
-// executes is ACP's kind of tools that run commands.
-const executes = "execute"
+// executeKind is ACP's kind of the tools that run commands.
+const executeKind = "execute"
 
-// foldOutput brings the output of a tool call's command up to date with a report. What was streamed counts for more than
-// the raw output, which agents often cut.
+// foldOutput applies a report to the output of a tool call's command. Streamed output has precedence over the raw
+// output, which agents often cut.
 func foldOutput(c *supervisorv1.ToolCall, r *supervisorv1.ToolCallReport) {
 	if r.GetOutput() != nil {
 		before := c.GetOutput()
 		if before.GetTerminalId() == "" {
-			before = nil // it was a raw output
+			before = nil // the earlier output was a raw output
 		}
 		c.Output = addOutput(before, r.GetOutput())
 	}
-	if r.GetRawOutput() == "" || c.GetKind() != executes {
+	if r.GetRawOutput() == "" || c.GetKind() != executeKind {
 		return
 	}
-	raw := rawOutput(r.GetRawOutput())
+	raw := parseRawOutput(r.GetRawOutput())
 	switch {
 	case raw == nil:
 	case c.GetOutput().GetTerminalId() == "":
@@ -44,7 +44,7 @@ func foldOutput(c *supervisorv1.ToolCall, r *supervisorv1.ToolCallReport) {
 	}
 }
 
-// addOutput is an output with more behind it. before may be nil, and is not changed.
+// addOutput returns the output followed by more. before may be nil, and is not changed.
 func addOutput(before, more *supervisorv1.ToolOutput) *supervisorv1.ToolOutput {
 	o := &supervisorv1.ToolOutput{}
 	if before != nil {
@@ -62,7 +62,7 @@ func addOutput(before, more *supervisorv1.ToolOutput) *supervisorv1.ToolOutput {
 	}
 	if before == nil || more.GetReplaces() {
 		o.Text, o.Omitted, o.Tail = "", 0, ""
-		if more.GetTail() != "" { // it was put together from reports before
+		if more.GetTail() != "" { // more was combined from reports before
 			o.Text, o.Omitted, o.Tail = more.GetText(), more.GetOmitted(), more.GetTail()
 			return o
 		}
@@ -86,7 +86,7 @@ func addOutput(before, more *supervisorv1.ToolOutput) *supervisorv1.ToolOutput {
 	return o
 }
 
-// runeStart is the first byte at or before i that begins a character.
+// runeStart returns the index of the first byte at or before i that begins a character.
 func runeStart(s string, i int) int {
 	for i > 0 && i < len(s) && !utf8.RuneStart(s[i]) {
 		i--
@@ -94,13 +94,13 @@ func runeStart(s string, i int) int {
 	return i
 }
 
-// rawOutput is what a tool's raw output says that its command printed; nil: nothing that is known.
-func rawOutput(raw string) *supervisorv1.ToolOutput {
+// parseRawOutput returns the output of the command according to a tool's raw output. nil: the form is unknown.
+func parseRawOutput(raw string) *supervisorv1.ToolOutput {
 	var v any
 	if json.Unmarshal([]byte(raw), &v) != nil {
 		return nil
 	}
-	text, found := printed(v, maxOutputDeep)
+	text, found := outputText(v, maxOutputDeep)
 	code, exited := exitCode(v, maxOutputDeep)
 	if !found && !exited {
 		return nil
@@ -112,14 +112,15 @@ func rawOutput(raw string) *supervisorv1.ToolOutput {
 	return o
 }
 
-// Members of raw outputs, as agents name them. Of several texts the first counts, since others repeat it.
+// The names of members of raw outputs in different agents. Of several texts the first is used, because others repeat
+// it.
 var (
 	textMembers = []string{"aggregated_output", "formatted_output", "output", "stdout", "result", "text", "content"}
 	codeMembers = []string{"exit_code", "exitCode", "exit"}
 )
 
-// printed finds the text in a raw output: the output is a text, has it as a member, or is a list of such.
-func printed(v any, deep int) (text string, found bool) {
+// outputText finds the text in a raw output: the output is a text, has a text as a member, or is a list of these.
+func outputText(v any, deep int) (text string, found bool) {
 	if deep == 0 {
 		return "", false
 	}
@@ -129,14 +130,14 @@ func printed(v any, deep int) (text string, found bool) {
 	case []any:
 		var parts []string
 		for _, item := range v {
-			if part, ok := printed(item, deep-1); ok {
+			if part, ok := outputText(item, deep-1); ok {
 				parts = append(parts, strings.TrimSuffix(part, "\n"))
 			}
 		}
 		return strings.Join(parts, "\n"), len(parts) > 0
 	case map[string]any:
 		for _, name := range textMembers {
-			part, ok := printed(v[name], deep-1)
+			part, ok := outputText(v[name], deep-1)
 			if !ok {
 				continue
 			}
@@ -165,18 +166,19 @@ func exitCode(v any, deep int) (code uint32, found bool) {
 	return exitCode(members["metadata"], deep-1)
 }
 
-// ShownOutput is what a tool call's command printed, and how it ended, if the agent ran it itself; nil if the tool call
-// shows that by itself, or nothing is known. Of a command that failed it is the end alone if what the tool call shows
-// holds the text. shows reports whether the output of a terminal is shown by itself; nil: none is.
+// ShownOutput returns the output and the result of a tool call's command that the agent ran itself. It is nil if the
+// tool call already shows them, or if they are unknown. For a failed command whose text the tool call already shows, it
+// contains only how the command ended. shows reports whether the output of a terminal is displayed separately; nil: no
+// terminal is.
 func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *supervisorv1.ToolOutput {
 	o := c.GetOutput()
-	text := squeezed(o.GetText())
+	text := normalizeSpace(o.GetText())
 	held := text == ""
 	for _, item := range c.GetContent() {
 		if id := item.GetTerminalId(); id != "" && shows != nil && shows(id) {
 			return nil
 		}
-		held = held || strings.Contains(squeezed(item.GetContent().GetText().GetText()), text)
+		held = held || strings.Contains(normalizeSpace(item.GetContent().GetText().GetText()), text)
 	}
 	switch {
 	case !held:
@@ -187,5 +189,6 @@ func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *
 	return nil
 }
 
-// squeezed is a text with one blank for every run of them, so that texts are the same that differ in how they are laid out.
-func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+// normalizeSpace returns a text with each run of white space replaced by one space, to compare texts regardless of
+// their layout.
+func normalizeSpace(text string) string { return strings.Join(strings.Fields(text), " ") }

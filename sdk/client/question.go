@@ -7,18 +7,18 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Choose answers a permission question: with the id of an option, or a kind (allow_once, allow_always, reject_once,
-// reject_always) that the question offers once.
+// Choose answers a permission question with the id of an option, or with a kind (allow_once, allow_always, reject_once,
+// reject_always) that the question offers exactly once.
 func Choose(option string) *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option}}
 }
 
-// Accept answers what an agent wants to know: with a form's content, a JSON object; "{}" for a page that was opened.
+// Accept answers a form with its content, a JSON object, or a page that was opened with "{}".
 func Accept(content string) *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: content}}
 }
 
-// Decline answers what an agent wants to know: the user does not want to say.
+// Decline answers a form or page: the user refuses to provide the information.
 func Decline() *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Decline{Decline: true}}
 }
@@ -28,15 +28,15 @@ func Undecided() *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Answer: &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}}
 }
 
-// Answer answers the question with an id, which it has in Approval and in events. by says who answers, a word that others
-// see. What the answer says of the surface that the person has read is passed on. Whoever answers first counts: if somebody was faster, the error is an *Error whose Answer says how the question
-// ended.
+// Answer answers the question with an id from Approval or from events. by names the interface of the answer, a word
+// that others see. The description of the displayed text in the answer is passed on. The first answer counts: if
+// another answer was faster, the error is an *Error whose Answer is the result of the question.
 func (c *Client) Answer(ctx context.Context, id, by string, answer *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	r, err := c.Approvals.AnswerApproval(ctx, &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: by, Answer: answer.GetAnswer(), Surface: answer.GetSurface()})
 	return r.GetAnswer(), err
 }
 
-// HowEnded says in words how a question ended, and who saw to that.
+// HowEnded describes the result of a question, and its cause, in words.
 func HowEnded(a *supervisorv1.ApprovalAnswer) string {
 	switch {
 	case a.GetOutcome() == "withdrawn":
@@ -49,13 +49,14 @@ func HowEnded(a *supervisorv1.ApprovalAnswer) string {
 	return "it was " + a.GetOutcome() + " by " + a.GetAnsweredBy()
 }
 
-// The random part of a question's id.
+// The form of the random part of a question's id.
 const (
 	secretLength   = 26
 	secretAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// Handle is the part of a question's id that everybody may know, "claude-1/7": nobody can answer by it. A handle is its own.
+// Handle returns the public part of a question's id, such as "claude-1/7", with which the question cannot be answered.
+// The handle of a handle is the handle itself.
 func Handle(id string) string {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 || len(id)-at-1 != secretLength || strings.Trim(id[at+1:], secretAlphabet) != "" {

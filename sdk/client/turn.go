@@ -15,28 +15,28 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Turn is a prompt that is being worked on. Its events are read by one goroutine; Cancel and Lags may be called by any.
+// Turn is an active prompt. One goroutine reads its events; Cancel and Lags may be called by any goroutine.
 type Turn struct {
 	c   *Client
 	ctx context.Context
 	req *supervisorv1.PromptRequest
 
-	next      func() (*supervisorv1.Event, error) // reads the stream that is open
-	cursor    string                              // of the last event that has one
-	ended     *supervisorv1.TurnEnded
-	err       error // after which nothing comes
-	cancelled atomic.Bool
-	lags      atomic.Int32
-	moved     bool        // an event came since the last call of catchUp
-	lost      *time.Timer // ends the reading if the turn's end is not among the events that are left; nil: it may come
+	next       func() (*supervisorv1.Event, error) // reads the open stream
+	cursor     string                              // of the last event with a cursor
+	ended      *supervisorv1.TurnEnded
+	err        error // no event follows it
+	cancelled  atomic.Bool
+	lags       atomic.Int32
+	progressed bool        // an event arrived since the last call of catchUp
+	lostTimer  *time.Timer // ends the reading if the turn's end was lost; nil: it may still arrive
 }
 
 // errBroken is the end of a turn's events without the turn's end.
 var errBroken = &Error{Code: codes.Aborted, Message: "the turn broke off without an end"}
 
-// Prompt begins a turn in a session that is open. The prompt is on its way when Prompt returns; that the agent does not
-// take it, Events tells. ctx ends the reading of events. It ends the turn too if the request says CancelOnDisconnect; else
-// the turn goes on at the supervisor, and WatchSession can follow it.
+// Prompt begins a turn in an open session. When Prompt returns, the request was sent; Events returns an error if the
+// agent rejects it. The end of ctx ends the reading of events. It also ends the turn if the request has
+// CancelOnDisconnect; otherwise the turn continues at the supervisor, and WatchSession can follow it.
 func (c *Client) Prompt(ctx context.Context, req *supervisorv1.PromptRequest) (*Turn, error) {
 	stream, err := c.Sessions.Prompt(ctx, req)
 	if err != nil {
@@ -50,12 +50,12 @@ func (c *Client) Prompt(ctx context.Context, req *supervisorv1.PromptRequest) (*
 	return t, nil
 }
 
-// Events are the turn's events, in order. The last one is TurnEnded. If the turn breaks off, an error comes last, with no
-// event. A loop that stops early can be continued by another one.
+// Events returns the turn's events, in order. The last one is TurnEnded. If the turn breaks off, the last element is an
+// error without an event. After a loop that stopped early, another loop continues.
 //
-// A caller that reads more slowly than the agent talks is cut off by the supervisor. Events then reads on from the
-// record, so that nothing is missing; Lags counts that. With CancelOnDisconnect the turn is cancelled instead, and the
-// error has the code ResourceExhausted.
+// The supervisor disconnects a caller that reads too slowly. Events then continues from the record, so that no event is
+// missing; Lags counts these cases. With CancelOnDisconnect the turn is cancelled instead, and the error has the code
+// ResourceExhausted.
 func (t *Turn) Events() iter.Seq2[*supervisorv1.Event, error] {
 	return func(yield func(*supervisorv1.Event, error) bool) {
 		for t.err == nil {
@@ -77,26 +77,26 @@ func (t *Turn) Events() iter.Seq2[*supervisorv1.Event, error] {
 func (t *Turn) read() (*supervisorv1.Event, error) {
 	for {
 		if t.ended != nil && t.lags.Load() > 0 {
-			return nil, io.EOF // of the session there may be more
+			return nil, io.EOF // the session may have more events
 		}
 		e, err := t.next()
 		switch {
-		case err == nil && t.lost != nil && e.GetTurnStarted() != nil: // of the next turn
+		case err == nil && t.lostTimer != nil && e.GetTurnStarted() != nil: // it belongs to the next turn
 			return nil, errBroken
 		case err == nil:
-			t.took(e)
+			t.recordEvent(e)
 			return e, nil
 		case t.ended != nil:
 			return nil, io.EOF
-		case errors.Is(err, io.EOF) && t.ctx.Err() != nil: // the supervisor saw it first, and ended the stream
+		case errors.Is(err, io.EOF) && t.ctx.Err() != nil: // the supervisor noticed it first, and ended the stream
 			return nil, ErrorOf(status.FromContextError(t.ctx.Err()).Err())
 		case errors.Is(err, io.EOF):
 			return nil, errBroken
-		case t.lost != nil && t.ctx.Err() == nil && status.Code(err) == codes.Canceled:
+		case t.lostTimer != nil && t.ctx.Err() == nil && status.Code(err) == codes.Canceled:
 			return nil, errBroken
 		case status.Code(err) != codes.ResourceExhausted || t.cursor == "" || t.req.GetCancelOnDisconnect():
 			return nil, err
-		case t.lags.Load() > 0 && !t.moved: // another attempt would end at the same event
+		case t.lags.Load() > 0 && !t.progressed: // another attempt would end at the same event
 			return nil, err
 		}
 		if err := t.catchUp(); err != nil {
@@ -105,7 +105,7 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 	}
 }
 
-// catchUp goes on behind the last event, from the record.
+// catchUp continues after the last event, from the record.
 func (t *Turn) catchUp() error {
 	ctx, leave := context.WithCancel(t.ctx)
 	stream, err := t.c.Sessions.WatchSession(ctx, &supervisorv1.WatchSessionRequest{
@@ -116,49 +116,50 @@ func (t *Turn) catchUp() error {
 		return err
 	}
 	t.lags.Add(1)
-	t.moved = false
+	t.progressed = false
 	t.next = func() (*supervisorv1.Event, error) {
 		r, err := stream.Recv()
 		if err != nil || r.GetEvent().GetTurnEnded() != nil {
-			leave() // what the session does next is no part of the turn
+			leave() // later events of the session are not part of the turn
 		}
 		if err == nil && r.GetEvent().GetGap() != nil {
-			t.endMayBeLost(ctx, leave)
+			t.awaitLostEnd(ctx, leave)
 		}
 		return r.GetEvent(), err
 	}
 	return nil
 }
 
-// lostEndGrace is how long the end of a turn that is over at the agent may take to be told, behind a gap.
-const lostEndGrace = 10 * time.Second
+// lostEndTimeout is the time in which the end of a turn must arrive that has ended at the agent, after a gap in the
+// events.
+const lostEndTimeout = 10 * time.Second
 
-// endMayBeLost bounds the wait for the turn's end behind a gap, which may have it: if no turn is under way any more, leave is
-// called after lostEndGrace.
-func (t *Turn) endMayBeLost(ctx context.Context, leave func()) {
+// awaitLostEnd limits the wait for the turn's end after a gap, which may contain it: if no turn is active any more,
+// leave is called after lostEndGrace.
+func (t *Turn) awaitLostEnd(ctx context.Context, leave func()) {
 	r, err := t.c.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: t.req.GetAgentId(), SessionId: t.req.GetSessionId()})
-	if t.lost == nil && (err != nil || !r.GetSession().GetTurnActive()) {
-		t.lost = time.AfterFunc(lostEndGrace, leave)
+	if t.lostTimer == nil && (err != nil || !r.GetSession().GetTurnActive()) {
+		t.lostTimer = time.AfterFunc(lostEndTimeout, leave)
 	}
 }
 
-func (t *Turn) took(e *supervisorv1.Event) {
+func (t *Turn) recordEvent(e *supervisorv1.Event) {
 	if e.GetCursor() != "" {
-		t.cursor, t.moved = e.GetCursor(), true
+		t.cursor, t.progressed = e.GetCursor(), true
 	}
 	if end := e.GetTurnEnded(); end != nil {
 		t.ended = end
-		if t.lost != nil {
-			t.lost.Stop()
+		if t.lostTimer != nil {
+			t.lostTimer.Stop()
 		}
 	}
 	if e.GetTurnStarted() != nil && t.cancelled.Load() {
-		_ = t.cancel(t.ctx) // the first time it was not there yet
+		_ = t.cancel(t.ctx) // at the first attempt the turn did not exist yet
 	}
 }
 
-// End reads the events that are left and returns how the turn ended. The error is an *Error: why the turn broke off, or,
-// beside the end, what went wrong at the agent.
+// End reads the remaining events and returns how the turn ended. The error is an *Error: the reason why the turn broke
+// off or, in addition to the end, the failure at the agent.
 func (t *Turn) End() (*supervisorv1.TurnEnded, error) {
 	for _, err := range t.Events() {
 		if err != nil {
@@ -174,11 +175,11 @@ func (t *Turn) End() (*supervisorv1.TurnEnded, error) {
 	return t.ended, nil
 }
 
-// Lags is how often events were read from the record, since the caller was slower than the agent.
+// Lags returns how often events were read from the record because the caller was slower than the agent.
 func (t *Turn) Lags() int { return int(t.lags.Load()) }
 
-// Cancel asks the agent to end the turn. It returns when the agent was told; the turn's own end comes among its events.
-// A turn that has not begun is cancelled when it does.
+// Cancel asks the agent to end the turn. It returns when the agent was notified; the turn's end then follows among its
+// events. A turn that has not begun yet is cancelled when it begins.
 func (t *Turn) Cancel(ctx context.Context) error {
 	t.cancelled.Store(true)
 	return t.cancel(ctx)
@@ -189,12 +190,13 @@ func (t *Turn) cancel(ctx context.Context) error {
 	return err
 }
 
-// OpenSession opens a session with an agent in the folder cwd, an absolute path: a new one, or the one that the agent has
-// stored by the id stored, if that is not empty. meta, a JSON object or nothing, goes to the agent as _meta.
+// OpenSession opens a session with an agent in the folder cwd, an absolute path: a new session, or the session with the
+// id stored that the agent has stored, if stored is not empty. meta, a JSON object or empty, is sent to the agent as
+// _meta.
 //
-// An agent that stores sessions can resume one, load one, or both; one that is loaded is told again as history. The
-// session is loaded where there is a choice and history is true, else resumed. how is what was done: "new", "load",
-// "resume".
+// An agent that stores sessions can resume a session, load it, or both; it sends a loaded session again as history. If
+// the agent can do both, history selects: true loads the session, false resumes it. how is the method that was used:
+// "new", "load" or "resume".
 func (c *Client) OpenSession(ctx context.Context, agent *supervisorv1.Agent, stored, cwd, meta string, history bool) (session *supervisorv1.Session, how string, err error) {
 	can := agent.GetInfo().GetCapabilities()
 	switch {
@@ -211,9 +213,10 @@ func (c *Client) OpenSession(ctx context.Context, agent *supervisorv1.Agent, sto
 	return nil, "", &Error{Code: codes.Unimplemented, Message: "agent \"" + agent.GetName() + "\" cannot go on with a session that it has stored"}
 }
 
-// WatchSession tells the events of a session: those that are recorded, then what comes, as the request says. The call is on
-// its way when WatchSession returns. A caller that is cut off for being slow is told the rest from the record. The
-// sequence can be ranged over once; it ends when ctx does, with an error, or, with NoFollow, behind the last event.
+// WatchSession returns the events of a session: the recorded events, then new events, as the request selects. When
+// WatchSession returns, the request was sent. A caller that was disconnected because it was too slow gets the rest from
+// the record. The sequence can be iterated once. It ends with an error when ctx ends, or, with NoFollow, after the last
+// event.
 func (c *Client) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest) (iter.Seq2[*supervisorv1.Event, error], error) {
 	req = proto.CloneOf(req)
 	stream, err := c.Sessions.WatchSession(ctx, req)
@@ -221,11 +224,11 @@ func (c *Client) WatchSession(ctx context.Context, req *supervisorv1.WatchSessio
 		return nil, err
 	}
 	return func(yield func(*supervisorv1.Event, error) bool) {
-		moved := false
+		progressed := false
 		for {
 			r, err := stream.Recv()
-			if moved && status.Code(err) == codes.ResourceExhausted {
-				moved = false
+			if progressed && status.Code(err) == codes.ResourceExhausted {
+				progressed = false
 				if stream, err = c.Sessions.WatchSession(ctx, req); err == nil {
 					continue
 				}
@@ -237,7 +240,7 @@ func (c *Client) WatchSession(ctx context.Context, req *supervisorv1.WatchSessio
 				return
 			}
 			if cursor := r.GetEvent().GetCursor(); cursor != "" {
-				req.Cursor, moved = cursor, true
+				req.Cursor, progressed = cursor, true
 			}
 			if !yield(r.GetEvent(), nil) {
 				return

@@ -9,37 +9,37 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 )
 
-// DoubtError says why a process that serves a socket is not taken for a supervisor of this user's own: an agent of the same
-// user can make sockets too, and would be told what is meant for a supervisor.
+// DoubtError is the reason why a process that serves a socket is not accepted as a supervisor of this user: an agent of
+// the same user can make sockets too, and would receive data for a supervisor.
 type DoubtError struct {
-	// PID is the process's.
+	// PID is the id of the process.
 	PID int
-	// Why is what speaks against it.
+	// Why is the reason for the doubt.
 	Why string
 }
 
-// Error says what to do.
+// Error describes the doubt and the next step.
 func (d *DoubtError) Error() string {
 	return fmt.Sprintf("process %d serves it, and may be an agent's: %s; if you know it for a supervisor of yours, name it: --pid %d, or --socket",
 		d.PID, d.Why, d.PID)
 }
 
-// vouch returns a *DoubtError where an agent may be at the other end of a connection to a socket. It asks what a
-// supervisor asks of its callers: what stands above the process, and whether it has more seccomp filters than who asks.
-// Where that cannot be seen there is nothing to say: an agent that is confined here can be seen.
-func vouch(conn net.Conn) error {
+// checkServer returns a *DoubtError if an agent may be at the other end of a connection to a socket. It applies the
+// supervisor's checks of callers: the ancestors of the process, and whether it has more seccomp filters than this
+// process. If that cannot be determined, vouch returns nil: the processes of a sandboxed agent can always be inspected.
+func checkServer(conn net.Conn) error {
 	server, err := peer.Of(conn)
 	if err != nil {
 		server.Close()
-		return nil // nothing is known
+		return nil // unknown
 	}
 	defer server.Close()
 	self := os.Getpid()
 	if !server.Known || server.PID <= 0 || server.Process == nil || server.PID == self {
-		return nil // nothing is known
+		return nil // unknown
 	}
 	if server.UID == 0 && os.Geteuid() != 0 {
-		return nil // no agent of ours is root
+		return nil // agents do not run as root
 	}
 	why := ""
 	if err = server.Process.Alive(); err == nil {
@@ -48,7 +48,7 @@ func vouch(conn net.Conn) error {
 	if err == nil && why == "" {
 		var has, own int
 		if has, own, err = peer.Filters(server.PID, self); has > own {
-			why = fmt.Sprintf("it has %d seccomp filters and who asks has %d, as if an agent had started it, or a service manager that filters", has, own)
+			why = fmt.Sprintf("it has %d seccomp filters and this process has %d, as if an agent, or a service manager with filters, had started it", has, own)
 		}
 	}
 	if err == nil {
@@ -58,7 +58,7 @@ func vouch(conn net.Conn) error {
 	case errors.Is(err, peer.ErrEnded):
 		why = "it has left the socket to another process"
 	case err != nil:
-		why = fmt.Sprintf("it cannot be told what it is: %v", err)
+		why = fmt.Sprintf("it could not be identified: %v", err)
 	}
 	if why == "" {
 		return nil

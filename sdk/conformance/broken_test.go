@@ -84,20 +84,20 @@ func TestSuite_FailsNaiveFileSystem(t *testing.T) {
 	}), conformance.KindFS)
 
 	passes := map[string]bool{ // all others it must fail
-		"ReadTextFile returns a file as it is":               true,
-		"ReadTextFile returns a large file":                  true,
-		"ReadTextFile answers many calls at once":            true,
-		"links inside the roots work, absolute ones too":     true,
-		"a link in a root's own path works":                  true,
-		"WriteTextFile makes and replaces files":             true,
-		"WriteTextFile keeps what a read says that it keeps": true,
-		"WriteTextFile keeps permissions":                    true,
-		"WriteTextFile follows a link that stays inside":     true,
-		"WriteTextFile keeps hard links together":            true,
-		"ReadTextFile past the end is empty":                 true,
+		"ReadTextFile returns a file as it is":             true,
+		"ReadTextFile returns a large file":                true,
+		"ReadTextFile answers many calls at once":          true,
+		"links inside the roots work, absolute ones too":   true,
+		"a link in a root's own path works":                true,
+		"WriteTextFile makes and replaces files":           true,
+		"WriteTextFile keeps the form that a read reports": true,
+		"WriteTextFile keeps permissions":                  true,
+		"WriteTextFile follows a link that stays inside":   true,
+		"WriteTextFile keeps hard links together":          true,
+		"ReadTextFile past the end is empty":               true,
 	}
 	racy := map[string]bool{
-		"fs/WriteTextFile is never seen half done":                           true, // unless the reader is never scheduled in between
+		"fs/WriteTextFile is atomic":                                         true, // unless the reader is never scheduled in between
 		"fs/ReadTextFile ends when it is cancelled, and only that call does": true, // unless its error comes after the cancellation
 	}
 	for name, err := range got {

@@ -1,9 +1,8 @@
-// Package conformance contains the contract of a handler as test cases. The cases run over a connection to any handler: a
-// child, a sidecar, a server in the same process, or a handler in another language.
+// Package conformance contains the contract of a handler as test cases. The cases run over a connection to any handler:
+// a child, a sidecar, a server in the same process, or a handler in another language.
 //
-// A case knows the proto contract and not the handler. The handler must see the same file system as the suite: each case
-// works in a new folder of its own. The cases are ordered from simple to special, and no case needs another one to have
-// run.
+// A case knows the proto contract and not the handler. The handler must see the same file system as the suite: each
+// case works in a new folder. The cases are ordered from simple to special, and do not depend on one another.
 //
 // The package does not import testing, so that a command can run it (sdk/cmd/acphost-conformance). For tests, use
 // sdk/handlertest.
@@ -40,40 +39,40 @@ const (
 	KindExtension  = "extension"
 )
 
-// DefaultTimeout is how long one case may take.
+// DefaultTimeout is the default time limit of one case.
 const DefaultTimeout = 60 * time.Second
 
 // ErrSkipped is wrapped by the result of a case that does not apply: an optional method that the handler does not
-// answer, a system that cannot set the case up. It is not a failure.
+// implement, or a system on which the case cannot be set up. It is not a failure.
 var ErrSkipped = errors.New("skipped")
 
-// Case is one demand of the contract.
+// Case is one requirement of the contract.
 type Case struct {
-	// Name is "KIND/what is demanded", unique in a suite; KIND is "plugin" for cases that are for every kind of handler.
+	// Name is "KIND/requirement", unique in a suite; KIND is "plugin" for cases that apply to every kind of handler.
 	Name string
-	// run ends by check, must, demand, expect or skipIf where the demand is not met, as Fatal of package testing ends a
-	// test, so that it reads as a list of what the contract demands.
+	// run ends through check, must, demand, expect or skipIf if a requirement is not met, as Fatal of package testing
+	// ends a test, so that it reads as a list of requirements.
 	run func(ctx context.Context, e *env)
 }
 
-// env is what a case works with.
+// env is the environment of a case.
 type env struct {
 	Suite
-	dir     string   // fresh, by its real path, and the root of context; removed after the case
-	scope   string   // fresh: 32 characters of lower-case hexadecimal
-	cleanup []func() // what is done when the case has ended, the last first
+	dir     string   // new, by its real path, and the root of context; removed after the case
+	scope   string   // new: 32 lower-case hexadecimal characters
+	cleanup []func() // called when the case has ended, the last first
 
 	mu sync.Mutex // guards cleanup
 }
 
-// after has a function called when the case has ended.
-func (e *env) after(f func()) {
+// onCleanup registers a function to be called when the case has ended.
+func (e *env) onCleanup(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cleanup = append(e.cleanup, f)
 }
 
-// context is a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
+// context returns a call's context as a supervisor would set it: this case's scope, and its folder as the only root.
 func (e *env) context() *acpv1.CallContext {
 	return &acpv1.CallContext{
 		SessionId:       "conformance-" + e.scope[:8],
@@ -84,10 +83,10 @@ func (e *env) context() *acpv1.CallContext {
 	}
 }
 
-// Kinds are the kinds that Cases knows.
+// Kinds returns the kinds that Cases knows.
 func Kinds() []string { return []string{KindFS, KindTerminal, KindPermission, KindExtension} }
 
-// ownCases are the cases of each kind alone.
+// ownCases are the cases of each kind.
 var ownCases = map[string][][]Case{
 	KindFS: {fsReadCases, fsPathCases, fsWriteCases, fsListCases},
 	// Commands are lines for a POSIX shell.
@@ -97,7 +96,7 @@ var ownCases = map[string][][]Case{
 	KindExtension:  nil,
 }
 
-// Cases are those for a kind of handler, the ones for every kind first. An unknown kind has none.
+// Cases returns the cases for a kind of handler, first those for every kind. For an unknown kind it returns none.
 func Cases(kind string) []Case {
 	own, known := ownCases[kind]
 	if !known {
@@ -106,10 +105,11 @@ func Cases(kind string) []Case {
 	return append(named("plugin", pluginCases), named(kind, own...)...)
 }
 
-// ChildCases are about the life of a child, for every kind of handler. Each starts the suite's Program anew.
+// ChildCases returns the cases about the life of a child, for every kind of handler. Each starts the suite's Program
+// anew.
 func ChildCases() []Case { return named("child", childCases) }
 
-// named gives cases their whole names.
+// named returns the cases with complete names.
 func named(kind string, groups ...[]Case) []Case {
 	cases := slices.Concat(groups...)
 	for i := range cases {
@@ -124,25 +124,25 @@ type Suite struct {
 	Conn grpc.ClientConnInterface
 	// Kind is the handler's kind.
 	Kind string
-	// Sidecar says that the handler keeps the settings that it was started with.
+	// Sidecar means that the handler keeps the settings that it was started with.
 	Sidecar bool
-	// Settings are the handler's, which it is configured with before each case. Default (nil): none, and each case finds
-	// the handler as the one before left it.
+	// Settings are the handler's settings, applied before each case. Default (nil): none, and each case finds the
+	// handler in the state that the previous case left.
 	Settings *structpb.Struct
-	// Impure says that decisions depend on more than the action, on the time of day or on another server, so that the
-	// same action may be judged otherwise the next time. Cases that demand the same verdict are skipped then.
+	// Impure means that decisions depend on more than the action, such as the time of day or another server, so that
+	// the same action may get another decision later. Cases that require the same verdict are skipped then.
 	Impure bool
-	// NoTTY says that a handler of terminals gives commands pipes to write to, and no pseudo-terminal. Cases about what a
-	// pseudo-terminal does are skipped then, and raw output ends its lines as the command does.
+	// NoTTY means that a handler of terminals gives commands pipes to write to, and no pseudo-terminal. Cases about
+	// properties of a pseudo-terminal are skipped then, and raw output has the line ends of the command.
 	NoTTY bool
-	// Program is how the handler is started, for ChildCases. Default (nil): they are skipped.
+	// Program describes how to start the handler, for ChildCases. Default (nil): they are skipped.
 	Program *Program
-	// Timeout bounds each case. Default (0): DefaultTimeout.
+	// Timeout limits each case. Default (0): DefaultTimeout.
 	Timeout time.Duration
 }
 
-// RunCase runs one case in an environment of its own, and always returns by its deadline if the connection honours
-// deadlines. A panic is an error.
+// RunCase runs one case in a new environment. It always returns by its deadline if the connection honours deadlines. A
+// panic becomes an error.
 func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
 	dir, err := os.MkdirTemp("", "acphost-conformance-")
 	if err != nil {
@@ -186,7 +186,7 @@ func (s Suite) RunCase(ctx context.Context, c Case) (err error) {
 	return nil
 }
 
-// removeAll removes a case's folder, also if the case took rights away.
+// removeAll removes a case's folder, also if the case removed permissions.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -200,10 +200,11 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// ended is what a case panics with to end itself; RunCase makes it the case's result again.
+// ended is the value of the panic that ends a case; RunCase converts it to the case's result.
 type ended struct{ error }
 
-// check ends a case with err unless it is nil. Like all that ends a case, it is for the case's own goroutine alone.
+// check ends a case with err unless it is nil. Like all functions that end a case, it must be called only in the case's
+// own goroutine.
 func check(err error) {
 	if err != nil {
 		panic(ended{err})
@@ -216,53 +217,55 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// demand ends a case unless something is so; the text says what is wrong then.
-func demand(met bool, format string, args ...any) {
+// require ends a case unless the condition is met; the text describes the failure.
+func require(met bool, format string, args ...any) {
 	if !met {
 		check(fmt.Errorf(format, args...))
 	}
 }
 
-// expect is demand that says what was got and what the contract wants.
+// expect is demand with a text that contains the received and the expected value.
 func expect(met bool, what string, got, want any) {
 	if !met {
 		check(differs(what, got, want))
 	}
 }
 
-// skipIf ends a case that does not apply, and says why.
+// skipIf ends a case that does not apply, with the reason.
 func skipIf(skipped bool, format string, args ...any) {
 	if skipped {
 		check(skip(format, args...))
 	}
 }
 
-// about is err with what it is about; nil if err is nil.
-func about(what string, err error) error {
+// wrap adds the subject to err. It returns nil if err is nil.
+func wrap(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// same demands that got is want.
-func same[T comparable](what string, got, want T) { expect(got == want, what, got, want) }
+// equal requires that got equals want.
+func equal[T comparable](what string, got, want T) { expect(got == want, what, got, want) }
 
-// alike is same for messages.
-func alike(what string, got, want proto.Message) { expect(proto.Equal(got, want), what, got, want) }
+// equalMessages is equal for messages.
+func equalMessages(what string, got, want proto.Message) {
+	expect(proto.Equal(got, want), what, got, want)
+}
 
-// skip says why a case does not apply.
+// skip returns the reason why a case does not apply.
 func skip(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSkipped, fmt.Sprintf(format, args...))
 }
 
-// differs says what was got and what the contract demands.
+// differs returns an error with the received and the expected value.
 func differs(what string, got, want any) error {
-	return fmt.Errorf("%s: got %s, want %s", what, shown(got), shown(want))
+	return fmt.Errorf("%s: got %s, want %s", what, display(got), display(want))
 }
 
-// shown is a value, cut to what a person reads.
-func shown(v any) string {
+// display returns a value as text, shortened for people.
+func display(v any) string {
 	const most = 300
 	text := fmt.Sprintf("%+v", v)
 	if s, ok := v.(string); ok {
@@ -274,20 +277,20 @@ func shown(v any) string {
 	return text
 }
 
-// wantCode demands an error with one of the codes.
+// wantCode requires an error with one of the codes.
 func wantCode(what string, err error, allowed ...codes.Code) {
 	got := status.Code(err)
 	switch {
 	case slices.Contains(allowed, got):
 	case err == nil:
-		demand(false, "%s: it succeeded, want %v", what, allowed)
+		require(false, "%s: it succeeded, want %v", what, allowed)
 	default:
-		demand(false, "%s: got %v (%s), want %v", what, got, shown(status.Convert(err).Message()), allowed)
+		require(false, "%s: got %v (%s), want %v", what, got, display(status.Convert(err).Message()), allowed)
 	}
 }
 
-// atOnce makes n calls at the same time, and ends a case with what failed.
-func atOnce(n int, call func(i int) error) {
+// concurrently makes n calls concurrently, and ends a case if one fails.
+func concurrently(n int, call func(i int) error) {
 	var all sync.WaitGroup
 	failed := make([]error, n)
 	for i := range failed {
@@ -297,7 +300,7 @@ func atOnce(n int, call func(i int) error) {
 	check(errors.Join(failed...))
 }
 
-// begin makes a call beside the case, and returns where its error will be, once; the channel is closed then.
+// begin makes a call concurrently with the case. The returned channel gets its error, and is closed then.
 func begin(call func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -307,8 +310,8 @@ func begin(call func() error) <-chan error {
 	return ended
 }
 
-// await asks for something until it is there, since nothing else tells when, and returns it. late says what did not
-// come.
+// await repeats ask until it returns a value, because no notification exists, and returns the value. late describes the
+// missing value.
 func await[T any](ctx context.Context, late string, ask func() (T, bool, error)) (T, error) {
 	for {
 		if got, ok, err := ask(); ok || err != nil {

@@ -14,17 +14,17 @@ func TestCase_EndsAtFirstFailure(t *testing.T) {
 	var did []string
 	cases := named("k", []Case{
 		{"ends", func(_ context.Context, e *env) {
-			e.after(func() { did = append(did, "first") })
-			e.after(func() { did = append(did, "second") })
+			e.onCleanup(func() { did = append(did, "first") })
+			e.onCleanup(func() { did = append(did, "second") })
 			check(nil)
 			_ = must(1, nil)
 			must(2, unmet)
 			did = append(did, "gone on")
 		}},
 		{"is skipped", func(context.Context, *env) { skipIf(true, "why") }},
-		{"is met", func(context.Context, *env) { demand(true, "unmet") }},
+		{"is met", func(context.Context, *env) { require(true, "unmet") }},
 		{"panics", func(context.Context, *env) { panic("oh") }},
-		{"is unmet", func(context.Context, *env) { demand(false, "it is %s", "so") }},
+		{"is unmet", func(context.Context, *env) { require(false, "it is %s", "so") }},
 		{"differs", func(context.Context, *env) { expect(false, "it", 1, 2) }},
 	})
 	run := func(i int) error { return Suite{}.RunCase(t.Context(), cases[i]) }

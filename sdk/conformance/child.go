@@ -22,22 +22,22 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// Program is how a handler is started as a child.
+// Program describes how to start a handler as a child.
 type Program struct {
 	// Command is the program, by absolute path, and its arguments.
 	Command []string
 	// Env is added to its environment, each "NAME=VALUE".
 	Env []string
-	// NoTLS says that it cannot do mutual TLS.
+	// NoTLS means that the program does not support mutual TLS.
 	NoTLS bool
 }
 
 const (
-	// handshakeTime is how long a child may take to its handshake.
+	// handshakeTime is the time in which a child must send its handshake.
 	handshakeTime = 10 * time.Second
-	// endTime is how long it may live on after the end of its stdin; then a supervisor sends TERM.
+	// endTime is the time in which a child must exit after the end of its stdin; then a supervisor sends TERM.
 	endTime = 5 * time.Second
-	// drainTime is how long it may finish its calls after TERM, and a little more.
+	// drainTime is the time in which a child must finish its calls after TERM, with a margin.
 	drainTime = 12 * time.Second
 )
 
@@ -51,7 +51,7 @@ var childCases = []Case{
 	}},
 	{"it ends when its stdin ends", func(ctx context.Context, e *env) {
 		c := e.startChild(ctx)
-		// What stands there means nothing; its end does.
+		// The content of stdin has no meaning; only its end has.
 		_, _ = io.WriteString(c.stdin, "a line that nobody asked for\n")
 		_ = c.stdin.Close()
 		check(c.end(ctx, endTime))
@@ -61,19 +61,19 @@ var childCases = []Case{
 		check(c.cmd.Process.Signal(syscall.SIGTERM))
 		check(c.end(ctx, drainTime))
 	}},
-	{"it serves nobody without the cookie", func(ctx context.Context, e *env) {
+	{"it serves only with the cookie", func(ctx context.Context, e *env) {
 		c := e.run(ctx, nil)
-		check(about("started by hand", c.end(ctx, handshakeTime)))
-		demand(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
+		check(wrap("started by hand", c.end(ctx, handshakeTime)))
+		require(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
 		printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
 		expect(!strings.HasPrefix(string(printed), "1|"), "stdout without the cookie", string(printed), "no handshake")
 	}},
-	{"it serves nobody but who holds the supervisor's key", func(ctx context.Context, e *env) {
+	{"it serves only clients with the supervisor's key", func(ctx context.Context, e *env) {
 		skipIf(e.Program != nil && e.Program.NoTLS, "it cannot do mutual TLS")
 		c := e.startChild(ctx)
 		stranger, _, err := wire.NewIdentity()
 		check(err)
-		trusting := &tls.Config{InsecureSkipVerify: true} // a stranger trusts anybody
+		trusting := &tls.Config{InsecureSkipVerify: true} // an unauthenticated client accepts any certificate
 		showing := trusting.Clone()
 		showing.Certificates = []tls.Certificate{stranger}
 		for who, trust := range map[string]credentials.TransportCredentials{
@@ -87,24 +87,24 @@ var childCases = []Case{
 				})))
 			_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 			_ = conn.Close()
-			demand(err != nil, "%s was answered", who)
+			require(err != nil, "%s was answered", who)
 		}
 	}},
 }
 
-// child is a handler that was started, and its two ends.
+// child is a handler that was started, with its stdin and stdout.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	out    *os.File      // the reading end of its stdout
 	exited chan struct{} // closed when it has ended
 	read   sync.WaitGroup
-	tail   string // what came on stdout after the handshake; to be read after close
+	tail   string // output on stdout after the handshake; valid after close
 
 	network, address string
 }
 
-// startChild starts the program as a supervisor would and reads its handshake.
+// startChild starts the program as a supervisor would, and reads its handshake.
 func (e *env) startChild(ctx context.Context) *child {
 	env := []string{
 		wire.CookieKey + "=" + wire.CookieValue,
@@ -138,14 +138,14 @@ func (e *env) startChild(ctx context.Context) *child {
 	case err := <-first:
 		check(err)
 	case <-late.C:
-		demand(false, "no handshake within %v", handshakeTime)
+		require(false, "no handshake within %v", handshakeTime)
 	case <-ctx.Done():
 		check(ctx.Err())
 	}
 	return c
 }
 
-// run starts the program with little in its environment but env. It is closed when the case has ended.
+// run starts the program with little in its environment except env. It is closed when the case has ended.
 func (e *env) run(ctx context.Context, env []string) *child {
 	skipIf(e.Program == nil, "it was not started by the suite")
 	env = append(env, "PLUGIN_UNIX_SOCKET_DIR="+e.dir)
@@ -158,7 +158,7 @@ func (e *env) run(ctx context.Context, env []string) *child {
 	c.cmd = exec.CommandContext(ctx, e.Program.Command[0], e.Program.Command[1:]...)
 	c.cmd.Env = append(env, e.Program.Env...)
 	c.stdin = must(c.cmd.StdinPipe())
-	// Not StdoutPipe: Wait would close it under the reader's feet.
+	// StdoutPipe is not used: Wait would close it while it is read.
 	read, write, err := os.Pipe()
 	check(err)
 	c.cmd.Stdout = write
@@ -171,15 +171,15 @@ func (e *env) run(ctx context.Context, env []string) *child {
 	}
 	c.read.Go(func() {
 		_ = c.cmd.Wait()
-		// What it started may hold the pipe; what it said itself is in it by now.
+		// Processes that the child started may hold the pipe open; its own output is in the pipe by now.
 		_ = read.SetReadDeadline(time.Now().Add(time.Second))
 		close(c.exited)
 	})
-	e.after(c.close)
+	e.onCleanup(c.close)
 	return c
 }
 
-// end waits until the child has ended by itself.
+// end waits until the child has exited by itself.
 func (c *child) end(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -187,13 +187,13 @@ func (c *child) end(ctx context.Context, within time.Duration) error {
 	case <-c.exited:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // the end of the case's context kills it, so that it may have exited as well
+	if ctx.Err() != nil { // the end of the case's context kills the child, which may have exited at the same time
 		return fmt.Errorf("it still runs after %v, and is killed", within)
 	}
 	return nil
 }
 
-// close ends the child, however it is, and gives everything back. It may be called again.
+// close ends the child in any state, and releases all resources. It may be called again.
 func (c *child) close() {
 	_ = c.cmd.Process.Kill()
 	_ = c.stdin.Close()

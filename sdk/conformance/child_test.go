@@ -55,7 +55,7 @@ func TestChild_CorrectPasses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"the handshake is all that it prints on stdout", "it ends when its stdin ends", "it ends on SIGTERM",
-		"it serves nobody without the cookie", "it serves nobody but who holds the supervisor's key",
+		"it serves only with the cookie", "it serves only clients with the supervisor's key",
 	} {
 		if err := childCase(t, cookie+answers+untilEOF, "/nowhere", name, 0); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -77,9 +77,9 @@ func TestChild_DefectFailsItsCase(t *testing.T) {
 		"says nothing":            {cookie + forEver, "it ends when its stdin ends"},
 		"never reads its stdin":   {cookie + answers + forEver, "it ends when its stdin ends"},
 		"does not hear TERM":      {cookie + `trap '' TERM; ` + answers + forEver, "it ends on SIGTERM"},
-		"serves whoever calls it": {answers + untilEOF, "it serves nobody without the cookie"},
-		"hides it from nobody":    {answers + `exit 0`, "it serves nobody without the cookie"},
-		"asks nobody for a key":   {cookie + answers + untilEOF, "it serves nobody but who holds the supervisor's key"},
+		"serves whoever calls it": {answers + untilEOF, "it serves only with the cookie"},
+		"hides it from nobody":    {answers + `exit 0`, "it serves only with the cookie"},
+		"asks nobody for a key":   {cookie + answers + untilEOF, "it serves only clients with the supervisor's key"},
 	} {
 		t.Run(defect, func(t *testing.T) {
 			t.Parallel()

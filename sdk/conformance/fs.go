@@ -16,10 +16,10 @@ import (
 
 func (e *env) fs() fsv1.FileSystemServiceClient { return fsv1.NewFileSystemServiceClient(e.Conn) }
 
-// at is a path below the case's folder.
+// at returns a path below the case's folder.
 func (e *env) at(name string) string { return filepath.Join(e.dir, name) }
 
-// put makes a file below the case's folder, and the folders on its way.
+// put makes a file below the case's folder, with its parent folders.
 func (e *env) put(name, content string) (path string) {
 	path = e.at(name)
 	check(os.MkdirAll(filepath.Dir(path), 0o755))
@@ -37,7 +37,7 @@ func (e *env) putAll(files map[string]string) {
 // link makes a symbolic link below the case's folder.
 func (e *env) link(target, name string) { check(os.Symlink(target, e.at(name))) }
 
-// below is a context whose only root is a folder in the case's folder: what lies beside it is outside.
+// below returns a context whose only root is a folder in the case's folder: other files there are outside.
 func (e *env) below(name string) *acpv1.CallContext {
 	c := e.context()
 	c.Roots = []*acpv1.Root{{Path: e.at(name)}}
@@ -62,41 +62,41 @@ func (e *env) write(ctx context.Context, c *acpv1.CallContext, path, content str
 	})
 }
 
-// wantUntouchable demands that a read and a write of a path are refused with a code.
-func (e *env) wantUntouchable(ctx context.Context, c *acpv1.CallContext, what, path string, code codes.Code) {
+// wantInaccessible requires that a read and a write of a path are rejected with a code.
+func (e *env) wantInaccessible(ctx context.Context, c *acpv1.CallContext, what, path string, code codes.Code) {
 	_, err := e.read(ctx, c, path)
-	wantRefused("a read of "+what, err, code)
+	wantRejected("a read of "+what, err, code)
 	_, err = e.write(ctx, c, path, "written")
-	wantRefused("a write to "+what, err, code)
+	wantRejected("a write to "+what, err, code)
 }
 
-// wantContent demands what a file on the disk holds.
+// wantContent requires the content of a file.
 func wantContent(path, want string) {
-	same("the file "+filepath.Base(path), string(must(os.ReadFile(path))), want)
+	equal("the file "+filepath.Base(path), string(must(os.ReadFile(path))), want)
 }
 
-// wantAbsent demands that nothing is there.
+// wantAbsent requires that no file exists at the path.
 func wantAbsent(path string) {
 	_, err := os.Lstat(path)
-	demand(errors.Is(err, os.ErrNotExist), "%s was made, or cannot be looked at: %v", path, err)
+	require(errors.Is(err, os.ErrNotExist), "%s was made, or cannot be looked at: %v", path, err)
 }
 
-// wantRefused demands an error with one of the codes, and of its text that it does not make an agent believe that a file
-// is missing: agents create files on reading those words.
-func wantRefused(what string, err error, allowed ...codes.Code) {
+// wantRejected requires an error with one of the codes. Its text must not suggest to an agent that a file is missing:
+// agents create files when they read such words.
+func wantRejected(what string, err error, allowed ...codes.Code) {
 	wantCode(what, err, allowed...)
 	if status.Code(err) == codes.NotFound {
 		return
 	}
 	message := status.Convert(err).Message()
 	for _, words := range []string{"not found", "enoent", "does not exist", "no such file"} {
-		demand(!strings.Contains(strings.ToLower(message), words),
+		require(!strings.Contains(strings.ToLower(message), words),
 			"%s: %q says that something is missing, and must not", what, message)
 	}
 }
 
-// wantSaid demands that an error's text has words in it.
-func wantSaid(what string, err error, words ...string) {
+// wantErrorText requires that an error's text contains words.
+func wantErrorText(what string, err error, words ...string) {
 	message := status.Convert(err).Message()
 	for _, word := range words {
 		expect(strings.Contains(message, word), "the message of "+what, message, "one that says "+word)
@@ -112,6 +112,6 @@ func wantEscapes(err error, path string) {
 }
 
 func wantText(what string, err error, code codes.Code, text string) {
-	wantRefused(what, err, code)
-	same("the message of "+what, status.Convert(err).Message(), text)
+	wantRejected(what, err, code)
+	equal("the message of "+what, status.Convert(err).Message(), text)
 }

@@ -22,7 +22,7 @@ var fsListCases = []Case{
 			{Name: "b", Type: "file", Size: 5}, {Name: "link", Type: "symlink"},
 		}
 		if _, err := os.Stat(e.at("A")); err == nil {
-			want = want[:0] // names differ in case alone and are one here
+			want = want[:0] // names differ only in case, and are the same name here
 		}
 		got := must(e.list(ctx, e.context(), e.dir, nil))
 		expect(!got.GetTruncated(), "truncated", true, false)
@@ -31,7 +31,7 @@ var fsListCases = []Case{
 				"the entries", got.GetEntries(), want)
 		}
 	}},
-	{"ListDirectory is cut at its limit and says so", func(ctx context.Context, e *env) {
+	{"ListDirectory reports that it was truncated at its limit", func(ctx context.Context, e *env) {
 		for i := range 30 {
 			e.put(fmt.Sprintf("f%02d", i), "")
 		}
@@ -40,16 +40,16 @@ var fsListCases = []Case{
 			expect(len(got.GetEntries()) == want && got.GetTruncated() == (want < 30), fmt.Sprintf("limit %d", limit),
 				fmt.Sprintf("%d entries, truncated %v", len(got.GetEntries()), got.GetTruncated()), want)
 			for i, entry := range got.GetEntries() {
-				same(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), fmt.Sprintf("f%02d", i))
+				equal(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), fmt.Sprintf("f%02d", i))
 			}
 		}
 	}},
-	{"ListDirectory refuses files, missing folders and the outside", func(ctx context.Context, e *env) {
+	{"ListDirectory rejects files, missing folders and paths outside of the roots", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "x", "out/f": "x"})
 		e.link("../out", "ws/link")
 		in := e.below("ws")
 		for name, want := range map[string]func(error, string){
-			"ws/f":       func(err error, _ string) { wantRefused("a file", err, codes.InvalidArgument) },
+			"ws/f":       func(err error, _ string) { wantRejected("a file", err, codes.InvalidArgument) },
 			"ws/nothing": wantMissing,
 			"ws/link":    wantEscapes,
 			"out":        wantEscapes,
@@ -60,7 +60,7 @@ var fsListCases = []Case{
 	}},
 }
 
-// list skips the case if the handler does not answer fs/list_directory, which is not in ACP.
+// list skips the case if the handler does not implement fs/list_directory, which is not part of ACP.
 func (e *env) list(ctx context.Context, c *acpv1.CallContext, path string, limit *uint32) (*fsv1.ListDirectoryResponse, error) {
 	got, err := e.fs().ListDirectory(ctx, &fsv1.ListDirectoryRequest{Context: c, SessionId: c.GetSessionId(), Path: path, Limit: limit})
 	skipIf(status.Code(err) == codes.Unimplemented, "the handler does not list folders")

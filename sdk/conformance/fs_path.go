@@ -14,12 +14,12 @@ import (
 )
 
 var fsPathCases = []Case{
-	{"a call without context or roots is refused", func(ctx context.Context, e *env) {
+	{"a call without context or roots is rejected", func(ctx context.Context, e *env) {
 		path := e.put("f", "secret")
 		noRoots := e.context()
 		noRoots.Roots = nil
 		for name, c := range map[string]*acpv1.CallContext{"no context": nil, "no roots": noRoots} {
-			e.wantUntouchable(ctx, c, "a file with "+name, path, codes.InvalidArgument)
+			e.wantInaccessible(ctx, c, "a file with "+name, path, codes.InvalidArgument)
 		}
 		wantContent(path, "secret")
 	}},
@@ -27,20 +27,20 @@ var fsPathCases = []Case{
 		e.put("f", "x")
 		for _, path := range []string{"f", "./f", "", "~/f", "../" + e.at("f")} {
 			_, err := e.read(ctx, e.context(), path)
-			wantRefused(fmt.Sprintf("a read of %q", path), err, codes.InvalidArgument)
+			wantRejected(fmt.Sprintf("a read of %q", path), err, codes.InvalidArgument)
 			if path != "" {
-				wantSaid("a read of a relative path", err, "absolute")
+				wantErrorText("a read of a relative path", err, "absolute")
 			}
 			_, err = e.write(ctx, e.context(), path, "x")
-			wantRefused(fmt.Sprintf("a write to %q", path), err, codes.InvalidArgument)
+			wantRejected(fmt.Sprintf("a write to %q", path), err, codes.InvalidArgument)
 		}
 	}},
-	{"a path that leaves the roots is refused", func(ctx context.Context, e *env) {
+	{"a path that leaves the roots is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "ws-too/f": "outside"})
 		e.wantAllOutside(ctx, e.at("out/f"), e.at("ws-too/f"), e.at("out/nothing"), e.dir+"/ws/../out/f",
 			e.dir+"/ws/"+strings.Repeat("../", 40)+"etc/passwd", e.dir+"/ws/..//../"+"nothing")
 	}},
-	{"a link that leaves the roots is refused", func(ctx context.Context, e *env) {
+	{"a link that leaves the roots is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside"})
 		e.link(e.at("out/f"), "ws/file")
 		e.link("../out", "ws/folder")
@@ -55,8 +55,8 @@ var fsPathCases = []Case{
 		e.link(e.at("dir/sub"), "sub")
 		for name, want := range map[string]string{"relative": "inside", "absolute": "inside", "sub/g": "deeper"} {
 			got, err := e.read(ctx, e.context(), e.at(name))
-			check(about(name, err))
-			same(name, got.GetContent(), want)
+			check(wrap(name, err))
+			equal(name, got.GetContent(), want)
 		}
 	}},
 	{"a link in a root's own path works", func(ctx context.Context, e *env) {
@@ -64,18 +64,18 @@ var fsPathCases = []Case{
 		e.link("real", "alias")
 		for _, path := range []string{"alias/ws/f", "real/ws/f"} {
 			_, err := e.read(ctx, e.below("alias/ws"), e.at(path))
-			check(about("the root is alias/ws, the path "+path, err))
+			check(wrap("the root is alias/ws, the path "+path, err))
 		}
 		must(e.write(ctx, e.below("alias/ws"), e.at("alias/ws/new"), "new"))
 		wantContent(e.at("real/ws/new"), "new")
 	}},
-	{"links in a circle are refused", func(ctx context.Context, e *env) {
+	{"a loop of links is rejected", func(ctx context.Context, e *env) {
 		e.link("b", "a")
 		e.link("a", "b")
 		_, err := e.read(ctx, e.context(), e.at("a"))
-		wantRefused("a circle of links", err, codes.InvalidArgument, codes.FailedPrecondition, codes.Internal)
+		wantRejected("a circle of links", err, codes.InvalidArgument, codes.FailedPrecondition, codes.Internal)
 	}},
-	{"every root counts, and a call's roots alone", func(ctx context.Context, e *env) {
+	{"a call may use all its roots, and no others", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"one/f": "1", "two/f": "2", "three/f": "3"})
 		in := e.context()
 		in.Roots = []*acpv1.Root{{Path: e.at("one")}, {Path: e.at("two")}}
@@ -84,21 +84,21 @@ var fsPathCases = []Case{
 		}
 		_, err := e.read(ctx, in, e.at("three/f"))
 		wantEscapes(err, e.at("three/f"))
-		// The same scope with other roots: a handler may remember nothing.
+		// The same scope with other roots: a handler must not cache roots.
 		in.Roots = []*acpv1.Root{{Path: e.at("three")}}
 		must(e.read(ctx, in, e.at("three/f")))
 		_, err = e.read(ctx, in, e.at("one/f"))
 		wantEscapes(err, e.at("one/f"))
 	}},
-	{"a path that leads elsewhere than the gate saw is refused", func(ctx context.Context, e *env) {
+	{"a path with another target than was resolved before is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"f": "one", "g": "two"})
 		in := e.context()
 		in.ResolvedPath = &acpv1.ResolvedPath{Path: e.at("f")}
 		must(e.read(ctx, in, e.at("f")))
-		e.wantUntouchable(ctx, in, "another file than was seen", e.at("g"), codes.FailedPrecondition)
+		e.wantInaccessible(ctx, in, "another file than was seen", e.at("g"), codes.FailedPrecondition)
 		wantContent(e.at("g"), "two")
 	}},
-	{"a file that a context allows outside the roots is opened exactly, or refused", func(ctx context.Context, e *env) {
+	{"an allowed file outside the roots is opened exactly, or rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "out/g": "another"})
 		e.link("../out/g", "ws/elsewhere")
 		e.link("g", "out/swapped")
@@ -109,7 +109,7 @@ var fsPathCases = []Case{
 			return in
 		}
 		if got, err := e.read(ctx, allowing("out/f"), e.at("out/f")); err == nil {
-			same("the file that was allowed", got.GetContent(), "outside")
+			equal("the file that was allowed", got.GetContent(), "outside")
 			must(e.write(ctx, allowing("out/f"), e.at("out/f"), "written"))
 			wantContent(e.at("out/f"), "written")
 		} else {
@@ -129,18 +129,18 @@ var fsPathCases = []Case{
 		} {
 			for _, path := range []string{e.at(c.path), e.dir + "/ws/../" + c.path} {
 				_, err := e.read(ctx, allowing(c.allowed), path)
-				wantRefused("a read of "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
+				wantRejected("a read of "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
 				_, err = e.write(ctx, allowing(c.allowed), path, "written, and must not be")
-				wantRefused("a write to "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
+				wantRejected("a write to "+c.what, err, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied)
 			}
 		}
 		wantContent(e.at("out/g"), "another")
 		wantContent(e.at("out/f"), held)
 		got, err := e.read(ctx, e.below("ws"), e.at("out/f"))
-		demand(err != nil, "a call that allows nothing read %s after one that did", shown(got.GetContent()))
+		require(err != nil, "a call that allows nothing read %s after one that did", display(got.GetContent()))
 		wantEscapes(err, e.at("out/f"))
 	}},
-	{"protected paths are refused", func(ctx context.Context, e *env) {
+	{"protected paths are rejected", func(ctx context.Context, e *env) {
 		skipIf(e.Sidecar, "a sidecar takes no protected paths from a supervisor")
 		e.putAll(map[string]string{"ours/policy": "rules", "f": "free"})
 		e.link("ours", "alias")
@@ -149,18 +149,18 @@ var fsPathCases = []Case{
 		must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: protected}}))
 		defer func() { must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{})) }()
 		for _, name := range []string{"ours/policy", "alias/policy", "hard", "later", "ours/new"} {
-			e.wantUntouchable(ctx, e.context(), name, e.at(name), codes.PermissionDenied)
+			e.wantInaccessible(ctx, e.context(), name, e.at(name), codes.PermissionDenied)
 			allowed := e.below("elsewhere")
 			allowed.AllowedPath = e.at(name)
 			_, err := e.write(ctx, allowed, e.at(name), "written")
-			wantRefused("a write to "+name+", which the context allows", err, codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition)
+			wantRejected("a write to "+name+", which the context allows", err, codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition)
 			at := must(e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.context(), Path: e.at(name)}))
 			expect(at.GetProtected(), "Resolve of "+name, at, "protected")
 		}
 		must(e.read(ctx, e.context(), e.at("f")))
 		wantContent(e.at("ours/policy"), "rules")
 	}},
-	{"Resolve says where a path leads", func(ctx context.Context, e *env) {
+	{"Resolve returns the target of a path", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/dir/f": "x", "ws/ro/f": "x"})
 		e.link("dir", "ws/link")
 		e.link("ws", "alias")
@@ -174,28 +174,28 @@ var fsPathCases = []Case{
 			"alias/dir/../ro/x": {Path: e.at("ws/ro/x"), InsideRoots: true, Root: e.at("alias/ro"), ReadOnly: true},
 		} {
 			got, err := e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: in, Path: e.dir + "/" + name})
-			check(about(name, err))
-			alike(name, got, want)
+			check(wrap(name, err))
+			equalMessages(name, got, want)
 		}
 	}},
-	{"Resolve answers for what is outside or missing", func(ctx context.Context, e *env) {
+	{"Resolve answers for paths that are outside or missing", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "x", "out/f": "x"})
 		e.link("../out", "ws/link")
 		for _, name := range []string{"out/f", "out/nothing", "ws/link/f", "ws/link/nothing", "ws/../out/f"} {
 			got, err := e.fs().Resolve(ctx, &fsv1.ResolveRequest{Context: e.below("ws"), Path: e.dir + "/" + name})
-			check(about(fmt.Sprintf("%s: an error, want an answer", name), err))
+			check(wrap(fmt.Sprintf("%s: an error, want an answer", name), err))
 			expect(!got.GetInsideRoots() && got.GetRoot() == "", name, got, "outside")
 		}
 	}},
 }
 
-// wantAllOutside demands that reads and writes of the paths are refused, with the folder "ws" as the only root, and that
-// nothing beside it changes.
+// wantAllOutside requires that reads and writes of the paths are rejected, with the folder "ws" as the only root, and
+// that no file outside of it changes.
 func (e *env) wantAllOutside(ctx context.Context, paths ...string) {
 	in := e.below("ws")
 	for _, path := range paths {
 		got, err := e.read(ctx, in, path)
-		demand(err != nil, "a read of %s returned %s", path, shown(got.GetContent()))
+		require(err != nil, "a read of %s returned %s", path, display(got.GetContent()))
 		wantEscapes(err, path)
 		_, err = e.write(ctx, in, path, "written")
 		wantEscapes(err, path)

@@ -18,8 +18,8 @@ var fsReadCases = []Case{
 		} {
 			path := e.put(fmt.Sprintf("f%d", i), content)
 			got, err := e.read(ctx, e.context(), path)
-			check(about(fmt.Sprintf("a file of %q", content), err))
-			same("the content", got.GetContent(), content)
+			check(wrap(fmt.Sprintf("a file of %q", content), err))
+			equal("the content", got.GetContent(), content)
 		}
 	}},
 	{"ReadTextFile counts lines from 1 and keeps their endings", func(ctx context.Context, e *env) {
@@ -42,8 +42,8 @@ var fsReadCases = []Case{
 		} {
 			got, err := e.readLines(ctx, e.context(), path, c.line, c.limit)
 			what := fmt.Sprintf("line %s, limit %s", optional(c.line), optional(c.limit))
-			check(about(what, err))
-			same(what, got.GetContent(), c.want)
+			check(wrap(what, err))
+			equal(what, got.GetContent(), c.want)
 		}
 	}},
 	{"ReadTextFile past the end is empty", func(ctx context.Context, e *env) {
@@ -52,60 +52,60 @@ var fsReadCases = []Case{
 			for _, line := range []uint32{3, 1000, math.MaxUint32} {
 				what := fmt.Sprintf("%s, line %d", name, line)
 				got, err := e.readLines(ctx, e.context(), path, &line, nil)
-				check(about(what, err))
-				same(what, got.GetContent(), "")
+				check(wrap(what, err))
+				equal(what, got.GetContent(), "")
 			}
 		}
 	}},
-	{"ReadTextFile says Resource not found of a missing file", func(ctx context.Context, e *env) {
+	{"ReadTextFile reports Resource not found for a missing file", func(ctx context.Context, e *env) {
 		e.link("nothing", "dangling")
 		for _, name := range []string{"nothing", "no/thing", "dangling"} {
 			_, err := e.read(ctx, e.context(), e.at(name))
 			wantMissing(err, e.at(name))
 		}
 	}},
-	{"ReadTextFile refuses what is not text", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects files that are not text", func(ctx context.Context, e *env) {
 		for name, content := range map[string]string{
 			"a NUL": "a\x00b", "latin 1": "caf\xe9\n", "UTF-16": "\xff\xfea\x00", "a surrogate": "\xed\xa0\x80",
 		} {
 			path := e.put(name, content)
 			_, err := e.read(ctx, e.context(), path)
-			demand(err != nil, "a file with %s was returned", name)
-			wantSaid("a read of a file with "+name, err, "not a text file")
+			require(err != nil, "a file with %s was returned", name)
+			wantErrorText("a read of a file with "+name, err, "not a text file")
 		}
 	}},
-	{"ReadTextFile refuses folders and FIFOs and does not block", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects folders and FIFOs and does not block", func(ctx context.Context, e *env) {
 		check(os.Mkdir(e.at("folder"), 0o755))
 		names := []string{"folder", ""}
 		if makeFIFO(e.at("fifo")) == nil {
 			names = append(names, "fifo")
 		}
 		for _, name := range names {
-			e.wantUntouchable(ctx, e.context(), name, e.at(name), codes.InvalidArgument)
+			e.wantInaccessible(ctx, e.context(), name, e.at(name), codes.InvalidArgument)
 		}
 	}},
 	{"ReadTextFile returns a large file", func(ctx context.Context, e *env) {
 		content := strings.Repeat("0123456789abcde\n", 8<<16)
 		path := e.put("f", content)
-		same("the content", must(e.read(ctx, e.context(), path)).GetContent(), content)
+		equal("the content", must(e.read(ctx, e.context(), path)).GetContent(), content)
 	}},
 	{"ReadTextFile returns lines of a huge file", func(ctx context.Context, e *env) {
 		path := e.huge("one\ntwo\nthree\n")
 		got := must(e.readLines(ctx, e.context(), path, proto.Uint32(2), proto.Uint32(2)))
-		same("lines 2 and 3", got.GetContent(), "two\nthree\n")
+		equal("lines 2 and 3", got.GetContent(), "two\nthree\n")
 	}},
-	{"ReadTextFile refuses a huge file whole and says how to page", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects reading a huge file whole and explains paging", func(ctx context.Context, e *env) {
 		path := e.huge("one\n")
 		_, err := e.read(ctx, e.context(), path)
-		wantRefused("a whole read", err, codes.OutOfRange, codes.InvalidArgument)
-		wantSaid("a whole read", err, fmt.Sprint(hugeSize), "line", "limit")
+		wantRejected("a whole read", err, codes.OutOfRange, codes.InvalidArgument)
+		wantErrorText("a whole read", err, fmt.Sprint(hugeSize), "line", "limit")
 	}},
 	{"ReadTextFile answers many calls at once", func(ctx context.Context, e *env) {
 		const files = 64
 		for i := range files {
 			e.put(fmt.Sprintf("f%d", i), strings.Repeat(fmt.Sprintf("%d\n", i), 10000))
 		}
-		atOnce(files, func(i int) error {
+		concurrently(files, func(i int) error {
 			got, err := e.read(ctx, e.context(), e.at(fmt.Sprintf("f%d", i)))
 			if err == nil && !strings.HasPrefix(got.GetContent(), fmt.Sprintf("%d\n", i)) {
 				err = differs("file "+fmt.Sprint(i), got.GetContent(), "its own content")
@@ -125,7 +125,7 @@ var fsReadCases = []Case{
 		must(e.read(ctx, e.context(), small))
 		cancel()
 		wantCode("the cancelled read", <-ended, codes.Canceled, codes.OK)
-		same("the content", must(e.read(ctx, e.context(), small)).GetContent(), "small\n")
+		equal("the content", must(e.read(ctx, e.context(), small)).GetContent(), "small\n")
 	}},
 }
 
@@ -136,7 +136,7 @@ func optional(n *uint32) string {
 	return fmt.Sprint(*n)
 }
 
-// hugeSize is more than any handler may return whole.
+// hugeSize is a size, in bytes, that no handler may return whole.
 const hugeSize = 2 << 30
 
 // huge makes a file with some lines at its beginning and a hole up to hugeSize.

@@ -17,9 +17,9 @@ var fsWriteCases = []Case{
 			must(e.write(ctx, e.context(), e.at("f"), content))
 			wantContent(e.at("f"), content)
 		}
-		wantNothingBut(e.dir, "f")
+		wantOnlyFiles(e.dir, "f")
 	}},
-	{"WriteTextFile keeps what a read says that it keeps", func(ctx context.Context, e *env) {
+	{"WriteTextFile keeps the form that a read reports", func(ctx context.Context, e *env) {
 		for _, old := range []string{"one\r\ntwo\r\n", "\ufeffone\n", "\ufeffone\r\n", "one\r\ntwo\n", "one\ntwo\n", "one"} {
 			path := e.put("f", old)
 			kept := must(e.read(ctx, e.context(), path)).GetResult().GetKept()
@@ -43,7 +43,7 @@ var fsWriteCases = []Case{
 			path := e.put("f", "old")
 			check(os.Chmod(path, mode))
 			must(e.write(ctx, e.context(), path, "new"))
-			same("the mode", must(os.Stat(path)).Mode(), mode)
+			equal("the mode", must(os.Stat(path)).Mode(), mode)
 		}
 	}},
 	{"WriteTextFile follows a link that stays inside", func(ctx context.Context, e *env) {
@@ -51,7 +51,7 @@ var fsWriteCases = []Case{
 		for name, target := range map[string]string{"link": e.at("dir/f"), "dangling": "dir/new"} {
 			e.link(target, name)
 			must(e.write(ctx, e.context(), e.at(name), "new"))
-			demand(must(os.Lstat(e.at(name))).Mode()&os.ModeSymlink != 0, "the link %s was replaced by a file", name)
+			require(must(os.Lstat(e.at(name))).Mode()&os.ModeSymlink != 0, "the link %s was replaced by a file", name)
 		}
 		wantContent(e.at("dir/f"), "new")
 		wantContent(e.at("dir/new"), "new")
@@ -64,36 +64,36 @@ var fsWriteCases = []Case{
 		wantContent(path, "new")
 		wantContent(e.at("other"), "new")
 	}},
-	{"WriteTextFile refuses a read-only root", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a read-only root", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ro/f": "old", "rw/f": "old"})
 		in := e.context()
 		in.Roots = []*acpv1.Root{{Path: e.at("rw")}, {Path: e.at("ro"), ReadOnly: true}}
 		must(e.read(ctx, in, e.at("ro/f")))
 		for _, name := range []string{"ro/f", "ro/new", "ro/new/new"} {
 			_, err := e.write(ctx, in, e.at(name), "new")
-			wantRefused("a write to "+name, err, codes.PermissionDenied, codes.FailedPrecondition)
+			wantRejected("a write to "+name, err, codes.PermissionDenied, codes.FailedPrecondition)
 		}
 		must(e.write(ctx, in, e.at("rw/f"), "new"))
 		wantContent(e.at("ro/f"), "old")
 		wantAbsent(e.at("ro/new"))
 	}},
-	{"WriteTextFile refuses a path that ends with a slash", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a path that ends with a slash", func(ctx context.Context, e *env) {
 		for _, path := range []string{e.at("new") + "/", e.at("new") + "/."} {
 			_, err := e.write(ctx, e.context(), path, "x")
-			wantRefused("a write to "+path, err, codes.InvalidArgument)
+			wantRejected("a write to "+path, err, codes.InvalidArgument)
 		}
 	}},
-	{"WriteTextFile refuses a name that is too long", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a name that is too long", func(ctx context.Context, e *env) {
 		_, err := e.write(ctx, e.context(), e.at(strings.Repeat("n", 256)), "x")
-		wantRefused("a name of 256 bytes", err, codes.InvalidArgument, codes.OutOfRange)
-		// The longest name leaves no room for a temporary name made from it.
+		wantRejected("a name of 256 bytes", err, codes.InvalidArgument, codes.OutOfRange)
+		// The longest name leaves no room for a temporary name that contains it.
 		longest := e.at(strings.Repeat("n", 255))
 		err = os.WriteFile(longest, nil, 0o644)
 		skipIf(err != nil, "this file system's names are shorter: %v", err)
 		must(e.write(ctx, e.context(), longest, "x"))
 		wantContent(longest, "x")
 	}},
-	{"WriteTextFile is never seen half done", func(ctx context.Context, e *env) {
+	{"WriteTextFile is atomic", func(ctx context.Context, e *env) {
 		const size = 1 << 20
 		contents := [2]string{strings.Repeat("a", size), strings.Repeat("b", size)}
 		path := e.put("f", contents[0])
@@ -103,7 +103,7 @@ var fsWriteCases = []Case{
 			}
 			return err
 		})
-		e.after(func() { <-writer }) //nolint:errcheck // only that it ends counts
+		e.onCleanup(func() { <-writer }) //nolint:errcheck // only its end matters
 		for open := true; open; {
 			select {
 			case err := <-writer:
@@ -112,22 +112,22 @@ var fsWriteCases = []Case{
 			default:
 			}
 			got := string(must(os.ReadFile(path)))
-			demand(got == contents[0] || got == contents[1],
+			require(got == contents[0] || got == contents[1],
 				"a reader saw %d bytes of neither the old nor the new content", len(got))
 		}
 	}},
-	{"WriteTextFile serves writers of one file one after another", func(ctx context.Context, e *env) {
+	{"WriteTextFile serializes writes to one file", func(ctx context.Context, e *env) {
 		const size = 1 << 16
 		path := e.at("new/f")
-		atOnce(16, func(i int) error {
+		concurrently(16, func(i int) error {
 			_, err := e.write(ctx, e.context(), path, strings.Repeat(string(rune('a'+i)), size))
 			return err
 		})
 		got := string(must(os.ReadFile(path)))
-		demand(len(got) == size && strings.Trim(got, got[:1]) == "", "the file is a mixture of several writes")
-		wantNothingBut(filepath.Dir(path), "f")
+		require(len(got) == size && strings.Trim(got, got[:1]) == "", "the file is a mixture of several writes")
+		wantOnlyFiles(filepath.Dir(path), "f")
 	}},
-	{"WriteTextFile refuses a stale write", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a stale write", func(ctx context.Context, e *env) {
 		path := e.put("f", "one")
 		read := must(e.read(ctx, e.context(), path))
 		digest := read.GetResult().GetDigest()
@@ -135,20 +135,20 @@ var fsWriteCases = []Case{
 		in := e.context()
 		in.ExpectedDigest = digest
 		written, err := e.write(ctx, in, path, "two")
-		check(about("a write with the digest of the read", err))
+		check(wrap("a write with the digest of the read", err))
 		_, err = e.write(ctx, in, path, "three")
-		wantRefused("a write with an old digest", err, codes.FailedPrecondition)
+		wantRejected("a write with an old digest", err, codes.FailedPrecondition)
 		again := must(e.read(ctx, e.context(), path))
 		w, r := written.GetResult().GetDigest(), again.GetResult().GetDigest()
 		expect(w == "" || w == r, "the write's digest", w, "the read's, "+r)
 		check(os.Remove(path))
 		_, err = e.write(ctx, in, path, "four")
-		wantRefused("a write to a file that was removed since", err, codes.FailedPrecondition)
+		wantRejected("a write to a file that was removed since", err, codes.FailedPrecondition)
 		wantAbsent(path)
 	}},
 }
 
-// inForm are lines as a write makes them that keeps a form.
+// inForm returns lines as a write that keeps a form writes them.
 func inForm(kept *acpv1.TextForm, lines ...string) string {
 	text := strings.Join(lines, "")
 	if kept.GetCrlf() {
@@ -160,8 +160,8 @@ func inForm(kept *acpv1.TextForm, lines ...string) string {
 	return text
 }
 
-// wantNothingBut demands that no temporary file is left.
-func wantNothingBut(dir string, names ...string) {
+// wantOnlyFiles requires that no temporary file is left.
+func wantOnlyFiles(dir string, names ...string) {
 	entries := must(os.ReadDir(dir))
 	expect(len(entries) == len(names), "the folder", entries, names)
 }

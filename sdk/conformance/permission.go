@@ -20,31 +20,31 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// decisionDeadline is how long a supervisor waits for a decision before it counts as deny.
+// decisionDeadline is the time limit of a decision, after which a supervisor treats it as deny.
 var decisionDeadline = 5 * time.Second // tests of this package change it
 
-// largeDeadline is how long a decision about the largest message may take, on a machine that does other work too.
+// largeDeadline is the time limit of a decision about the largest message, on a busy machine.
 const largeDeadline = time.Minute
 
-// actionKinds are the kinds of actions that the contract names, one of an extension among them.
+// actionKinds are the kinds of actions in the contract, with one extension method.
 var actionKinds = []string{
 	"fs.read", "fs.write", "fs.list", "terminal.create",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
 	"tool.switch_mode", "tool.other", "elicitation", "unknown", "_acme.com/x",
 }
 
-// permissionCases do not know the policy of the handler, so none of them wants a certain verdict.
+// permissionCases do not know the policy of the handler, so none requires a certain verdict.
 var permissionCases = []Case{
 	{"Decide answers every kind of action", func(ctx context.Context, e *env) {
-		for range e.decideAll(ctx, "") { // it demands an answer to each
+		for range e.decideAll(ctx, "") { // decideAll requires an answer to each
 		}
 	}},
-	{"Decide answers kinds that nobody has heard of", func(ctx context.Context, e *env) {
+	{"Decide answers for unknown kinds of action", func(ctx context.Context, e *env) {
 		for _, kind := range []string{"", ".", "tool.", "fs.read.more", "FS.READ", "*", "völlig.neu", strings.Repeat("x", 10_000)} {
-			must(e.decide(ctx, "kind "+shown(kind), e.action(kind)))
+			must(e.decide(ctx, "kind "+display(kind), e.action(kind)))
 		}
 	}},
-	{"Decide answers about actions with little in them", func(ctx context.Context, e *env) {
+	{"Decide answers for actions with few fields", func(ctx context.Context, e *env) {
 		for what, a := range map[string]*permissionv1.Action{
 			"no action":               nil,
 			"an empty action":         {},
@@ -58,7 +58,7 @@ var permissionCases = []Case{
 			must(e.decide(ctx, what, a))
 		}
 	}},
-	{"Decide answers about the largest actions in time", func(ctx context.Context, e *env) {
+	{"Decide answers for the largest actions in time", func(ctx context.Context, e *env) {
 		paths := e.action("fs.write")
 		paths.Paths = nil
 		for i := range 1000 {
@@ -85,30 +85,30 @@ var permissionCases = []Case{
 			must(e.decide(ctx, what, a))
 		}
 	}},
-	{"Decide takes a request of 16 MiB", func(ctx context.Context, e *env) {
+	{"Decide accepts a request of 16 MiB", func(ctx context.Context, e *env) {
 		a := e.action("tool.edit")
 		a.RawInput = `"` + strings.Repeat("x", largeMessage) + `"`
 		must(e.decideWithin(ctx, largeDeadline, "an action of 16 MiB", a))
 	}},
-	{"Decide answers about odd paths and commands", func(ctx context.Context, e *env) {
+	{"Decide answers for unusual paths and commands", func(ctx context.Context, e *env) {
 		for _, name := range []string{"relative", "..", "/../..", "//x//", "/a\x00b", "/\n", "/[", "/{a,b", "/*", "/\\", "~", "${root}/x",
 			"/e\u0301", "/\u202e/x", "C:\\x", strings.Repeat("/a", 100_000)} {
 			a := e.action("fs.write")
 			a.Paths = []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, Access: permissionv1.Access_ACCESS_WRITE}}
 			a.Roots = append(a.Roots, name)
-			must(e.decide(ctx, "the path "+shown(name), a))
+			must(e.decide(ctx, "the path "+display(name), a))
 		}
 		for _, line := range []string{"", " ", "#", "a 'b", "$(a", "(((", "a\x00b", "a && ", "<", "'' ''", "[", "*", "\\", "sh -c", "x=1", "> /dev/null",
 			"a <<EOF\n", strings.Repeat("$(", 1000)} {
 			a := e.action("terminal.create")
 			a.Command = command(line)
 			a.Command.Cwd, a.Command.Env = "..", []string{"", "=", "A", "=x", "A=\x00"}
-			must(e.decide(ctx, "the line "+shown(line), a))
+			must(e.decide(ctx, "the line "+display(line), a))
 		}
 	}},
-	// It looks for actions that are allowed for their command or paths, since they are not without
-	// them, and then says that these are not all. A policy that allows the kind as such may go on doing so.
-	{"Decide allows nothing by what was not understood", func(ctx context.Context, e *env) {
+	// The case finds actions that are allowed because of their command or paths: without these they are not allowed. It
+	// then marks the command or paths as incomplete. A policy may still allow the whole kind.
+	{"Decide does not allow by incomplete commands or paths", func(ctx context.Context, e *env) {
 		allowed := func(what string, a *permissionv1.Action) bool {
 			return must(e.decide(ctx, what, a)).GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW
 		}
@@ -128,20 +128,20 @@ var permissionCases = []Case{
 				unclear = append(unclear, half)
 			}
 			for _, a := range unclear {
-				demand(!allowed(kind+" that was not understood", a),
+				require(!allowed(kind+" that was not understood", a),
 					"%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
 					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed())
 			}
 		}
 	}},
-	{"Decide says the same of the same action", func(ctx context.Context, e *env) {
+	{"Decide returns the same answer for the same action", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		for kind, first := range e.decideAll(ctx, "") {
-			alike(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
+			equalMessages(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
 		}
 	}},
-	// It asks the same again after other questions, and after telling what people answered.
-	{"Decide does not depend on what was asked before", func(ctx context.Context, e *env) {
+	// The case repeats a request after other requests, and after reports of people's answers.
+	{"Decide does not depend on earlier requests", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		a := e.action("terminal.create")
 		first := must(e.decide(ctx, "an action", a))
@@ -156,29 +156,29 @@ var permissionCases = []Case{
 		expect(first.GetVerdict() == again.GetVerdict() && first.GetRule() == again.GetRule(),
 			"the answer after other questions", again, first)
 	}},
-	{"Decide names its rule and gives its reason in short", func(ctx context.Context, e *env) {
+	{"Decide returns a rule and a short reason", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
 			rule, reason := utf8.RuneCountInString(d.GetRule()), utf8.RuneCountInString(d.GetReason())
-			demand(rule <= 128, "%s: the rule's id has %d characters, want at most 128", kind, rule)
-			demand(reason <= 4096, "%s: the reason has %d characters, want one or two sentences", kind, reason)
+			require(rule <= 128, "%s: the rule's id has %d characters, want at most 128", kind, rule)
+			require(reason <= 4096, "%s: the reason has %d characters, want one or two sentences", kind, reason)
 			digest := d.GetPolicyDigest()
 			expect(digest == "" || aDigest.MatchString(digest), kind+": the policy's digest", digest,
 				`"sha256:" and 64 characters of lower-case hexadecimal`)
 		}
 	}},
-	{"Decide says why it denies", func(ctx context.Context, e *env) {
+	{"Decide returns a reason for deny", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
-			demand(d.GetVerdict() != permissionv1.Verdict_VERDICT_DENY || d.GetReason() != "" || d.GetRule() != "",
+			require(d.GetVerdict() != permissionv1.Verdict_VERDICT_DENY || d.GetReason() != "" || d.GetRule() != "",
 				"%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind)
 		}
 	}},
-	{"Decide lets remembered answers count only where it asks", func(ctx context.Context, e *env) {
+	{"Decide permits remembered answers only for ask", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
-			demand(!d.GetGrantable() || d.GetVerdict() == permissionv1.Verdict_VERDICT_ASK,
+			require(!d.GetGrantable() || d.GetVerdict() == permissionv1.Verdict_VERDICT_ASK,
 				"%s: grantable with %v, want it with ask only", kind, d.GetVerdict())
 		}
 	}},
-	{"Decide says allow, deny or nothing for a question that nobody answers", func(ctx context.Context, e *env) {
+	{"Decide returns allow, deny or nothing for an unanswered question", func(ctx context.Context, e *env) {
 		final := []permissionv1.Verdict{
 			permissionv1.Verdict_VERDICT_UNSPECIFIED, permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY,
 		}
@@ -190,7 +190,7 @@ var permissionCases = []Case{
 	{"Decide answers many callers at once", func(ctx context.Context, e *env) {
 		const callers, calls = 64, 10
 		want := maps.Collect(e.decideAll(ctx, ""))
-		atOnce(callers, func(caller int) error {
+		concurrently(callers, func(caller int) error {
 			for i := range calls {
 				kind := actionKinds[(caller+i)%len(actionKinds)]
 				got, err := e.decide(ctx, kind, e.action(kind))
@@ -204,8 +204,8 @@ var permissionCases = []Case{
 			return nil
 		})
 	}},
-	// It gives up calls at once and half way, small ones and large ones, and wants an answer in time to the one after.
-	{"Decide outlives calls that are cancelled", func(ctx context.Context, e *env) {
+	// The case cancels small and large calls at once and half way, and requires a timely answer to the next call.
+	{"Decide works after cancelled calls", func(ctx context.Context, e *env) {
 		large := e.action("tool.edit")
 		large.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
 		for i := range 60 {
@@ -221,28 +221,28 @@ var permissionCases = []Case{
 			if i%2 == 0 {
 				cancel()
 			}
-			<-done //nolint:errcheck // only the call after it counts
+			<-done //nolint:errcheck // only the next call matters
 			cancel()
 		}
 		must(e.decide(ctx, "after cancelled calls", e.action("terminal.create")))
 	}},
-	// It asks before and after a Configure that must fail, and one that only validates.
-	{"settings that are refused change no decision", func(ctx context.Context, e *env) {
+	// The case asks before and after a Configure that must fail, and one that only validates.
+	{"rejected settings change no decision", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		before := maps.Collect(e.decideAll(ctx, ""))
 		for _, validateOnly := range []bool{false, true} {
 			refusesUnknownSetting(ctx, e, validateOnly)
 		}
 		for kind, after := range e.decideAll(ctx, " after settings that were refused") {
-			alike(kind+": the answer after settings that were refused", after, before[kind])
+			equalMessages(kind+": the answer after settings that were refused", after, before[kind])
 		}
 	}},
-	{"Answered is taken, or not known", func(ctx context.Context, e *env) {
+	{"Answered is accepted or unimplemented", func(ctx context.Context, e *env) {
 		a := e.action("terminal.create")
 		decision := must(e.decide(ctx, "an action", a))
 		known, unknown := false, error(nil)
 		for _, outcome := range []string{"allow_once", "allow_always", "reject_once", "reject_always", "cancelled"} {
-			// Twice, since the method is idempotent.
+			// Twice, because the method is idempotent.
 			for range 2 {
 				if err := e.answered(ctx, a, decision, outcome); errors.Is(err, ErrSkipped) {
 					unknown = err
@@ -252,7 +252,7 @@ var permissionCases = []Case{
 				}
 			}
 		}
-		demand(!known || unknown == nil, "it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
+		require(!known || unknown == nil, "it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
 		check(unknown)
 	}},
 }
@@ -261,12 +261,12 @@ func (e *env) permission() permissionv1.PermissionServiceClient {
 	return permissionv1.NewPermissionServiceClient(e.Conn)
 }
 
-// decide asks about an action and checks what holds of every answer.
+// decide requests a decision about an action, and checks the properties of every answer.
 func (e *env) decide(ctx context.Context, what string, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 	return e.decideWithin(ctx, decisionDeadline, what, a)
 }
 
-// decideWithin is decide for an action that takes longer than those that supervisors ask about.
+// decideWithin is decide for an action that takes longer than a supervisor's usual actions.
 func (e *env) decideWithin(ctx context.Context, deadline time.Duration, what string, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -284,7 +284,7 @@ func (e *env) decideWithin(ctx context.Context, deadline time.Duration, what str
 	return nil, differs(what+": the verdict", d.GetVerdict(), "allow, deny or ask")
 }
 
-// decideAll asks about an ordinary action of each kind, one after another, and yields kinds and answers.
+// decideAll requests a decision about an ordinary action of each kind, one after another, and yields kinds and answers.
 func (e *env) decideAll(ctx context.Context, when string) iter.Seq2[string, *permissionv1.DecideResponse] {
 	return func(yield func(string, *permissionv1.DecideResponse) bool) {
 		for _, kind := range actionKinds {
@@ -295,7 +295,7 @@ func (e *env) decideAll(ctx context.Context, when string) iter.Seq2[string, *per
 	}
 }
 
-// action is an ordinary action of a kind, complete as a supervisor would send it.
+// action returns an ordinary action of a kind, complete as a supervisor would send it.
 func (e *env) action(kind string) *permissionv1.Action {
 	file := e.dir + "/file.txt"
 	a := &permissionv1.Action{
@@ -320,7 +320,7 @@ func command(line string) *permissionv1.Command {
 	return &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}
 }
 
-// impure is why what cannot be demanded of every policy is skipped.
+// impure is the reason to skip requirements that not every policy meets.
 const impure = "its decisions depend on more than the action"
 
 var aDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -330,5 +330,5 @@ func (e *env) answered(ctx context.Context, a *permissionv1.Action, d *permissio
 	if status.Code(err) == codes.Unimplemented {
 		return skip("Answered is not implemented")
 	}
-	return about("answered "+outcome, err)
+	return wrap("answered "+outcome, err)
 }

@@ -65,7 +65,7 @@ func asking(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideR
 
 func TestPolicy_MinimalPasses(t *testing.T) {
 	for name, err := range results(t, servePolicy(t, &policyFunc{decide: asking}), conformance.KindPermission) {
-		if err != nil && (!errors.Is(err, conformance.ErrSkipped) || name != "permission/Answered is taken, or not known") {
+		if err != nil && (!errors.Is(err, conformance.ErrSkipped) || name != "permission/Answered is accepted or unimplemented") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -93,34 +93,34 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 	}{
 		"no verdict":            {answer(&permissionv1.DecideResponse{}), "Decide answers every kind of action"},
 		"a verdict of its own":  {answer(&permissionv1.DecideResponse{Verdict: 9}), "Decide answers every kind of action"},
-		"refuses unknown kinds": {refuses(func(a *permissionv1.Action) bool { return a.GetKind() == "." }), "Decide answers kinds that nobody has heard of"},
-		"needs an action":       {refuses(func(a *permissionv1.Action) bool { return a == nil }), "Decide answers about actions with little in them"},
-		"bounds its input":      {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 1<<19 }), "Decide answers about the largest actions in time"},
-		"wants absolute paths":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetPaths()) == 1 && a.Paths[0].Path == ".." }), "Decide answers about odd paths and commands"},
+		"refuses unknown kinds": {refuses(func(a *permissionv1.Action) bool { return a.GetKind() == "." }), "Decide answers for unknown kinds of action"},
+		"needs an action":       {refuses(func(a *permissionv1.Action) bool { return a == nil }), "Decide answers for actions with few fields"},
+		"bounds its input":      {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 1<<19 }), "Decide answers for the largest actions in time"},
+		"wants absolute paths":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetPaths()) == 1 && a.Paths[0].Path == ".." }), "Decide answers for unusual paths and commands"},
 		"rolls dice": {func(_ context.Context, _ *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			return &permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", int(n%7))}, nil
-		}, "Decide says the same of the same action"},
+		}, "Decide returns the same answer for the same action"},
 		"tires": {func(_ context.Context, _ *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			return &permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", int(n/10%10))}, nil
-		}, "Decide does not depend on what was asked before"},
-		"a digest without sense": {answer(&permissionv1.DecideResponse{Verdict: ask, PolicyDigest: "sha256:XYZ"}), "Decide names its rule and gives its reason in short"},
-		"a rule that is a book":  {answer(&permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", 129)}), "Decide names its rule and gives its reason in short"},
-		"refuses what is large":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide takes a request of 16 MiB"},
+		}, "Decide does not depend on earlier requests"},
+		"a digest without sense": {answer(&permissionv1.DecideResponse{Verdict: ask, PolicyDigest: "sha256:XYZ"}), "Decide returns a rule and a short reason"},
+		"a rule that is a book":  {answer(&permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", 129)}), "Decide returns a rule and a short reason"},
+		"refuses what is large":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide accepts a request of 16 MiB"},
 		"does not read the small print": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if len(a.GetCommand().GetSubCommands()) > 0 {
 				return &permissionv1.DecideResponse{Verdict: allow}, nil
 			}
 			return asking(ctx, a, n)
-		}, "Decide allows nothing by what was not understood"},
+		}, "Decide does not allow by incomplete commands or paths"},
 		"takes paths for all there is": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if len(a.GetPaths()) > 0 {
 				return &permissionv1.DecideResponse{Verdict: allow}, nil
 			}
 			return asking(ctx, a, n)
-		}, "Decide allows nothing by what was not understood"},
-		"denies without a word": {answer(&permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}), "Decide says why it denies"},
+		}, "Decide does not allow by incomplete commands or paths"},
+		"denies without a word": {answer(&permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}), "Decide returns a reason for deny"},
 		"asks again when nobody is there": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
-			"Decide says allow, deny or nothing for a question that nobody answers"},
+			"Decide returns allow, deny or nothing for an unanswered question"},
 		"stops at the first sixty": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if n < 60 {
 				return asking(ctx, a, n)
@@ -132,8 +132,8 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 				return nil, errors.New("still busy with the ones before")
 			}
 			return asking(ctx, a, n)
-		}, "Decide outlives calls that are cancelled"},
-		"grants what it allows": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide lets remembered answers count only where it asks"},
+		}, "Decide works after cancelled calls"},
+		"grants what it allows": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide permits remembered answers only for ask"},
 		"panics": {func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error) {
 			panic("at once")
 		}, "Decide answers many callers at once"},
@@ -148,7 +148,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 		"fails in Answered":                  forgetful{&policyFunc{decide: asking}},
 		"knows some outcomes and not others": choosy{policyFunc: &policyFunc{decide: asking}},
 	} {
-		err := permissionCase(t, policy, "Answered is taken, or not known")
+		err := permissionCase(t, policy, "Answered is accepted or unimplemented")
 		if err == nil || errors.Is(err, conformance.ErrSkipped) {
 			t.Errorf("a policy that %s: %v", defect, err)
 		}
@@ -190,7 +190,7 @@ func TestPolicy_PartOfRejectedSettingsFails(t *testing.T) {
 	})
 	suite := conformance.Suite{Conn: conn, Kind: conformance.KindPermission}
 	for _, c := range conformance.Cases(conformance.KindPermission) {
-		if c.Name != "permission/settings that are refused change no decision" {
+		if c.Name != "permission/rejected settings change no decision" {
 			continue
 		}
 		if err := suite.RunCase(t.Context(), c); err == nil {
@@ -211,7 +211,7 @@ func TestPolicy_ImpureSkipsRepeatedDecisions(t *testing.T) {
 		switch err := suite.RunCase(t.Context(), c); {
 		case errors.Is(err, conformance.ErrSkipped):
 			skipped++
-		case err != nil && c.Name != "permission/Decide allows nothing by what was not understood":
+		case err != nil && c.Name != "permission/Decide does not allow by incomplete commands or paths":
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	}

@@ -22,19 +22,19 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// services are what a handler of each kind must serve.
+// services are the services that a handler of each kind must serve.
 var services = map[string]string{
 	KindFS:         "acphost.fs.v1.FileSystemService",
 	KindTerminal:   "acphost.terminal.v1.TerminalService",
 	KindPermission: "acphost.permission.v1.PermissionService",
 }
 
-// largeMessage is a size of request that every handler must take, in bytes.
+// largeMessage is a size of request, in bytes, that every handler must accept.
 const largeMessage = 16 << 20
 
-// pluginCases are for every kind of handler.
+// pluginCases apply to every kind of handler.
 var pluginCases = []Case{
-	{"Describe says who the handler is", func(ctx context.Context, e *env) {
+	{"Describe describes the handler", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"}))
 		for what, said := range map[string]string{"name": d.GetName(), "version": d.GetVersion()} {
 			expect(len(said) >= 1 && len(said) <= 64, "the length of the "+what, len(said), "1 to 64")
@@ -52,38 +52,38 @@ var pluginCases = []Case{
 	{"Describe can be repeated", func(ctx context.Context, e *env) {
 		first := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		second := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
-		alike("the second answer", second, first)
+		equalMessages("the second answer", second, first)
 	}},
-	{"Describe takes a request of 16 MiB", func(ctx context.Context, e *env) {
+	{"Describe accepts a request of 16 MiB", func(ctx context.Context, e *env) {
 		must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: strings.Repeat("v", largeMessage)}))
 	}},
-	{"Describe announces the service of its kind", func(ctx context.Context, e *env) {
+	{"Describe lists the service of its kind", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		want, ok := services[e.Kind]
 		if !ok {
-			demand(len(d.GetServices()) != 0, "no service is announced, so nothing would ever be called")
+			require(len(d.GetServices()) != 0, "no service is announced, so nothing would ever be called")
 			return
 		}
 		expect(slices.Contains(d.GetServices(), want), "services", d.GetServices(), want)
 	}},
-	{"Configure takes the same settings twice", func(ctx context.Context, e *env) {
+	{"Configure accepts the same settings twice", func(ctx context.Context, e *env) {
 		for range 2 {
 			must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: e.Settings}))
 		}
 		settings := e.Settings
 		if settings == nil {
-			settings = &structpb.Struct{} // is the same as none
+			settings = &structpb.Struct{} // equivalent to none
 		}
 		host := &pluginv1.Host{Instance: e.scope}
 		must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: host}))
 	}},
-	{"Configure refuses an unknown setting by its name", func(ctx context.Context, e *env) {
+	{"Configure rejects an unknown setting and names it", func(ctx context.Context, e *env) {
 		refusesUnknownSetting(ctx, e, false)
 	}},
-	{"Configure refuses an unknown setting when it only validates", func(ctx context.Context, e *env) {
+	{"Configure rejects an unknown setting with validate_only", func(ctx context.Context, e *env) {
 		refusesUnknownSetting(ctx, e, true)
 	}},
-	{"CheckFolders says which folders are missing", func(ctx context.Context, e *env) {
+	{"CheckFolders returns the missing folders", func(ctx context.Context, e *env) {
 		file, missing := filepath.Join(e.dir, "file"), filepath.Join(e.dir, "missing", "below")
 		check(os.WriteFile(file, nil, 0o600))
 		res, err := e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{e.dir, file, missing, e.dir + "/"}})
@@ -92,7 +92,7 @@ var pluginCases = []Case{
 		var paths []string
 		for _, m := range res.GetMissing() {
 			paths = append(paths, m.GetPath())
-			demand(m.GetReason() != "", "a missing folder has no reason")
+			require(m.GetReason() != "", "a missing folder has no reason")
 		}
 		expect(slices.Equal(paths, []string{file, missing}), "the missing folders", paths, []string{file, missing})
 		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{"relative"}})
@@ -100,16 +100,16 @@ var pluginCases = []Case{
 		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{})
 		wantCode("no path", err, codes.InvalidArgument)
 	}},
-	{"Hold answers at once and lasts", func(ctx context.Context, e *env) {
+	{"Hold answers at once and stays open", func(ctx context.Context, e *env) {
 		held := must(e.hold(ctx, e.scope))
-		// Two calls go by while it lasts; one message only may come.
+		// Two calls complete while the stream is open; only one message may arrive.
 		for range 2 {
 			must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		}
 		held.end()
 		_, err := held.Recv()
-		demand(err != nil, "hold: a second message came")
-		demand(!errors.Is(err, io.EOF), "hold: the handler ended the stream")
+		require(err != nil, "hold: a second message came")
+		require(!errors.Is(err, io.EOF), "hold: the handler ended the stream")
 		wantCode("a hold that was let go", err, codes.Canceled)
 	}},
 	{"Hold can be opened twice for one scope, and again", func(ctx context.Context, e *env) {
@@ -118,8 +118,8 @@ var pluginCases = []Case{
 		second.end()
 		must(e.hold(ctx, e.scope)).end()
 	}},
-	{"Hold takes many scopes at once", func(ctx context.Context, e *env) {
-		atOnce(64, func(i int) error {
+	{"Hold accepts many scopes at once", func(ctx context.Context, e *env) {
+		concurrently(64, func(i int) error {
 			held, err := e.hold(ctx, fmt.Sprintf("%s%02x", e.scope[:30], i))
 			if err != nil {
 				return err
@@ -129,7 +129,7 @@ var pluginCases = []Case{
 			return err
 		})
 	}},
-	{"HoldAll, if it is served, answers at once and lasts", func(ctx context.Context, e *env) {
+	{"HoldAll, if implemented, answers at once and stays open", func(ctx context.Context, e *env) {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
 		stream, err := e.plugin().HoldAll(ctx)
@@ -139,22 +139,22 @@ var pluginCases = []Case{
 		if status.Code(err) == codes.Unimplemented {
 			return
 		}
-		check(about("hold all", err))
+		check(wrap("hold all", err))
 		for _, drop := range []bool{false, false, true, false} {
-			check(about("hold all", stream.Send(&pluginv1.HoldAllRequest{Scope: e.scope, Drop: drop})))
+			check(wrap("hold all", stream.Send(&pluginv1.HoldAllRequest{Scope: e.scope, Drop: drop})))
 		}
 		for range 2 {
 			must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		}
 		end()
 		_, err = stream.Recv()
-		demand(err != nil, "hold all: a second message came")
-		demand(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
+		require(err != nil, "hold all: a second message came")
+		require(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
 		wantCode("a stream that was let go", err, codes.Canceled)
 	}},
-	{"health says serving", func(ctx context.Context, e *env) {
+	{"health reports SERVING", func(ctx context.Context, e *env) {
 		got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
-		check(about(fmt.Sprintf("health of %q", wire.HealthService), err))
+		check(wrap(fmt.Sprintf("health of %q", wire.HealthService), err))
 		expect(got.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, "health", got.GetStatus(), "SERVING")
 	}},
 	{"an unknown method is UNIMPLEMENTED", func(ctx context.Context, e *env) {
@@ -176,7 +176,7 @@ func refusesUnknownSetting(ctx context.Context, e *env, validateOnly bool) {
 	proto.Merge(settings, e.Settings)
 	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
 	wantCode("an unknown setting", err, codes.InvalidArgument)
-	wantSaid("an unknown setting", err, name)
+	wantErrorText("an unknown setting", err, name)
 }
 
 // held is a scope that is held until end is called.
@@ -195,5 +195,5 @@ func (e *env) hold(ctx context.Context, scope string) (held, error) {
 	if err != nil {
 		end()
 	}
-	return held{stream, end}, about("hold", err)
+	return held{stream, end}, wrap("hold", err)
 }

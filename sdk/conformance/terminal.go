@@ -37,7 +37,7 @@ func (e *env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen,
 		return nil, fmt.Errorf("create %q %q: %w", req.GetCommand(), req.GetArgs(), err)
 	}
 	s := &screen{e: e, c: req.GetContext(), id: resp.GetTerminalId()}
-	e.after(func() { s.close(ctx) })
+	e.onCleanup(func() { s.close(ctx) })
 	return s, nil
 }
 
@@ -46,7 +46,7 @@ func (e *env) line(ctx context.Context, line string) (*screen, error) {
 	return e.open(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}})
 }
 
-// close releases the terminal. Errors are for the cases that release themselves.
+// close releases the terminal. It ignores errors: cases about a release call release.
 func (s *screen) close(ctx context.Context) { _ = s.release(context.WithoutCancel(ctx)) }
 
 func (s *screen) release(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (s *screen) wait(ctx context.Context) (*terminalv1.WaitForExitResponse, err
 	return s.e.terminals().WaitForExit(ctx, &terminalv1.WaitForExitRequest{Context: s.c, SessionId: s.c.GetSessionId(), TerminalId: s.id})
 }
 
-// end waits for the exit and returns the output that is complete then.
+// end waits for the exit and returns the output, which is complete then.
 func (s *screen) end(ctx context.Context) (*terminalv1.OutputResponse, error) {
 	if _, err := s.wait(ctx); err != nil {
 		return nil, fmt.Errorf("wait for exit: %w", err)
@@ -82,7 +82,7 @@ func (s *screen) end(ctx context.Context) (*terminalv1.OutputResponse, error) {
 	return out, nil
 }
 
-// shows waits until the output has the words in it: what a command does gives no other signal.
+// shows waits until the output contains words: a command gives no other signal.
 func (s *screen) shows(ctx context.Context, words string) (string, error) {
 	return await(ctx, fmt.Sprintf("waiting for %q", words), func() (string, bool, error) {
 		out, err := s.output(ctx)
@@ -96,12 +96,12 @@ func (s *screen) shows(ctx context.Context, words string) (string, error) {
 	})
 }
 
-// prints demands the whole output of a line in a shell.
+// prints requires the complete output of a line in a shell.
 func (e *env) prints(ctx context.Context, line, want string) error {
 	return e.outputs(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}}, want)
 }
 
-// outputs demands the whole output of a command.
+// outputs requires the complete output of a command.
 func (e *env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want string) error {
 	s, err := e.open(ctx, req)
 	if err != nil {
@@ -112,16 +112,16 @@ func (e *env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want s
 	if err == nil && (out.GetOutput() != want || out.GetTruncated()) {
 		err = differs("the output", out.GetOutput(), want)
 	}
-	return about(fmt.Sprintf("%q %q", req.GetCommand(), req.GetArgs()), err)
+	return wrap(fmt.Sprintf("%q %q", req.GetCommand(), req.GetArgs()), err)
 }
 
 func wantUnknown(what string, err error, id string) {
 	wantText(what, err, codes.NotFound, "Resource not found: "+id)
 }
 
-// wantExit demands exactly one of code and signal.
+// wantExit requires exactly one of code and signal.
 func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) {
-	demand((code == nil) != (signal == nil),
+	require((code == nil) != (signal == nil),
 		"%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
 	if wantSignal != "" {
 		expect(signal != nil && *signal == wantSignal, "the signal of "+what, fmt.Sprint(code, signal), wantSignal)
@@ -131,12 +131,12 @@ func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSi
 }
 
 var terminalCommandCases = []Case{
-	{"Create gives an unguessable id", func(ctx context.Context, e *env) {
+	{"Create returns an unguessable id", func(ctx context.Context, e *env) {
 		seen := map[string]bool{}
 		for range 3 {
 			s := must(e.line(ctx, ":"))
 			expect(terminalID.MatchString(s.id), "a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`)
-			demand(!seen[s.id], "two terminals have the id %s", s.id)
+			require(!seen[s.id], "two terminals have the id %s", s.id)
 			seen[s.id] = true
 		}
 	}},
@@ -144,7 +144,7 @@ var terminalCommandCases = []Case{
 		args := []string{"%s|", "a b", "$HOME", "", "*"}
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "printf", Args: args}, "a b|$HOME||*|"))
 	}},
-	{"Create without args runs a program of that whole name, else a line", func(ctx context.Context, e *env) {
+	{"Create without args runs a program with that name, else a shell line", func(ctx context.Context, e *env) {
 		script := e.put("my tool", "#!/bin/sh\necho tool $#\n")
 		check(os.Chmod(script, 0o755))
 		for _, c := range []struct{ command, want string }{
@@ -157,7 +157,7 @@ var terminalCommandCases = []Case{
 			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: c.command}, c.want))
 		}
 	}},
-	{"Create runs exactly what was resolved", func(ctx context.Context, e *env) {
+	{"Create runs exactly the resolved command", func(ctx context.Context, e *env) {
 		c := e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"echo", "judged"}}
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n"))
@@ -171,7 +171,7 @@ var terminalCommandCases = []Case{
 			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd}, c.want+"\n"))
 		}
 	}},
-	{"Create refuses a cwd outside of the roots", func(ctx context.Context, e *env) {
+	{"Create rejects a cwd outside of the roots", func(ctx context.Context, e *env) {
 		e.put("in/f", "")
 		e.link("/", "in/out")
 		create := func(cwd string) error {
@@ -182,14 +182,14 @@ var terminalCommandCases = []Case{
 			wantEscapes(create(cwd), cwd)
 		}
 		for _, cwd := range []string{"in", "./in", e.at("in/f"), e.at("in/missing")} {
-			wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument)
+			wantRejected("cwd "+cwd, create(cwd), codes.InvalidArgument)
 		}
 		c := e.context()
 		c.Roots = nil
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
-		wantRefused("a call without roots", err, codes.InvalidArgument)
+		wantRejected("a call without roots", err, codes.InvalidArgument)
 	}},
-	{"Create sets the environment that it is given", func(ctx context.Context, e *env) {
+	{"Create sets the requested environment", func(ctx context.Context, e *env) {
 		check(e.outputs(ctx, &terminalv1.CreateRequest{
 			Command: "sh", Args: []string{"-c", `printf '%s|' "$A" "$B" "${C-unset}" "$TERM" "$GIT_PAGER"`},
 			Env: []*terminalv1.EnvVariable{
@@ -197,29 +197,29 @@ var terminalCommandCases = []Case{
 			},
 		}, "last=1||unset|xterm-256color|less|"))
 	}},
-	{"Create refuses what no environment can hold", func(ctx context.Context, e *env) {
+	{"Create rejects invalid variables", func(ctx context.Context, e *env) {
 		for _, v := range []*terminalv1.EnvVariable{
 			{Name: "", Value: "x"}, {Name: "A=B", Value: "x"}, {Name: "A\x00B", Value: "x"}, {Name: "A", Value: "x\x00y"},
 		} {
 			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
 				Context: e.context(), Command: "true", Env: []*terminalv1.EnvVariable{v},
 			})
-			wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument)
+			wantRejected(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument)
 		}
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.context(), Command: ""})
-		wantRefused("an empty command", err, codes.InvalidArgument)
+		wantRejected("an empty command", err, codes.InvalidArgument)
 	}},
-	{"Create says why a program cannot be started", func(ctx context.Context, e *env) {
+	{"Create reports why a program cannot be started", func(ctx context.Context, e *env) {
 		text := e.put("text", "no program\n")
 		for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
 			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
 				Context: e.context(), Command: program, Args: []string{"x"},
 			})
-			wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition)
-			wantSaid("starting "+program, err, program)
+			wantRejected("starting "+program, err, codes.Internal, codes.FailedPrecondition)
+			wantErrorText("starting "+program, err, program)
 		}
 	}},
-	{"a command has a terminal and nobody at it", func(ctx context.Context, e *env) {
+	{"a command has a terminal without input", func(ctx context.Context, e *env) {
 		skipIf(e.NoTTY, "the handler gives commands pipes")
 		for line, want := range map[string]string{
 			"test -t 1 && test -t 2 && echo yes":                                  "yes\n",
@@ -232,7 +232,7 @@ var terminalCommandCases = []Case{
 	{"a pager does not hang", func(ctx context.Context, e *env) {
 		check(e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n"))
 	}},
-	{"ResolveCommand says what would run", func(ctx context.Context, e *env) {
+	{"ResolveCommand returns the command that would run", func(ctx context.Context, e *env) {
 		for _, c := range []struct {
 			command string
 			args    []string
@@ -248,10 +248,10 @@ var terminalCommandCases = []Case{
 			got, err := e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
 				Context: e.context(), Command: c.command, Args: c.args,
 			})
-			check(about(fmt.Sprintf("%q %q", c.command, c.args), err))
+			check(wrap(fmt.Sprintf("%q %q", c.command, c.args), err))
 			argv := got.GetCommand().GetArgv()
 			if len(argv) == 3 && c.shell {
-				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // where the shell is, is the handler's matter
+				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // the handler may choose the path of the shell
 			}
 			expect(slices.Equal(argv, c.argv) && got.GetCommand().GetShell() == c.shell,
 				"what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell))

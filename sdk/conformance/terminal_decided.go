@@ -12,9 +12,10 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// terminalDecidedCases are about what the gate has decided of a command, and what it asks before it decides.
+// terminalDecidedCases are about commands that the supervisor has decided on, and the requests that it makes before a
+// decision.
 var terminalDecidedCases = []Case{
-	{"Create executes the program that was resolved, or refuses", func(ctx context.Context, e *env) {
+	{"Create executes the resolved program, or fails", func(ctx context.Context, e *env) {
 		c := e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"judged", "-c", "echo $0"}, Program: "/bin/sh"}
 		err := e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n")
@@ -24,10 +25,10 @@ var terminalDecidedCases = []Case{
 		c = e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"ls"}, Program: e.at("no-such-program")}
 		_, err = e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "ls"})
-		demand(err != nil, "the program that was decided about is gone, and another was started in its place")
+		require(err != nil, "the program that was decided about is gone, and another was started in its place")
 	}},
-	// It is for handlers that tell a folder from another that is put in its place.
-	{"Create runs in the folder that was resolved, or refuses", func(ctx context.Context, e *env) {
+	// The case applies to handlers that distinguish a folder from another folder that replaces it.
+	{"Create runs in the resolved folder, or fails", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"judged/which": "judged", "other/which": "other"})
 		cwd := e.at("judged")
 		got := must(e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
@@ -40,14 +41,14 @@ var terminalDecidedCases = []Case{
 		c.ResolvedCommand = got.GetCommand()
 		s, err := e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "cat which", Cwd: &cwd})
 		if err != nil {
-			wantRefused("a command in a folder that was replaced", err, codes.FailedPrecondition)
+			wantRejected("a command in a folder that was replaced", err, codes.FailedPrecondition)
 			return
 		}
 		out := must(s.end(ctx)).GetOutput()
 		expect(out == "judged", "what a command in a folder that was replaced prints", out, "judged, or that it is refused")
 	}},
-	// It shows nothing where the handler has no git.
-	{"git runs nothing of a repository's where nobody was asked", func(ctx context.Context, e *env) {
+	// The case has no effect if the handler has no git.
+	{"git runs no programs of a repository in a command that a rule allowed", func(ctx context.Context, e *env) {
 		const line = `mkdir r && cd r && git init -q . && printf '#!/bin/sh\necho ran >>../ran\n' >m && chmod +x m &&
 git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git config core.hooksPath h && git status`
 		c := e.context()
@@ -55,7 +56,7 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		quietly := "{ " + line + "; } >/dev/null 2>&1; test -e ran && echo ran; echo end"
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: quietly}, "end\n"))
 	}},
-	{"ResolveCommand says of each simple command what it comes to, or of none", func(ctx context.Context, e *env) {
+	{"ResolveCommand resolves every simple command, or none", func(ctx context.Context, e *env) {
 		asked := []*acpv1.SimpleCommand{
 			{Argv: []string{"cd", "x"}, Cwd: e.dir, Shell: true},
 			{Argv: []string{"ls"}, Wrappers: []string{"env"}, Cwd: e.dir, Shell: true},
@@ -66,9 +67,9 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		}))
 		found := got.GetFound()
 		if len(found) == 0 {
-			return // it does not look
+			return // the handler does not resolve commands
 		}
-		demand(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
+		require(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
 		ls, missing := found[1].GetProgram(), found[2].GetProgram()
 		expect(len(found[1].GetWrapperPrograms()) == 1, "the programs of the wrappers", found[1].GetWrapperPrograms(), "one")
 		expect(ls.GetPath() != "" || ls.GetDoubt() != "", "the program ls", ls, "its path, or why there is none")

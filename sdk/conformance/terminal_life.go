@@ -17,7 +17,7 @@ import (
 )
 
 var terminalLifeCases = []Case{
-	{"WaitForExit tells code and signal", func(ctx context.Context, e *env) {
+	{"WaitForExit returns code and signal", func(ctx context.Context, e *env) {
 		for _, c := range []struct {
 			line   string
 			code   uint32
@@ -44,7 +44,7 @@ var terminalLifeCases = []Case{
 		must(s.shows(ctx, "up"))
 		cancel()
 		wantCode("a cancelled wait", <-done, codes.Canceled)
-		demand(must(s.output(ctx)).GetExitStatus() == nil, "the command has ended with the wait")
+		require(must(s.output(ctx)).GetExitStatus() == nil, "the command has ended with the wait")
 	}},
 	{"a grandchild that holds the terminal does not delay the exit", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo child=$!; exit 0"))
@@ -52,24 +52,24 @@ var terminalLifeCases = []Case{
 		defer cancel()
 		out := must(s.end(ctx))
 		pid := pidIn(out.GetOutput(), "child")
-		demand(alive(pid), "the grandchild was ended with the command")
+		require(alive(pid), "the grandchild was ended with the command")
 		check(s.kill(ctx))
-		demand(!alive(pid), "the grandchild is alive after the kill")
+		require(!alive(pid), "the grandchild is alive after the kill")
 	}},
 	{"Kill ends the whole tree and keeps the id", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo a=$!; (sleep 1000 & echo b=$!); echo c=$$; wait"))
 		text := must(s.shows(ctx, "c="))
 		check(s.kill(ctx))
 		for _, name := range []string{"a", "b"} {
-			demand(!alive(pidIn(text, name)), "process %s is alive after the kill", name)
+			require(!alive(pidIn(text, name)), "process %s is alive after the kill", name)
 		}
 		out, err := s.output(ctx)
-		check(about("output after the kill", err))
+		check(wrap("output after the kill", err))
 		expect(out.GetExitStatus() != nil && strings.Contains(out.GetOutput(), "c="),
 			"what is known after the kill", out, "the output and an exit status")
-		check(about("a second kill", s.kill(ctx)))
+		check(wrap("a second kill", s.kill(ctx)))
 	}},
-	{"Kill ends what ignores SIGTERM, and what is stopped", func(ctx context.Context, e *env) {
+	{"Kill ends commands that ignore SIGTERM, and stopped ones", func(ctx context.Context, e *env) {
 		for _, line := range []string{
 			"trap '' TERM HUP INT; echo a=$$; while :; do sleep 1000; done",
 			"echo a=$$; kill -STOP $$",
@@ -77,10 +77,10 @@ var terminalLifeCases = []Case{
 			s := must(e.line(ctx, line))
 			pid := pidIn(must(s.shows(ctx, "\n")), "a")
 			check(s.kill(ctx))
-			demand(!alive(pid), "%q is alive after the kill", line)
+			require(!alive(pid), "%q is alive after the kill", line)
 		}
 	}},
-	{"Release ends the command and voids the id", func(ctx context.Context, e *env) {
+	{"Release ends the command and invalidates the id", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo a=$!; exec sleep 1000"))
 		pid := pidIn(must(s.shows(ctx, "\n")), "a")
 		check(s.release(ctx))
@@ -90,10 +90,10 @@ var terminalLifeCases = []Case{
 	{"Release twice is no error", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, ":"))
 		for i := range 3 {
-			check(about(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
+			check(wrap(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
 		}
 	}},
-	{"Release answers who waits, with SIGKILL", func(ctx context.Context, e *env) {
+	{"Release ends waiting calls with SIGKILL", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "trap '' TERM; echo up; while :; do sleep 1000; done"))
 		var got *terminalv1.WaitForExitResponse
 		answered := begin(func() (err error) {
@@ -102,7 +102,7 @@ var terminalLifeCases = []Case{
 		})
 		must(s.shows(ctx, "up"))
 		check(s.release(ctx))
-		// A wait that comes after the release does not find the terminal; both are right.
+		// A wait that arrives after the release does not find the terminal; both results are valid.
 		if err := <-answered; status.Code(err) != codes.NotFound {
 			check(err)
 			wantExit("a wait that a release ended", got.ExitCode, got.Signal, 0, "SIGKILL")
@@ -115,7 +115,7 @@ var terminalLifeCases = []Case{
 		other.c.Scope = strings.Repeat("0", 32)
 		other.wantForeign(ctx)
 		_, err := s.output(ctx)
-		check(about("its own scope, after another has tried", err))
+		check(wrap("its own scope, after another has tried", err))
 	}},
 	{"an unknown id is NOT_FOUND", func(ctx context.Context, e *env) {
 		for _, id := range []string{"", "x", "acphost-" + strings.Repeat("f", 32)} {
@@ -123,20 +123,20 @@ var terminalLifeCases = []Case{
 		}
 	}},
 	{"many terminals at once", func(ctx context.Context, e *env) {
-		atOnce(20, func(i int) error {
+		concurrently(20, func(i int) error {
 			line := fmt.Sprintf("echo begin %d; sleep 0.1; echo end %d", i, i)
 			return e.prints(ctx, line, fmt.Sprintf("begin %d\nend %d\n", i, i))
 		})
 	}},
 }
 
-// wantForeign demands that no call knows the terminal.
+// wantForeign requires that no call finds the terminal.
 func (s *screen) wantForeign(ctx context.Context) {
 	s.wantUnknown(ctx)
 	wantUnknown(s.call("Release"), s.release(ctx), s.id)
 }
 
-// wantUnknown demands that no call knows the terminal, but for a release, which can come twice.
+// wantUnknown requires that no call finds the terminal, except for a release, which may be repeated.
 func (s *screen) wantUnknown(ctx context.Context) {
 	_, outputErr := s.output(ctx)
 	_, waitErr := s.wait(ctx)
@@ -145,7 +145,7 @@ func (s *screen) wantUnknown(ctx context.Context) {
 	}
 }
 
-// call names a call on the terminal.
+// call returns the name of a call on the terminal.
 func (s *screen) call(name string) string {
 	return fmt.Sprintf("%s of %q in scope %s", name, s.id, s.c.GetScope())
 }
@@ -157,11 +157,11 @@ func pidIn(text, name string) int {
 			return must(strconv.Atoi(strings.TrimSpace(number)))
 		}
 	}
-	demand(false, "%q does not say %s=PID", text, name)
+	require(false, "%q does not say %s=PID", text, name)
 	return 0
 }
 
-// alive reports whether a process is there; a zombie, where that can be seen, is not.
+// alive reports whether a process exists; a zombie, if it can be detected, does not count.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -169,13 +169,13 @@ func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		_, missing := os.Stat("/proc/self/stat")
-		return missing != nil // no /proc: the signal has the last word
+		return missing != nil // no /proc: the signal decides
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// awaitDeath waits until a process is gone.
+// awaitDeath waits until a process has exited.
 func awaitDeath(ctx context.Context, what string, pid int) {
 	late := fmt.Sprintf("%s, process %d, is still alive", what, pid)
 	must(await(ctx, late, func() (int, bool, error) { return pid, !alive(pid), nil }))

@@ -33,10 +33,10 @@ var terminalOutputCases = []Case{
 			check(e.prints(ctx, "printf '"+printf+"'", want))
 		}
 	}},
-	{"Output shows what has come so far", func(ctx context.Context, e *env) {
+	{"Output returns the output so far", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "printf begun; exec sleep 1000"))
-		same("the output of a command that runs", must(s.shows(ctx, "begun")), "begun")
-		demand(must(s.output(ctx)).GetExitStatus() == nil, "a command that runs has an exit status")
+		equal("the output of a command that runs", must(s.shows(ctx, "begun")), "begun")
+		require(must(s.output(ctx)).GetExitStatus() == nil, "a command that runs has an exit status")
 	}},
 	{"Output keeps the newest bytes and cuts at a character", func(ctx context.Context, e *env) {
 		const line = `i=0; while [ $i -lt 200 ]; do echo "$i äöü€🎉"; i=$((i+1)); done`
@@ -52,8 +52,8 @@ var terminalOutputCases = []Case{
 			text, at := out.GetOutput(), fmt.Sprintf("limit %d of %d: ", limit, whole.Len())
 			newest := uint64(len(text)) <= limit && strings.HasSuffix(whole.String(), text) && utf8.ValidString(text)
 			expect(newest, at+"the output", text, "the newest bytes")
-			same(at+"truncated", out.GetTruncated(), limit < uint64(whole.Len()))
-			demand(uint64(len(text)+utf8.UTFMax-1) >= min(limit, uint64(whole.Len())), "%sonly %d bytes are kept", at, len(text))
+			equal(at+"truncated", out.GetTruncated(), limit < uint64(whole.Len()))
+			require(uint64(len(text)+utf8.UTFMax-1) >= min(limit, uint64(whole.Len())), "%sonly %d bytes are kept", at, len(text))
 		}
 	}},
 	{"Output is complete at the exit", func(ctx context.Context, e *env) {
@@ -72,7 +72,7 @@ var terminalOutputCases = []Case{
 }
 
 var terminalWatchCases = []Case{
-	{"Watch streams what was, what comes, and the exit", func(ctx context.Context, e *env) {
+	{"Watch streams earlier output, new output, and the exit", func(ctx context.Context, e *env) {
 		gate := e.at("gate")
 		s := must(e.line(ctx, "mkfifo '"+gate+"'; printf '\\033[31mone\\033[0m\\n'; read x <'"+gate+"'; echo two; exit 5"))
 		must(s.shows(ctx, "one"))
@@ -84,7 +84,7 @@ var terminalWatchCases = []Case{
 			}
 		})
 		check(errors.Join(err, opened))
-		same("the raw output", raw, e.raw("\x1b[31mone\x1b[0m\ntwo\n"))
+		equal("the raw output", raw, e.raw("\x1b[31mone\x1b[0m\ntwo\n"))
 		wantExit("the stream", exit.ExitCode, exit.Signal, 5, "")
 	}},
 	{"Watch works after the release", func(ctx context.Context, e *env) {
@@ -92,8 +92,8 @@ var terminalWatchCases = []Case{
 		must(s.end(ctx))
 		check(s.release(ctx))
 		raw, exit, err := s.watch(ctx, nil)
-		check(about("watch after release", err))
-		same("the raw output", raw, e.raw("end\n"))
+		check(wrap("watch after release", err))
+		equal("the raw output", raw, e.raw("end\n"))
 		wantExit("the stream", exit.ExitCode, exit.Signal, 0, "")
 	}},
 	{"Watch of an unknown terminal is NOT_FOUND", func(ctx context.Context, e *env) {
@@ -101,18 +101,18 @@ var terminalWatchCases = []Case{
 		_, _, err := s.watch(ctx, nil)
 		wantUnknown("an unknown terminal", err, s.id)
 	}},
-	{"a watcher that does not read slows nothing", func(ctx context.Context, e *env) {
+	{"a watcher that does not read delays nothing", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "+
 			strings.Repeat("0123456789", 7)+"; done; yes | head -n 500000; echo over"))
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		must(s.e.terminals().Watch(watching, &terminalv1.WatchRequest{Scope: e.scope, TerminalId: s.id}))
 		out, err := s.end(ctx)
-		check(about("while a watcher does not read", err))
+		check(wrap("while a watcher does not read", err))
 		last := out.GetOutput()[max(0, len(out.GetOutput())-20):]
 		expect(strings.HasSuffix(last, "\nover\n"), "the end of the output", last, "over")
 	}},
-	{"List says what there is", func(ctx context.Context, e *env) {
+	{"List returns the terminals", func(ctx context.Context, e *env) {
 		first := must(e.line(ctx, "exec sleep 1000"))
 		second := must(e.line(ctx, "exit 3"))
 		must(second.end(ctx))
@@ -157,7 +157,7 @@ var terminalWatchCases = []Case{
 			}
 			data, err := os.ReadFile(e.at("pid"))
 			if err != nil {
-				return 0, false, nil // it is not there yet
+				return 0, false, nil // it does not exist yet
 			}
 			pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 			return pid, true, err
@@ -208,7 +208,7 @@ func (s *screen) watch(ctx context.Context, each func(raw string)) (raw string, 
 	}
 }
 
-// raw is what a command has printed as a watcher gets it: a terminal ends lines in its own way.
+// raw returns the output of a command as a watcher gets it: a pseudo-terminal changes line ends.
 func (e *env) raw(printed string) string {
 	if e.NoTTY {
 		return printed

@@ -19,13 +19,13 @@ import (
 
 var errEnding = status.Error(codes.Unavailable, "the handler is ending")
 
-// calls stands around every call: it turns panics into errors, counts what has to be finished before the process ends,
-// refuses new calls from then on, and at last cuts short what would go on for ever.
+// calls wraps every call: it converts panics to errors, counts the active calls for a graceful end, rejects new calls
+// after the end has begun, and finally cancels streams and calls that would not end by themselves.
 type calls struct {
-	log    *slog.Logger
-	over   context.Context // done: streams, and calls that wait, end now
-	cut    context.CancelFunc
-	around func(call func()) // Handler.Around; never nil
+	log      *slog.Logger
+	stopping context.Context // done: streams, and calls that wait, end now
+	cut      context.CancelFunc
+	around   func(call func()) // Handler.Around; never nil
 
 	mu       sync.Mutex
 	inFlight int
@@ -38,7 +38,7 @@ func newCalls(h Handler) *calls {
 	if c.around == nil {
 		c.around = func(call func()) { call() }
 	}
-	c.over, c.cut = context.WithCancel(context.Background())
+	c.stopping, c.cut = context.WithCancel(context.Background())
 	return c
 }
 
@@ -46,7 +46,7 @@ func (c *calls) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(c.unary), grpc.ChainStreamInterceptor(c.stream)}
 }
 
-// drain refuses calls from now on and returns a channel that is closed when those in flight have returned.
+// drain rejects new calls, and returns a channel that is closed when the active calls have returned.
 func (c *calls) drain() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,9 +83,9 @@ func (c *calls) end() {
 func (c *calls) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (reply any, err error) {
-	defer c.recovered(info.FullMethod, &err)
-	if waits(info.FullMethod) {
-		ctx, done := c.endless(ctx)
+	defer c.recoverPanic(info.FullMethod, &err)
+	if waitsForEvent(info.FullMethod) {
+		ctx, done := c.cancellable(ctx)
 		defer done(&err)
 		return next(ctx, req)
 	}
@@ -98,21 +98,22 @@ func (c *calls) unary(
 }
 
 func (c *calls) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	defer c.recovered(info.FullMethod, &err)
-	ctx, done := c.endless(ss.Context())
+	defer c.recoverPanic(info.FullMethod, &err)
+	ctx, done := c.cancellable(ss.Context())
 	defer done(&err)
 	return next(srv, &stream{ss, ctx})
 }
 
-// endless returns ctx for a call that ends only when somebody ends it. done is deferred.
-func (c *calls) endless(ctx context.Context) (context.Context, func(*error)) {
+// cancellable returns the context of a call that does not end by itself: it ends with ctx or with c.stopping. The
+// caller defers done.
+func (c *calls) cancellable(ctx context.Context) (context.Context, func(*error)) {
 	inner, cancel := context.WithCancel(ctx)
-	forget := context.AfterFunc(c.over, cancel)
+	forget := context.AfterFunc(c.stopping, cancel)
 	return inner, func(err *error) {
 		forget()
 		cancel()
-		// The caller has not given up: CANCELED would be wrong.
-		if *err != nil && ctx.Err() == nil && c.over.Err() != nil {
+		// The caller has not cancelled the call: CANCELED would be wrong.
+		if *err != nil && ctx.Err() == nil && c.stopping.Err() != nil {
 			*err = errEnding
 		}
 	}
@@ -127,16 +128,17 @@ type stream struct {
 // Context implements grpc.ServerStream.
 func (s *stream) Context() context.Context { return s.ctx }
 
-// recovered is deferred. The caller learns that there was a panic; what it says may hold anything, so only the log does.
-func (c *calls) recovered(method string, err *error) {
+// recoverPanic is deferred. The caller gets only the fact that the call panicked. The value of the panic may contain
+// any data, so it is only logged.
+func (c *calls) recoverPanic(method string, err *error) {
 	if p := recover(); p != nil {
 		panics.Report(c.log, "answering "+method, p)
 		*err = status.Errorf(codes.Internal, "panic in %s: the handler's log has the stack", method)
 	}
 }
 
-// waits says whether a call ends only when something outside happens, as its method option tells.
-func waits(method string) bool {
+// waitsForEvent reports whether a call waits for an event outside of the handler, according to its method option.
+func waitsForEvent(method string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 	if err != nil {

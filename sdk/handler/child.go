@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// serveChild serves as a child of the supervisor that started this process, until its stdin ends or it is signalled.
+// serveChild serves as a child of the supervisor that started this process, until its stdin ends or it gets a signal.
 func serveChild(h Handler, _ options) error {
 	c, err := newCore(h, false)
 	if err != nil {
@@ -52,7 +52,7 @@ func serveChild(h Handler, _ options) error {
 	return nil
 }
 
-// childServer is the go-plugin server and what ends it.
+// childServer is the go-plugin server and its end.
 type childServer struct {
 	core        *core
 	certificate string // for the handshake line; empty: no TLS
@@ -61,16 +61,16 @@ type childServer struct {
 	release     func()
 }
 
-// registration makes go-plugin register our services, and none of its own kind.
+// registration makes go-plugin register the handler's services, and no additional ones.
 type registration struct {
 	plugin.NetRPCUnsupportedPlugin
 	child *childServer
 }
 
-// GRPCServer is called once go-plugin has read its environment, and before it prints the handshake.
+// GRPCServer is called after go-plugin has read its environment, and before it prints the handshake.
 func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	forgetHandshake()
-	// A stray print while services are registered would be taken for the handshake.
+	clearHandshakeEnv()
+	// Output to stdout while services are registered would be parsed as the handshake.
 	stdout := os.Stdout
 	os.Stdout = os.Stderr
 	r.child.core.register(s)
@@ -87,13 +87,13 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient is the host's side, which does not go through go-plugin.
+// GRPCClient fails: the host's side does not use go-plugin.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a handler is called over its gRPC services")
 }
 
-// watch ends the server: at once when stdin ends, since the supervisor is gone then or wants it so, and after the calls
-// in flight on SIGTERM.
+// watch ends the server: at once when stdin ends, because the supervisor has exited or requests the end, and after the
+// active calls on SIGTERM.
 func (c *childServer) watch(stdin io.Reader) {
 	over, ended := context.WithCancel(context.Background())
 	go func() {
@@ -122,9 +122,9 @@ func (c *childServer) watch(stdin io.Reader) {
 	}
 }
 
-// forgetHandshake removes what go-plugin told us by environment, so that what this process starts does not believe that
-// it is a handler, nor learn of the supervisor.
-func forgetHandshake() {
+// clearHandshakeEnv removes go-plugin's variables from the environment, so that processes that this process starts do
+// not act as handlers, and get no data about the supervisor.
+func clearHandshakeEnv() {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if name == wire.CookieKey || strings.HasPrefix(name, "PLUGIN_") {
@@ -133,7 +133,7 @@ func forgetHandshake() {
 	}
 }
 
-// logWriter passes go-plugin's own complaints on.
+// logWriter logs go-plugin's own errors.
 type logWriter struct{ h Handler }
 
 func (w logWriter) Write(line []byte) (int, error) {

@@ -15,19 +15,19 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// hostCertificate is the environment variable by which a host makes itself known, where it wants mutual TLS.
+// hostCertificate is the environment variable with the host's certificate, for mutual TLS.
 const hostCertificate = "PLUGIN_CLIENT_CERT"
 
-// childTLS is what go-plugin's AutoMTLS makes, with a key on P-256: go-plugin's own, on P-521, costs a child and its host some
-// 6 ms each time, most of it to check signatures. certificate is for the handshake line. A nil config is no TLS: the host
-// wants none.
+// childTLS returns the TLS configuration of go-plugin's AutoMTLS, but with a key on P-256: go-plugin's key on P-521
+// costs a child and its host about 6 ms for each start, most of it to check signatures. certificate is for the
+// handshake line. A nil config means no TLS: the host does not use it.
 func childTLS(host string) (config *tls.Config, certificate string, err error) {
 	if host == "" {
 		return nil, "", nil
 	}
 	clients := x509.NewCertPool()
 	if !clients.AppendCertsFromPEM([]byte(host)) {
-		return nil, "", errors.New(hostCertificate + " holds no certificate that can be read: nobody could call this handler")
+		return nil, "", errors.New(hostCertificate + " contains no valid certificate: no client could call this handler")
 	}
 	identity, _, err := wire.NewIdentity()
 	if err != nil {
@@ -41,8 +41,8 @@ func childTLS(host string) (config *tls.Config, certificate string, err error) {
 	}, base64.RawStdEncoding.EncodeToString(identity.Certificate[0]), nil
 }
 
-// addCertificate passes go-plugin's handshake line on to stdout, with the certificate in its place: go-plugin leaves it out
-// where it has not made it itself. The file that is returned takes the line, and nothing after it.
+// addCertificate copies go-plugin's handshake line to stdout, and inserts the certificate: go-plugin omits a
+// certificate that it has not made itself. The returned file accepts that line, and ignores later output.
 func addCertificate(certificate string, stdout io.Writer) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -53,7 +53,7 @@ func addCertificate(certificate string, stdout io.Writer) (*os.File, error) {
 		defer panics.Recover(nil, "passing on the handshake")
 		line, err := bufio.NewReader(read).ReadString('\n')
 		if err != nil {
-			return // go-plugin says itself why it did not serve
+			return // go-plugin reports why it did not serve
 		}
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), "|")
 		const place = 5 // 1|1|NETWORK|ADDRESS|grpc|CERTIFICATE

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// holds counts who holds which scope, and releases a scope that nobody has held for a while.
+// holds counts the holders of each scope, and releases a scope that has had no holder for a while.
 type holds struct {
 	release func(scope string)
 	delay   time.Duration
@@ -18,20 +18,20 @@ type holds struct {
 	mu     sync.Mutex
 	scopes map[string]*hold
 	closed bool
-	work   sync.WaitGroup // releases under way
+	work   sync.WaitGroup // active releases
 }
 
 type hold struct {
-	count     int
-	timer     *time.Timer   // nil: held, or being released
-	turn      int           // tells an expired timer that is late from the one that counts
-	releasing chan struct{} // closed when the release has returned; nil: none is under way
-	gone      bool          // it was released, though held: who still holds it holds nothing
+	count      int
+	timer      *time.Timer   // nil: the scope is held, or being released
+	generation int           // distinguishes the current timer from earlier, expired timers
+	releasing  chan struct{} // closed when the release has returned; nil: no release is active
+	released   bool          // it was released although held: its holders hold nothing
 }
 
-// hold has the timer that runs count for nothing.
+// hold invalidates the running timer.
 func (s *hold) hold() {
-	s.turn++
+	s.generation++
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
@@ -45,7 +45,7 @@ func newHolds(release func(string), delay time.Duration, log *slog.Logger) *hold
 	return &holds{release: release, delay: delay, log: log, scopes: map[string]*hold{}}
 }
 
-// acquire holds scope until the returned function is called. It waits for a release of it that is under way.
+// acquire holds scope until the returned function is called. It waits for an active release of the scope.
 func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err error) {
 	for {
 		h.mu.Lock()
@@ -73,17 +73,17 @@ func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err err
 func (h *holds) drop(scope string, s *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.count--; s.count > 0 || h.closed || s.gone {
+	if s.count--; s.count > 0 || h.closed || s.released {
 		return
 	}
-	turn := s.turn
-	s.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, s, turn) }))
+	generation := s.generation
+	s.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, s, generation) }))
 }
 
-// expire releases the scope, unless somebody holds it again.
-func (h *holds) expire(scope string, s *hold, turn int) {
+// expire releases the scope, unless it is held again.
+func (h *holds) expire(scope string, s *hold, generation int) {
 	h.mu.Lock()
-	if h.closed || s.turn != turn {
+	if h.closed || s.generation != generation {
 		h.mu.Unlock()
 		return
 	}
@@ -93,15 +93,16 @@ func (h *holds) expire(scope string, s *hold, turn int) {
 	h.mu.Unlock()
 }
 
-// letGo releases the scope at once, whoever holds it, and returns when that is done, or when ctx ends.
-func (h *holds) letGo(ctx context.Context, scope string) error {
+// releaseNow releases the scope at once, regardless of its holders. It returns when the release has returned, or when
+// ctx ends.
+func (h *holds) releaseNow(ctx context.Context, scope string) error {
 	h.mu.Lock()
 	s := h.scopes[scope]
 	if s == nil || h.closed {
 		h.mu.Unlock()
 		return nil
 	}
-	s.gone = true
+	s.released = true
 	if s.releasing == nil {
 		s.hold()
 		s.releasing = make(chan struct{})
@@ -117,12 +118,12 @@ func (h *holds) letGo(ctx context.Context, scope string) error {
 	}
 }
 
-// finish does what a release is.
+// finish releases a scope and removes its entry.
 func (h *holds) finish(scope string, s *hold) {
 	defer func() {
 		h.mu.Lock()
 		delete(h.scopes, scope)
-		if s.gone && !h.closed { // a call that was on its way may still make something
+		if s.released && !h.closed { // a call that was in flight may still create resources
 			after := &hold{}
 			after.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, after, 0) }))
 			h.scopes[scope] = after
@@ -133,18 +134,18 @@ func (h *holds) finish(scope string, s *hold) {
 	panics.Guard(h.log, "releasing a scope", func() { h.release(scope) })()
 }
 
-// keeper holds several scopes for a caller. Safe for concurrent use.
+// keeper holds several scopes for a caller. It is safe for concurrent use.
 type keeper struct {
 	ctx   context.Context
 	holds *holds
 
 	mu     sync.Mutex
-	scopes map[string]*keptScope // nil: nothing is held any more
+	scopes map[string]*keptScope // nil: closed
 }
 
-type keptScope struct{ drop func() } // nil: it waits for the release under way
+type keptScope struct{ drop func() } // nil: waits for an active release
 
-// hold holds a scope. It does not wait: a release of one scope that takes long must not keep others from being held.
+// hold holds a scope. It does not block: a slow release of one scope must not delay the holding of others.
 func (k *keeper) hold(scope string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,7 +154,7 @@ func (k *keeper) hold(scope string) {
 	}
 	s := &keptScope{}
 	k.scopes[scope] = s
-	go func() { // it ends with ctx
+	go func() { // ends with ctx
 		defer panics.Recover(k.holds.log, "holding a scope")
 		drop, err := k.holds.acquire(k.ctx, scope)
 		if err != nil {
@@ -169,7 +170,7 @@ func (k *keeper) hold(scope string) {
 	}()
 }
 
-// drop stops holding a scope.
+// drop releases the hold of a scope.
 func (k *keeper) drop(scope string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -179,7 +180,7 @@ func (k *keeper) drop(scope string) {
 	delete(k.scopes, scope)
 }
 
-// dropAll stops holding any.
+// dropAll releases all holds.
 func (k *keeper) dropAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,7 +192,7 @@ func (k *keeper) dropAll() {
 	k.scopes = nil
 }
 
-// close stops all timers and waits for the releases under way. What is still held is Handler.Close's to give back.
+// close stops all timers and waits for active releases. Handler.Close releases the scopes that are still held.
 func (h *holds) close() {
 	h.mu.Lock()
 	h.closed = true

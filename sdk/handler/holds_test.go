@@ -156,7 +156,7 @@ func TestRelease_SessionEndReleasesAtOnce(t *testing.T) {
 		r := &released{}
 		h := newTestHolds(r)
 		drop := mustHold(t, h)
-		if err := h.letGo(t.Context(), scope); err != nil {
+		if err := h.releaseNow(t.Context(), scope); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.all(); len(got) != 1 {
@@ -173,7 +173,7 @@ func TestRelease_SessionEndReleasesAtOnce(t *testing.T) {
 		if got := r.all(); len(got) != 2 {
 			t.Errorf("released %q, want it again after the last hold", got)
 		}
-		if err := h.letGo(t.Context(), scope); err != nil {
+		if err := h.releaseNow(t.Context(), scope); err != nil {
 			t.Error("nothing is held, and nothing is wrong:", err)
 		}
 		h.close()
@@ -185,7 +185,7 @@ func TestRelease_CoversLaterCalls(t *testing.T) {
 		r := &released{}
 		h := newTestHolds(r)
 		defer mustHold(t, h)()
-		if err := h.letGo(t.Context(), scope); err != nil {
+		if err := h.releaseNow(t.Context(), scope); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)

@@ -30,23 +30,23 @@ import (
 	"github.com/acphost/acphost/sdk/internal/secret"
 )
 
-// credentials are how the supervisor is known: by the secret that each call carries, or by mutual TLS from the files,
-// which are read again for each connection so that renewed ones take effect.
+// credentials returns the server options that authenticate the supervisor: by the secret that each call carries, or by
+// mutual TLS with the files, which are read again for each connection so that renewed files take effect.
 func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 	if o.secretFile != "" {
 		s, err := secret.Load(o.secretFile)
 		if err != nil {
 			return nil, fmt.Errorf("--secret-file: %w", err)
 		}
-		return []grpc.ServerOption{grpc.InTapHandle(demand(s, log))}, nil
+		return []grpc.ServerOption{grpc.InTapHandle(requireSecret(s, log))}, nil
 	}
 	read, err := o.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	var last atomic.Pointer[tls.Config] // what could be read, for the moment in which one of two files is already another
+	var last atomic.Pointer[tls.Config] // the last valid one, while only one of two files was replaced
 	last.Store(read)
-	return []grpc.ServerOption{grpc.Creds(telling{credentials.NewTLS(&tls.Config{
+	return []grpc.ServerOption{grpc.Creds(reportingCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -61,10 +61,10 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 	})})}, nil
 }
 
-// demand refuses every call that does not carry the secret, health and reflection too, before any of its body is read.
-// The first refusal is a warning in the log; whoever can connect could fill the log with more. A supervisor asks for the
-// health without it, to see that it is refused.
-func demand(s secret.Secret, log *slog.Logger) tap.ServerInHandle {
+// requireSecret rejects every call that does not carry the secret, including health and reflection, before its body is
+// read. The first rejected call is logged as a warning; further warnings would let any client fill the log. A
+// supervisor calls health without the secret, to check that the call is rejected.
+func requireSecret(s secret.Secret, log *slog.Logger) tap.ServerInHandle {
 	var warn sync.Once
 	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		if s.InHeaders(call.Header) {
@@ -97,9 +97,10 @@ func (o options) tlsConfig() (*tls.Config, error) {
 	}, nil
 }
 
-// checkClient refuses a client whose certificate was not made for clients. Whoever can read a sidecar's own key, or that of
-// another one of the same authority, could call with it otherwise: an agent, where a sidecar runs as the agents' user. It
-// also refuses who calls supervisors: where both have the same authority, a viewer could run commands otherwise.
+// checkClient rejects a client whose certificate was not made for clients. Otherwise a process that can read a
+// sidecar's key, or a key of another sidecar with the same authority, could call with it: an agent, if a sidecar runs
+// as the agents' user. It also rejects the certificates of clients of supervisors: if both have the same authority, a
+// viewer could run commands otherwise.
 func checkClient(client, own *x509.Certificate) error {
 	switch {
 	case own != nil && bytes.Equal(client.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo):
@@ -127,7 +128,7 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--listen %s: %w", o.listen, err)
 		}
-		return newPressed(l, connlimit.Room()), nil
+		return newHandshakeListener(l, connlimit.Room()), nil
 	}
 	l, err := listenUnix(target, o.socketMode())
 	if err != nil {
@@ -142,22 +143,22 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 // probeTimeout is how long a sidecar may take to accept a connection.
 const probeTimeout = 2 * time.Second
 
-// tryAddress returns an error if nobody listens at the address.
+// tryAddress returns an error if no process listens at the address.
 func (o options) tryAddress() error {
 	network, target, err := o.address()
 	if err != nil {
 		return err
 	}
-	conn, err := net.DialTimeout(network, target, probeTimeout) //nolint:gosec // the address is the one of the command line
+	conn, err := net.DialTimeout(network, target, probeTimeout) //nolint:gosec // the address is from the command line
 	if err != nil {
 		return err
 	}
 	return conn.Close()
 }
 
-// socketMode lets only this user connect where nobody else is expected; root always can. Otherwise the checks (of each
-// connection's uid or certificate, of each call's secret) are the wall. A secret without users is for this user alone: it
-// is this user's file.
+// socketMode permits only this user to connect if no other user is expected; root can always connect. Otherwise the
+// access control consists of the checks (of each connection's uid or certificate, of each call's secret). A secret
+// without users is for this user only: the file belongs to this user.
 func (o options) socketMode() fs.FileMode {
 	others := slices.ContainsFunc(o.allowUIDs, func(uid uint32) bool { return uid != 0 && uid != uint32(os.Geteuid()) })
 	if others || len(o.allowUIDs) == 0 && o.secretFile == "" {
@@ -166,19 +167,19 @@ func (o options) socketMode() fs.FileMode {
 	return 0o600
 }
 
-// listenUnix makes the socket, in the place of one that nobody serves any more.
+// listenUnix makes the socket, and replaces a socket that no process serves.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// The mode has to be right from the first moment; chmod would come later. Nothing else makes files yet.
+	// The mode must be right from the start; chmod would be too late. No other code makes files yet.
 	old := syscall.Umask(int(0o777 &^ mode))
 	l, err := net.Listen("unix", path)
 	syscall.Umask(old)
 	return l, err
 }
 
-// removeStale removes a socket whose process is dead. One that is alive keeps it.
+// removeStale removes a socket whose process has ended. It keeps the socket of a running process.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +191,7 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s exists and is not a socket: it was left alone", path)
 	}
-	conn, err := net.DialTimeout("unix", path, 2*time.Second) //nolint:gosec // the socket is the one that the handler was told to listen on
+	conn, err := net.DialTimeout("unix", path, 2*time.Second) //nolint:gosec // the socket is from the command line
 	if err == nil {
 		_ = conn.Close()
 		return fmt.Errorf("%s is served by a living process: stop that first", path)
@@ -201,14 +202,14 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// uidListener lets only some users' processes connect.
+// uidListener accepts connections of certain users only.
 type uidListener struct {
 	net.Listener
 	allowed []uint32
 	log     *slog.Logger
 }
 
-// Accept returns the next connection of an allowed user; others are closed.
+// Accept returns the next connection of an allowed user. It closes connections of other users.
 func (l *uidListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -11,9 +11,9 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// Logger returns a logger to stderr as this process was asked to log: as text in a sidecar, in JSON in a child, whose
-// supervisor takes it apart again, unless --log-format says which. The level is --log-level, else $ACPHOST_LOG, else
-// info. Main uses the same one.
+// Logger returns a logger to stderr: as text in a sidecar, and as JSON in a child, because its supervisor parses it,
+// unless --log-format selects the format. The level is --log-level, else $ACPHOST_LOG, else info. Main uses the same
+// logger.
 func Logger() *slog.Logger {
 	o := parseArgs(os.Args[1:])
 	return newLogger(stderr{}, o, os.Getenv)
@@ -33,8 +33,8 @@ func newLogger(w io.Writer, o options, env func(string) string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, settings))
 }
 
-// stderr writes to file descriptor 2. os.Stderr is not that any more once go-plugin serves: it leads through the
-// connection, and what a handler says last would be lost.
+// stderr writes to file descriptor 2. Once go-plugin serves, os.Stderr is redirected through the connection, and the
+// last output of a handler would be lost.
 type stderr struct{}
 
 func (stderr) Write(p []byte) (int, error) {

@@ -14,11 +14,11 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// Main runs the handler as a child or as a sidecar, whichever way the process was started, and exits with it. It is all
-// that a main function calls, and is called early: nothing may be printed to stdout before it.
+// Main runs the handler as a child or as a sidecar, depending on how the process was started, and exits. A main
+// function calls only Main, before any output to stdout.
 //
-// A child ends when its stdin does, at once; both end on SIGTERM, after the calls in flight. The exit status is 0 for an
-// end that was asked for, 1 for a failure and 2 for a wrong command line.
+// A child ends at once when its stdin ends; both end on SIGTERM, after the active calls. The exit status is 0 for a
+// requested end, 1 for a failure and 2 for an invalid command line.
 func Main(h Handler) {
 	os.Exit(run(h, parseArgs(os.Args[1:])))
 }
@@ -58,8 +58,9 @@ func run(h Handler, o options) int {
 	if unprotected != nil {
 		h.Logger.Warn("other processes of this user can read this one's memory", "error", unprotected)
 	}
-	// Nobody reads this channel. With it a write to a stderr that the host took along fails; without it, it would kill
-	// the process before it has given anything back. Unlike an ignored signal it is not inherited by what we start.
+	// No code reads this channel. It makes a write to a stderr that the host has closed return an error. Without it,
+	// SIGPIPE would kill the process before it has released its resources. Unlike an ignored signal, it is not
+	// inherited by child processes.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 
@@ -74,11 +75,11 @@ func run(h Handler, o options) int {
 	return 0
 }
 
-// errAgain ends a drain that a second signal cuts short.
-var errAgain = errors.New("asked to end again")
+// errSecondSignal ends a drain after a second signal.
+var errSecondSignal = errors.New("asked to end again")
 
-// endSignals returns a context that is done at the first SIGTERM (or another request to end), and one that is done at the
-// second. Call release when both are no longer needed.
+// endSignals returns a context that is done at the first SIGTERM (or another request to end), and one that is done at
+// the second. The caller calls release when both are no longer needed.
 func endSignals(more ...os.Signal) (first, second context.Context, release func()) {
 	got := make(chan os.Signal, 4)
 	signal.Notify(got, append([]os.Signal{syscall.SIGTERM}, more...)...)
@@ -88,7 +89,7 @@ func endSignals(more ...os.Signal) (first, second context.Context, release func(
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		for _, then := range []func(){once, func() { twice(errAgain) }} {
+		for _, then := range []func(){once, func() { twice(errSecondSignal) }} {
 			select {
 			case <-got:
 				then()

@@ -26,7 +26,7 @@ type options struct {
 	logLevel, logFormat    string
 	version, help, probe   bool
 
-	err error // the command line is wrong
+	err error // the command line is invalid
 }
 
 // uids is a repeatable flag.
@@ -43,7 +43,7 @@ func (u *uids) Set(value string) error {
 	return nil
 }
 
-// parseArgs reads the command line. It changes nothing and may be called again.
+// parseArgs parses the command line. It has no effects and may be called again.
 func parseArgs(args []string) options {
 	var o options
 	set := flag.NewFlagSet("handler", flag.ContinueOnError)
@@ -101,23 +101,23 @@ func (o options) check() error {
 	case err != nil:
 		return err
 	case network == "tcp" && o.secretFile != "":
-		return errors.New("--secret-file is for unix sockets: over TCP others could read the secret on its way; " +
+		return errors.New("--secret-file is for unix sockets: over TCP other machines could read the secret; " +
 			"give --tls-ca, --tls-cert and --tls-key instead")
 	case network == "tcp" && !tls:
 		return errors.New("over TCP only with mutual TLS: give --tls-ca, --tls-cert and --tls-key")
 	case network == "tcp" && len(o.allowUIDs) > 0:
-		return errors.New("--allow-uid is for unix sockets: TCP does not tell who the peer is")
+		return errors.New("--allow-uid is for unix sockets: over TCP the peer's user is unknown")
 	case tls && o.secretFile != "":
-		return errors.New("either --secret-file or --tls-ca, --tls-cert and --tls-key: with mutual TLS a certificate says who calls")
+		return errors.New("either --secret-file or --tls-ca, --tls-cert and --tls-key: with mutual TLS the certificate authenticates the caller")
 	case !tls && o.secretFile == "":
-		return errors.New("a sidecar must know its supervisor from everybody else, an agent of the same user too: " +
-			"give --secret-file FILE, with what only the supervisor can read, or --tls-ca, --tls-cert and --tls-key; " +
-			"--allow-uid only narrows further who may connect")
+		return errors.New("a sidecar must authenticate its supervisor, also against agents of the same user: " +
+			"give --secret-file FILE, with a secret that only the supervisor can read, or --tls-ca, --tls-cert and --tls-key; " +
+			"--allow-uid is only an additional restriction")
 	}
 	return nil
 }
 
-// address takes --listen apart.
+// address splits --listen.
 func (o options) address() (network, target string, err error) {
 	network, target, err = wire.SplitAddress("--listen", o.listen)
 	if network == "unix" {
@@ -126,22 +126,22 @@ func (o options) address() (network, target string, err error) {
 	return network, target, err
 }
 
-// versionText says which version the binary is, and what it speaks.
+// versionText describes the version of the binary and of its protocols.
 func versionText(h Handler) string {
 	services := servicesOf(h)
 	build := buildinfo.Read(h.Version)
 	return build.Text(h.Name, [2]string{"handlers", "plugin protocol " + strconv.Itoa(wire.ProtocolVersion)}, [2]string{"gRPC", strings.Join(services, ", ")})
 }
 
-// servicesOf are the names of the gRPC services that the supervisor may call.
+// servicesOf returns the names of the gRPC services that the supervisor may call.
 func servicesOf(h Handler) (names []string) {
 	if h.Register != nil {
-		h.Register(&listing{to: grpc.NewServer(), names: &names})
+		h.Register(&recordingRegistrar{to: grpc.NewServer(), names: &names})
 	}
 	return names
 }
 
-// settingOf is how a configuration file names a command of the handler, in YAML that is indented by four spaces.
+// settingOf returns the entry for a command of the handler in a configuration file, in YAML indented by four spaces.
 func settingOf(h Handler, command string) string {
 	for _, service := range servicesOf(h) {
 		switch {
@@ -156,7 +156,7 @@ func settingOf(h Handler, command string) string {
 	return "    handlers:\n      " + h.Name + ":\n        command: [" + command + "]"
 }
 
-// about says what the binary is and how it is run.
+// about describes the binary and how to run it.
 func about(h Handler, program string) string {
 	return fmt.Sprintf(`%[1]s %[2]s is a handler for acphost, the host for coding agents.
 
@@ -170,20 +170,20 @@ or it runs on its own, as a sidecar, and the configuration names its address:
 
 Flags of a sidecar:
   --listen ADDRESS      unix:///PATH or tcp://HOST:PORT
-  --secret-file FILE    on a unix socket: serve calls that carry what is in this file, 32 bytes at least.
+  --secret-file FILE    on a unix socket: accept only calls that carry the secret in this file, at least 32 bytes.
                         It belongs to this sidecar's user or to root, with mode 0600; it is read once.
                         (umask 077; openssl rand -hex 32 >FILE) makes one
-  --tls-ca FILE         PEM: who signed the supervisor's certificate
+  --tls-ca FILE         PEM: the authority of the supervisor's certificate
   --tls-cert FILE       PEM: this handler's certificate
   --tls-key FILE        PEM: its private key
-  --allow-uid UID       on a unix socket: let only processes of this user connect; repeatable
+  --allow-uid UID       on a unix socket: accept only processes of this user; repeatable
                         (default: with --secret-file those of this sidecar's user and of root, else all)
-  --settings FILE       YAML: what would stand under "settings" in acphost's configuration
-                        (a sidecar only checks those that a supervisor sends)
+  --settings FILE       YAML: the settings, as under "settings" in acphost's configuration
+                        (a sidecar only checks settings that a supervisor sends)
 A unix socket takes --secret-file or the three --tls flags; TCP takes the --tls flags.
 
 Other flags:
-  --probe               tell whether a sidecar listens at --listen ADDRESS: exit status 0 if it does, 1 if not.
+  --probe               check whether a sidecar listens at --listen ADDRESS: exit status 0 if it does, 1 if not.
                         For containers, whose image may have no other program; it does not call the sidecar
   --log-level LEVEL     debug, info, warn or error (default: $%[4]s, else info)
   --log-format FORMAT   text or json

@@ -15,31 +15,31 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// Settings keeps a handler's settings as a Go struct T, whose fields have their names in json tags. Its method Configure
-// is what Handler.Configure wants; Load returns the settings in effect. The zero value is ready for use, and all methods
+// Settings holds a handler's settings as a Go struct T, whose fields have their names in json tags. Its method
+// Configure is a Handler.Configure; Load returns the current settings. The zero value is ready for use, and all methods
 // are safe for concurrent use. Settings must not be copied.
 //
 //	policy := handler.Settings[settings]{Check: (*settings).check}
 //	handler.Main(handler.Handler{Configure: policy.Configure, …})
 //
-// It is for handlers without a settings message of their own; one that has it calls DecodeSettings.
+// It is for handlers without a protobuf message for their settings; handlers with one call DecodeSettings.
 type Settings[T any] struct {
-	// Check completes new settings and says what is wrong with them, before they count: it fills in defaults, and its
-	// error refuses the settings, with INVALID_ARGUMENT unless it is a gRPC status. It may be called more than once for
-	// the same settings. Nil: all are good.
+	// Check completes new settings and validates them before they apply: it fills in defaults, and its error rejects
+	// the settings, with INVALID_ARGUMENT unless it is a gRPC status. It may be called more than once for the same
+	// settings. Nil: all settings are valid.
 	Check func(*T) error
 
 	current atomic.Pointer[configured[T]]
 }
 
-// configured is what a Configure has left.
+// configured is the result of a Configure.
 type configured[T any] struct {
 	settings *T
 	host     *pluginv1.Host
 }
 
-// Load returns the settings of the last Configure that succeeded; before the first one, what Check makes of T's zero
-// value. They must not be changed.
+// Load returns the settings of the last Configure that succeeded; before the first one, the zero value of T as
+// completed by Check. They must not be changed.
 func (s *Settings[T]) Load() *T {
 	if current := s.current.Load(); current != nil {
 		return current.settings
@@ -51,8 +51,8 @@ func (s *Settings[T]) Load() *T {
 	return none
 }
 
-// Host returns what the last Configure that succeeded said of the host: the paths that no agent may touch, for one. It
-// is nil before the first one, which Host's getters take, and must not be changed.
+// Host returns the description of the host in the last Configure that succeeded, such as the paths that no agent may
+// access. It is nil before the first one, which Host's getters accept, and must not be changed.
 func (s *Settings[T]) Host() *pluginv1.Host {
 	if current := s.current.Load(); current != nil {
 		return current.host
@@ -60,9 +60,8 @@ func (s *Settings[T]) Host() *pluginv1.Host {
 	return nil
 }
 
-// Configure reads the settings and has them checked. They count unless the request only validates; settings that are
-// refused leave the old ones in place. A name that T does not have, or a value of the wrong type, is INVALID_ARGUMENT and
-// names the setting.
+// Configure decodes the settings and checks them. They apply unless the request only validates; after an error the old
+// settings stay. An unknown name, or a value of the wrong type, is INVALID_ARGUMENT with the setting in its text.
 func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	next := new(T)
 	if fields := req.GetSettings(); fields != nil {
@@ -73,7 +72,7 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(next); err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", plainJSON(err))
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", jsonErrorText(err))
 		}
 	}
 	if s.Check != nil {
@@ -90,8 +89,8 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 	return nil, nil
 }
 
-// plainJSON says what encoding/json complains of, in the terms of somebody who wrote YAML.
-func plainJSON(err error) string {
+// jsonErrorText returns the text of an encoding/json error in terms of YAML.
+func jsonErrorText(err error) string {
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
 		field := wrong.Field
 		if field == "" {

@@ -21,22 +21,22 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// pluginService answers for the handler itself.
+// pluginService implements PluginService.
 type pluginService struct {
 	pluginv1.UnimplementedPluginServiceServer
 
 	h        Handler
-	services []string // as Register has registered them; written before anything is served
+	services []string // as registered by Register; written before the handler serves
 	sidecar  bool
 	meta     *structpb.Struct
 	holds    *holds
-	reload   func(context.Context) ([]string, error) // a sidecar's: reads its own settings, and returns the notes about them; nil: it has none
+	reload   func(context.Context) ([]string, error) // reads a sidecar's own settings, returns notes; nil: none
 
 	configuring sync.Mutex
-	own         atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet
+	ownNotes    atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet
 }
 
-// Describe says who the handler is.
+// Describe describes the handler.
 func (p *pluginService) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
 	return &pluginv1.DescribeResponse{
 		Name:            p.h.Name,
@@ -48,8 +48,8 @@ func (p *pluginService) Describe(context.Context, *pluginv1.DescribeRequest) (*p
 	}, nil
 }
 
-// Configure passes settings to the handler, one request at a time. On a sidecar they are checked and nothing else:
-// another supervisor may be using it.
+// Configure passes settings to the handler, one request at a time. A sidecar only checks them, because another
+// supervisor may use it.
 func (p *pluginService) Configure(
 	ctx context.Context, req *pluginv1.ConfigureRequest,
 ) (*pluginv1.ConfigureResponse, error) {
@@ -69,9 +69,9 @@ func (p *pluginService) Configure(
 			return nil, err
 		}
 	}
-	var notes []string // of what is in force, and not of what is only checked
-	if own := p.own.Load(); own != nil {
-		notes = slices.Clone(*own)
+	var notes []string // of the current settings, not of settings that were only checked
+	if ownNotes := p.ownNotes.Load(); ownNotes != nil {
+		notes = slices.Clone(*ownNotes)
 	}
 	if len(req.GetSettings().GetFields()) > 0 {
 		if _, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true}); err != nil {
@@ -86,11 +86,11 @@ func (p *pluginService) Configure(
 	return &pluginv1.ConfigureResponse{Notes: notes}, nil
 }
 
-// readOwn has a sidecar read its own settings, and the handler what they name.
+// readOwn makes a sidecar read its own settings, and the handler the files that they name.
 func (p *pluginService) readOwn(ctx context.Context) error {
 	notes, err := p.reload(ctx)
 	if err == nil {
-		p.own.Store(&notes)
+		p.ownNotes.Store(&notes)
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (p *pluginService) configure(ctx context.Context, req *pluginv1.ConfigureRe
 	return nil, status.Error(codes.InvalidArgument, err.Error())
 }
 
-// Hold keeps a scope for as long as the stream lasts.
+// Hold holds a scope while the stream is open.
 func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStreamingServer[pluginv1.HoldResponse]) error {
 	if !isScope(req.GetScope()) {
 		return status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
@@ -134,7 +134,7 @@ func (p *pluginService) Hold(req *pluginv1.HoldRequest, stream grpc.ServerStream
 	return status.FromContextError(stream.Context().Err()).Err()
 }
 
-// HoldAll keeps scopes for as long as the stream lasts, or until the caller drops them.
+// HoldAll holds scopes while the stream is open, or until the caller drops them.
 func (p *pluginService) HoldAll(stream grpc.BidiStreamingServer[pluginv1.HoldAllRequest, pluginv1.HoldAllResponse]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	held := keeper{ctx: ctx, holds: p.holds, scopes: map[string]*keptScope{}}
@@ -173,21 +173,21 @@ func (p *pluginService) HoldAll(stream grpc.BidiStreamingServer[pluginv1.HoldAll
 	}
 }
 
-// Release releases a scope whose session is over.
+// Release releases a scope whose session has ended.
 func (p *pluginService) Release(ctx context.Context, req *pluginv1.ReleaseRequest) (*pluginv1.ReleaseResponse, error) {
 	if !isScope(req.GetScope()) {
 		return nil, status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
 	}
-	if err := p.holds.letGo(ctx, req.GetScope()); err != nil {
+	if err := p.holds.releaseNow(ctx, req.GetScope()); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return &pluginv1.ReleaseResponse{}, nil
 }
 
-// maxFolders bounds the folders of one request.
+// maxFolders limits the folders of one request.
 const maxFolders = 1000
 
-// CheckFolders looks whether folders are there, and can be entered.
+// CheckFolders checks whether folders exist and can be entered.
 func (p *pluginService) CheckFolders(_ context.Context, req *pluginv1.CheckFoldersRequest) (*pluginv1.CheckFoldersResponse, error) {
 	if n := len(req.GetPaths()); n == 0 || n > maxFolders {
 		return nil, status.Errorf(codes.InvalidArgument, "paths: expected 1 to %d, got %d", maxFolders, n)
@@ -197,7 +197,7 @@ func (p *pluginService) CheckFolders(_ context.Context, req *pluginv1.CheckFolde
 		if !filepath.IsAbs(path) {
 			return nil, status.Errorf(codes.InvalidArgument, "paths[%d]: expected an absolute path, got %q", i, path)
 		}
-		_, err := os.Stat(strings.TrimRight(path, "/") + "/.") // which needs a folder that can be entered
+		_, err := os.Stat(strings.TrimRight(path, "/") + "/.") // requires a folder that can be entered
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}

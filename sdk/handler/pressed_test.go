@@ -53,9 +53,9 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	came := make(chan struct{}, 1)
-	server := grpc.NewServer(grpc.Creds(signalling{telling{oneByte{}}, came}))
+	server := grpc.NewServer(grpc.Creds(signalling{reportingCredentials{oneByte{}}, came}))
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(newPressed(listener, 8)) }()
+	go func() { served <- server.Serve(newHandshakeListener(listener, 8)) }()
 	t.Cleanup(func() {
 		server.Stop()
 		<-served

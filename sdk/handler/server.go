@@ -19,16 +19,16 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// Server serves a handler in this process, on any listener: what a test needs, and what a sidecar is made of. Configure
-// works as in a child.
+// Server serves a handler in this process, on any listener: for tests, and as the base of a sidecar. Configure works as
+// in a child.
 type Server struct {
 	core   *core
 	grpc   *grpc.Server
 	health *health.Server
 }
 
-// NewServer makes a server for h with PluginService, health and reflection. opts come after our own: credentials, for
-// one. An error says what h lacks.
+// NewServer returns a server for h with PluginService, health and reflection. opts, such as credentials, are applied
+// after its own options. An error describes the missing part of h.
 func NewServer(h Handler, opts ...grpc.ServerOption) (*Server, error) {
 	c, err := newCore(h, false)
 	if err != nil {
@@ -45,15 +45,15 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Stop lets the calls in flight finish until ctx is done, refuses others, closes all connections and calls
-// Handler.Close. It returns when that has returned, or has taken too long. Further calls wait for the first.
+// Stop rejects new calls, waits for active calls until ctx is done, closes all connections and calls Handler.Close. It
+// returns when Handler.Close has returned, or its time limit has passed. Further calls wait for the first.
 func (s *Server) Stop(ctx context.Context) {
 	s.health.Shutdown()
 	s.core.end(ctx, s.grpc)
 	s.core.close()
 }
 
-// core is what a handler has in common however it is served.
+// core is the common part of a handler for all ways to serve it.
 type core struct {
 	h     Handler
 	calls *calls
@@ -86,33 +86,33 @@ func newCore(h Handler, sidecar bool) (*core, error) {
 	return c, nil
 }
 
-// options are the server's, with room for go-plugin's or a sidecar's own.
+// options returns the server's options, with room for those of go-plugin or of a sidecar.
 func (c *core) options() []grpc.ServerOption {
 	return append(wire.ServerOptions(c.h.MaxMessageBytes), c.calls.options()...)
 }
 
-// register registers PluginService and the handler's services, and notes which ones Describe lists.
+// register registers PluginService and the handler's services, and records the services for Describe.
 func (c *core) register(to grpc.ServiceRegistrar) {
 	pluginv1.RegisterPluginServiceServer(to, c.self)
-	c.h.Register(&listing{to: to, names: &c.self.services})
+	c.h.Register(&recordingRegistrar{to: to, names: &c.self.services})
 	if c.h.RegisterUnlisted != nil {
 		c.h.RegisterUnlisted(to)
 	}
 }
 
-// listing is a registrar that notes the names of the services that go through it.
-type listing struct {
+// recordingRegistrar is a registrar that records the names of the registered services.
+type recordingRegistrar struct {
 	to    grpc.ServiceRegistrar
 	names *[]string
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
-func (l *listing) RegisterService(service *grpc.ServiceDesc, implementation any) {
+func (l *recordingRegistrar) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	l.to.RegisterService(service, implementation)
 	*l.names = append(*l.names, service.ServiceName)
 }
 
-// server makes a whole server: go-plugin adds health and reflection to a child's, here it is up to us.
+// server makes a complete server with health and reflection, which go-plugin adds only to a child.
 func (c *core) server(opts ...grpc.ServerOption) *Server {
 	g := grpc.NewServer(append(c.options(), opts...)...)
 	c.register(g)
@@ -125,8 +125,8 @@ func (c *core) server(opts ...grpc.ServerOption) *Server {
 	return &Server{core: c, grpc: g, health: status}
 }
 
-// end refuses new calls, waits for those in flight until ctx is done, ends all streams, and stops g once the last answers
-// are on their way.
+// end rejects new calls, waits for active calls until ctx is done, ends all streams, and stops g after the last answers
+// were sent.
 func (c *core) end(ctx context.Context, g *grpc.Server) {
 	select {
 	case <-c.calls.drain():
@@ -146,11 +146,11 @@ func (c *core) end(ctx context.Context, g *grpc.Server) {
 	case <-ctx.Done():
 	case <-late.C:
 	}
-	// A call that hangs for good keeps GracefulStop from returning, but not the process from ending.
+	// A call that never returns blocks GracefulStop, but must not prevent the process from ending.
 	g.Stop()
 }
 
-// close gives everything back once the server is stopped, in bounded time.
+// close releases all resources after the server was stopped, in limited time.
 func (c *core) close() {
 	c.shutOnce.Do(func() {
 		closed := make(chan struct{})

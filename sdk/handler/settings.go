@@ -12,10 +12,10 @@ import (
 	"github.com/acphost/acphost/internal/yamlproto"
 )
 
-// DecodeSettings reads settings into a message of the handler's own, by its field names in snake_case or camelCase. It is
-// as strict as acphost's configuration: a name that into does not have, or a value of the wrong type, is INVALID_ARGUMENT
-// and names the setting, with its path ("rules[2].action"); all mistakes are named. into is reset first; nil settings are
-// the defaults.
+// DecodeSettings decodes settings into a protobuf message of the handler, by its field names in snake_case or
+// camelCase. It is as strict as acphost's configuration: an unknown name, or a value of the wrong type, is
+// INVALID_ARGUMENT, with the path of the setting ("rules[2].action") in its text. The error contains all mistakes. into
+// is reset first; nil settings are the defaults.
 func DecodeSettings(s *structpb.Struct, into proto.Message) error {
 	proto.Reset(into)
 	if s == nil {
@@ -26,17 +26,18 @@ func DecodeSettings(s *structpb.Struct, into proto.Message) error {
 		err = yamlproto.Unmarshal("settings", text, into)
 	}
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "settings: %s", mistakes(err))
+		return status.Errorf(codes.InvalidArgument, "settings: %s", mistakeText(err))
 	}
 	return nil
 }
 
-// mistakes are what yamlproto found wrong, without places: the text that they are places in is none that anybody wrote.
-func mistakes(err error) string {
+// mistakeText returns the mistakes that yamlproto found, without positions: they refer to a generated text, not to the
+// user's.
+func mistakeText(err error) string {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		var texts []string
 		for _, one := range all.Unwrap() {
-			texts = append(texts, mistakes(one))
+			texts = append(texts, mistakeText(one))
 		}
 		return strings.Join(texts, "; ")
 	}

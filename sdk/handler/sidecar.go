@@ -17,10 +17,10 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// connectTime bounds a new connection's TLS and HTTP/2 handshakes.
+// connectTime limits the TLS and HTTP/2 handshakes of a new connection.
 const connectTime = 10 * time.Second
 
-// serveSidecar serves on an address of its own until it is signalled.
+// serveSidecar serves on an address until it gets a signal.
 func serveSidecar(h Handler, o options) error {
 	c, err := newCore(h, true)
 	if err != nil {
@@ -36,8 +36,8 @@ func serveSidecar(h Handler, o options) error {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	forgetHandshake()
-	// From here on the handler may own something.
+	clearHandshakeEnv()
+	// From here on the handler may have resources.
 	defer c.close()
 	c.self.reload = c.ownSettings(o)
 	if err := c.self.readOwn(context.Background()); err != nil {
@@ -63,8 +63,9 @@ func serveSidecar(h Handler, o options) error {
 	}
 }
 
-// ownSettings returns what gives the handler the settings of its own file, and a host that it can see for itself: its own
-// environment is what terminals inherit, and its own files are not for agents. It returns what the handler notes.
+// ownSettings returns a function that configures the handler with the settings of its own file and with a host that the
+// sidecar determines itself: terminals inherit its environment, and its own files are protected from agents. The
+// function returns the handler's notes.
 func (c *core) ownSettings(o options) func(context.Context) ([]string, error) {
 	host := &pluginv1.Host{Environment: os.Environ(), ProtectedPaths: o.ownFiles(), Instance: newInstance()}
 	return func(ctx context.Context) ([]string, error) {
@@ -91,7 +92,7 @@ func (c *core) ownSettings(o options) func(context.Context) ([]string, error) {
 	}
 }
 
-// ownFiles are the files that this sidecar is run by.
+// ownFiles returns the files that this sidecar uses.
 func (o options) ownFiles() []string {
 	var files []string
 	for _, file := range []string{o.settings, o.tlsCA, o.tlsCert, o.tlsKey, o.secretFile} {

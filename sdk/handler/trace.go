@@ -6,9 +6,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// TraceContext returns the trace context of the W3C that a call came with, for a handler that makes spans of its own: traceparent
-// names the supervisor's span of the call, and is empty unless the supervisor sends traces. ctx is the one that the method of the
-// service got. Instrumentation of gRPC, such as OpenTelemetry's otelgrpc, reads the same metadata itself.
+// TraceContext returns the W3C trace context of a call, for a handler that creates spans. traceparent names the
+// supervisor's span of the call, and is empty unless the supervisor sends traces. ctx is the context of the service's
+// method. Instrumentation of gRPC, such as OpenTelemetry's otelgrpc, reads the same metadata itself.
 func TraceContext(ctx context.Context) (traceparent, tracestate string) {
 	one := func(key string) string {
 		if all := metadata.ValueFromIncomingContext(ctx, key); len(all) == 1 {

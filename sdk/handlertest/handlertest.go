@@ -1,5 +1,5 @@
-// Package handlertest runs the conformance cases against a handler in the test's own process, as subtests. It is usually
-// the first test of a new handler.
+// Package handlertest runs the conformance cases against a handler in the test's own process, as subtests. It is
+// usually the first test of a new handler.
 //
 //	func TestConformance(t *testing.T) {
 //		handlertest.Run(t, conformance.KindFS, myHandler())
@@ -24,7 +24,7 @@ import (
 const messageLimit = 128 << 20
 
 // Run serves h in this process and runs every case for its kind (conformance.KindFS, …) as a subtest. Cases that do not
-// apply are skipped subtests. options say more of the handler before the first case runs.
+// apply are skipped subtests. options configure the suite before the first case runs.
 func Run(t *testing.T, kind string, h handler.Handler, options ...func(*conformance.Suite)) {
 	t.Helper()
 	cases := conformance.Cases(kind)

@@ -22,11 +22,11 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// lingerTime is how long a child may live on after its connection is lost, so that its own exit status is what is
-// reported.
-const lingerTime = time.Second
+// exitTimeout is the time in which a child may exit after its connection was lost, so that its exit status is reported
+// as the reason.
+const exitTimeout = time.Second
 
-// startChild starts a handler's program and shakes hands with it.
+// startChild starts a handler's program and completes the handshake.
 func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	program, err := openProgram(s.Command[0])
 	if err != nil {
@@ -49,7 +49,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	p := newProcess(s, program)
 	defer func() {
 		if err != nil {
-			p.abandon()
+			p.killAndWait()
 			_ = os.RemoveAll(dir)
 		}
 	}()
@@ -63,7 +63,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
 		trust = &tls.Config{
 			Certificates: []tls.Certificate{identity},
-			// Nothing is trusted until go-plugin has read the child's certificate from the handshake, and then that alone.
+			// The pool is empty until go-plugin has read the child's certificate from the handshake; then it contains
+			// only that certificate.
 			RootCAs:    x509.NewCertPool(),
 			ServerName: "localhost",
 			MinVersion: tls.VersionTLS12,
@@ -71,8 +72,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	}
 	config := &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
-		// go-plugin compares versions through this set; nothing in it is ever dispensed.
-		Plugins:          plugin.PluginSet{s.Name: none{}},
+		// go-plugin compares versions by means of this set; it never creates a plugin from it.
+		Plugins:          plugin.PluginSet{s.Name: placeholderPlugin{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		TLSConfig:        trust,
 		SkipHostEnv:      true,
@@ -80,8 +81,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, below string) (runner.Runner, error) {
-			_ = os.Remove(below) // so that a child whose host was killed can remove our folder: it is empty then
-			// What comes last counts: the child's socket is made in our folder, not in one below it.
+			_ = os.Remove(below) // so that a child whose host was killed can remove the folder: it is empty then
+			// The last entry has precedence: the child's socket must be made in this folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
 			return p, nil
 		},
@@ -91,7 +92,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	if err != nil {
 		return nil, startError(ctx, p, err)
 	}
-	if err := program.same(); err != nil {
+	if err := program.checkUnchanged(); err != nil {
 		return nil, err
 	}
 
@@ -101,13 +102,13 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	var dialer net.Dialer
 	socket, err := dialer.DialContext(ctx, address.Network(), address.String())
 	if err != nil {
-		return nil, p.explain(fmt.Errorf("dial it after its handshake: %w", err))
+		return nil, p.addExitReason(fmt.Errorf("dial it after its handshake: %w", err))
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	conn, err := connect(ctx, socket, config.TLSConfig, nil)
 	stopWaiting()
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, p.addExitReason(err)
 	}
 
 	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
@@ -117,52 +118,53 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	i.work.Go(panics.Guard(s.Logger, "watching the connection to a handler", func() { watchLoss(watching, conn, func() { close(lost) }) }, kill))
 	i.work.Go(panics.Guard(s.Logger, "reading the output of a handler", func() { relayStdio(watching, conn, p.stderr) }))
 	i.work.Go(panics.Guard(s.Logger, "waiting for the end of a handler", func() { i.waitForEnd(lost) }, kill))
-	i.work.Go(panics.Guard(s.Logger, "measuring the program of a handler", func() { i.measure(watching) }))
+	i.work.Go(panics.Guard(s.Logger, "measuring the program of a handler", func() { i.computeDigest(watching) }))
 	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
 	return i, nil
 }
 
-// measure hashes the program, after the start: other handlers start on the same processors now, and the digest matters only
-// when this one is started again. What is hashed is the file that was opened before the start, and if that has changed by
-// now, there is no digest that could be relied on. Nothing is hashed any more once the instance is stopped (ctx).
-func (i *Instance) measure(ctx context.Context) {
-	defer close(i.measured)
+// computeDigest computes the digest of the program, some time after the start: other handlers start on the same
+// processors at first, and the digest is only needed when this program is started again. It hashes the file that was
+// opened before the start. If that file has changed since, there is no reliable digest. measure stops when the instance
+// is stopped (ctx).
+func (i *Instance) computeDigest(ctx context.Context) {
+	defer close(i.digestDone)
 	defer i.program.close()
-	late := time.NewTimer(measureTime)
+	late := time.NewTimer(digestDelay)
 	defer late.Stop()
 	select {
-	case <-i.asked:
+	case <-i.digestRequested:
 	case <-late.C:
 	case <-ctx.Done():
 		return
 	}
 	digest, err := i.program.digest()
 	if i.digest = digest; err != nil && !i.stopping.Load() {
-		i.unmeasured.Store(&err)
+		i.digestErr.Store(&err)
 		i.proc.signal(syscall.SIGKILL)
 	}
 }
 
-// waitForEnd closes done when the process has ended. One that gives up its connection has to end: nothing could reach
-// it any more.
+// waitForEnd closes done when the process has ended. A process that has closed its connection must end, because no call
+// can reach it any more.
 func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	var cause error
 	select {
 	case <-i.proc.exited:
 	case <-lost:
-		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // else the steps of shutdown are under way
+		if !closedWithin(exitTimeout, i.proc.exited) && !i.stopping.Load() { // otherwise shutdown is in progress
 			i.proc.signal(syscall.SIGKILL)
 			cause = errors.New("gave up its connection and lived on, and was killed")
 		}
 		<-i.proc.exited
 	}
-	if err := i.unmeasured.Load(); err != nil {
+	if err := i.digestErr.Load(); err != nil {
 		cause = *err
 	}
 	if cause == nil {
 		cause = i.proc.exitError()
 	}
-	// Closing the socket, not the connection, lets calls in flight fail as UNAVAILABLE.
+	// Closing the socket instead of the connection makes active calls fail as UNAVAILABLE.
 	_ = i.socket.Close()
 	_ = os.RemoveAll(i.dir)
 	if !i.stopping.Load() {
@@ -171,12 +173,12 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	close(i.done)
 }
 
-// handshake starts the process through go-plugin, which knows no context.
+// handshake starts the process through go-plugin, which does not support contexts.
 func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (net.Addr, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	giveUp := context.AfterFunc(ctx, p.doom)
+	giveUp := context.AfterFunc(ctx, p.killNow)
 	address, err := plugin.NewClient(config).Start()
 	if !giveUp() && err == nil {
 		err = ctx.Err()
@@ -184,9 +186,9 @@ func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (ne
 	return address, err
 }
 
-// startError says why there was no handshake, better than go-plugin can.
+// startError returns why the handshake failed, with more detail than go-plugin's error.
 func startError(ctx context.Context, p *process, err error) error {
-	p.abandon()
+	p.killAndWait()
 	switch reason := p.handshakeError(); {
 	case ctx.Err() != nil:
 		return fmt.Errorf("the start was given up: %w", context.Cause(ctx))
@@ -199,7 +201,8 @@ func startError(ctx context.Context, p *process, err error) error {
 	}
 }
 
-// environment is what a child gets before go-plugin adds its own: little, so that the host's secrets stay the host's.
+// environment returns the environment of a child without go-plugin's variables. It is small, so that the child does not
+// get the host's secrets.
 func environment(s Spec) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG"} {
@@ -212,7 +215,7 @@ func environment(s Spec) []string {
 	return append(env, s.Env...)
 }
 
-// lowestLevel is the level from which on log lets records through: a handler need not make others.
+// lowestLevel returns the lowest level that log accepts: a handler need not write records below it.
 func lowestLevel(log *slog.Logger) slog.Level {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
 		if log.Enabled(context.Background(), level) {
@@ -222,5 +225,5 @@ func lowestLevel(log *slog.Logger) slog.Level {
 	return slog.LevelError
 }
 
-// none stands for the handler in go-plugin's set.
-type none struct{ plugin.NetRPCUnsupportedPlugin }
+// placeholderPlugin is the placeholder for the handler in go-plugin's set.
+type placeholderPlugin struct{ plugin.NetRPCUnsupportedPlugin }

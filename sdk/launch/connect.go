@@ -21,10 +21,10 @@ import (
 
 var errLost = errors.New("its connection is lost")
 
-// connect runs gRPC over socket, once: grpc may not dial again, since what would answer then need not be what was
-// described. config nil is plain text; shown, if it is not nil, goes along with every call. It returns when the other end
-// has proved itself, where TLS is used, and speaks HTTP/2.
-func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *showing) (*grpc.ClientConn, error) {
+// connect runs gRPC over socket, once: gRPC must not dial again, because another process could answer then. A nil
+// config means plain text. shown, if not nil, is sent with every call. connect returns when the other end has
+// authenticated itself, if TLS is used, and speaks HTTP/2.
+func connect(ctx context.Context, socket net.Conn, config *tls.Config, creds *secretCredentials) (*grpc.ClientConn, error) {
 	trust := insecure.NewCredentials()
 	if config != nil {
 		trust = credentials.NewTLS(config)
@@ -40,8 +40,8 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 			return socket, nil
 		}),
 	)
-	if shown != nil {
-		opts = append(opts, grpc.WithPerRPCCredentials(shown))
+	if creds != nil {
+		opts = append(opts, grpc.WithPerRPCCredentials(creds))
 	}
 	if config != nil && config.ServerName != "" {
 		opts = append(opts, grpc.WithAuthority(config.ServerName))
@@ -51,7 +51,7 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 		_ = socket.Close()
 		return nil, err
 	}
-	if err := answers(ctx, conn); err != nil {
+	if err := waitReady(ctx, conn); err != nil {
 		_ = socket.Close()
 		_ = conn.Close()
 		return nil, err
@@ -59,15 +59,15 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 	return conn, nil
 }
 
-// answers waits until conn is ready.
-func answers(ctx context.Context, conn *grpc.ClientConn) error {
+// waitReady waits until conn is ready.
+func waitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	conn.Connect()
 	for {
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
-			// Only a call tells why.
+			// Only a call returns the reason.
 			_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 			if err == nil {
 				return errLost
@@ -81,7 +81,7 @@ func answers(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// watchLoss calls lost when conn is no longer ready, unless ctx is done first. It returns then.
+// watchLoss calls lost when conn is no longer ready, and returns. It returns without the call if ctx is done first.
 func watchLoss(ctx context.Context, conn *grpc.ClientConn, lost func()) {
 	for conn.GetState() == connectivity.Ready {
 		if !conn.WaitForStateChange(ctx, connectivity.Ready) {

@@ -20,7 +20,7 @@ func FuzzRelay_LineStaysOneRecord(f *testing.F) {
 		line = bytes.ReplaceAll(line, []byte("\n"), []byte(" "))
 		var out bytes.Buffer
 		log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.Level(-100)})).With("handler", "test")
-		(&relay{log: log}).copy(bytes.NewReader(append(line, '\n')), "stderr")
+		(&outputLogger{log: log}).copy(bytes.NewReader(append(line, '\n')), "stderr")
 		if len(bytes.TrimSpace(line)) == 0 {
 			if out.Len() > 0 {
 				t.Errorf("a blank line made %q", out.String())

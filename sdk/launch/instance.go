@@ -19,18 +19,17 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// measureTime is how long after its start a program is measured, unless somebody asks for its digest before that: until then
-// the processors have a start to finish, and nobody needs the digest before the program is started again.
-const measureTime = time.Second
+// digestDelay is the delay after its start until a program is hashed, unless Digest is called earlier: until then the
+// processors are busy with starts, and the digest is only needed when the program is started again.
+const digestDelay = time.Second
 
-// reapTime is how long a process may take to vanish after KILL. Only one that is stuck in the kernel needs longer.
+// reapTime limits the wait for a process to exit after KILL. Only a process that is blocked in the kernel needs longer.
 const reapTime = 2 * time.Second
 
-// Instance is one running handler: a connection, and the process or sidecar behind it. All methods are safe for
-// concurrent use.
+// Instance is one running handler: a connection, and its process or sidecar. All methods are safe for concurrent use.
 //
-// A connection is never made anew. When it is lost, or the process ends, the instance is done: calls in flight and calls
-// made later fail with UNAVAILABLE, and the owner starts another instance.
+// An instance never reconnects. When the connection is lost, or the process ends, the instance is done: active calls
+// and later calls fail with UNAVAILABLE, and the owner starts another instance.
 type Instance struct {
 	name    string
 	log     *slog.Logger
@@ -43,30 +42,30 @@ type Instance struct {
 	mtls    bool
 	grace   time.Duration
 
-	stopping   atomic.Bool
-	unmeasured atomic.Pointer[error] // why the program has no digest
-	askDigest  sync.Once
-	asked      chan struct{} // closed when somebody asks for the digest
-	digest     string        // set before measured is closed
-	measured   chan struct{} // closed when the program is closed
-	terminate  sync.Once
-	watch      context.CancelFunc
-	work       sync.WaitGroup // watchers of the connection
+	stopping        atomic.Bool
+	digestErr       atomic.Pointer[error] // why the program has no digest
+	requestDigest   sync.Once
+	digestRequested chan struct{} // closed when Digest was called
+	digest          string        // set before digestDone is closed
+	digestDone      chan struct{} // closed when the program is closed
+	terminate       sync.Once
+	watch           context.CancelFunc
+	work            sync.WaitGroup // watchers of the connection
 
 	done    chan struct{} // closed after err is set
 	err     error
-	stopped chan struct{} // done, and everything given back
+	stopped chan struct{} // done, and all resources released
 }
 
 var _ grpc.ClientConnInterface = (*Instance)(nil)
 
-// newInstance makes an instance of a connection. What watches the connection does so until the context ends.
+// newInstance returns an instance for a connection. The watchers of the connection run until the context ends.
 func newInstance(s Spec, socket net.Conn, conn *grpc.ClientConn, address string) (*Instance, context.Context) {
 	watching, watch := context.WithCancel(context.Background())
 	return &Instance{
 		name: s.Name, log: s.Logger, grace: s.StopGrace, conn: conn, socket: socket, address: address,
 		watch: watch, done: make(chan struct{}), stopped: make(chan struct{}),
-		asked: make(chan struct{}), measured: make(chan struct{}),
+		digestRequested: make(chan struct{}), digestDone: make(chan struct{}),
 	}, watching
 }
 
@@ -83,8 +82,8 @@ func (i *Instance) NewStream(
 	return stream, i.unavailable(ctx, err)
 }
 
-// unavailable corrects what grpc says of a connection that was closed on this side: CANCELED, as though the caller had
-// given up.
+// unavailable corrects gRPC's error for a connection that was closed on this side: CANCELED, as if the caller had
+// cancelled.
 func (i *Instance) unavailable(ctx context.Context, err error) error {
 	if err == nil || status.Code(err) != codes.Canceled || ctx.Err() != nil || !i.stopping.Load() {
 		return err
@@ -92,7 +91,7 @@ func (i *Instance) unavailable(ctx context.Context, err error) error {
 	return status.Errorf(codes.Unavailable, "handler %s is stopped", i.name)
 }
 
-// Ping asks the handler's health service whether it serves. It needs a deadline in ctx: a stopped process never answers.
+// Ping calls the handler's health service. ctx must have a deadline: a stopped process never answers.
 func (i *Instance) Ping(ctx context.Context) error {
 	answer, err := grpc_health_v1.NewHealthClient(i).Check(ctx,
 		&grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
@@ -105,11 +104,11 @@ func (i *Instance) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Done is closed when the process has ended, or the connection is lost.
+// Done returns a channel that is closed when the process has ended, or the connection is lost.
 func (i *Instance) Done() <-chan struct{} { return i.done }
 
-// Err says why the instance is done: "exited with status 3: " and its last line on stderr. It is nil before Done, and
-// where Stop ended it.
+// Err returns why the instance is done: "exited with status 3: " and its last line on stderr. It is nil before Done,
+// and if Stop ended the instance.
 func (i *Instance) Err() error {
 	select {
 	case <-i.done:
@@ -119,7 +118,7 @@ func (i *Instance) Err() error {
 	}
 }
 
-// PID is the child's process id, 0 for a sidecar. After Done it may be another process's.
+// PID returns the child's process id, 0 for a sidecar. After Done another process may have that id.
 func (i *Instance) PID() int {
 	if i.proc == nil {
 		return 0
@@ -127,25 +126,25 @@ func (i *Instance) PID() int {
 	return i.proc.pid
 }
 
-// Digest is the SHA-256 of the program that was started, in lower-case hexadecimal; empty for a sidecar. It is worked out
-// when it is first asked for, and a second after Start at the latest: the call may take some 10 ms. A program that is changed
-// before that ends the instance, and its digest is empty; so is that of an instance that was stopped before that.
+// Digest returns the SHA-256 of the program that was started, in lower-case hexadecimal; empty for a sidecar. It is
+// computed at the first call, or one second after Start; the call may take about 10 ms. If the program's file is
+// changed before, the instance ends and the digest is empty. It is also empty if the instance was stopped before.
 func (i *Instance) Digest() string {
 	if i.program == nil {
 		return ""
 	}
-	i.askDigest.Do(func() { close(i.asked) })
-	<-i.measured
+	i.requestDigest.Do(func() { close(i.digestRequested) })
+	<-i.digestDone
 	return i.digest
 }
 
-// MutualTLS says whether both ends have proved who they are by certificate.
+// MutualTLS reports whether both ends have authenticated each other by certificates.
 func (i *Instance) MutualTLS() bool { return i.mtls }
 
-// Sidecar says whether the handler was dialled rather than started.
+// Sidecar reports whether the handler is a sidecar, which was not started by this process.
 func (i *Instance) Sidecar() bool { return i.proc == nil }
 
-// Address is where the connection leads, for status and logs: "unix:///PATH" or "tcp://HOST:PORT".
+// Address returns the address of the connection, for status and logs: "unix:///PATH" or "tcp://HOST:PORT".
 func (i *Instance) Address() string { return i.address }
 
 // StderrTail returns the last lines of the child's stderr, the newest last, at most 20.
@@ -156,12 +155,12 @@ func (i *Instance) StderrTail() []string {
 	return i.proc.stderr.lines()
 }
 
-// Stop ends the instance and waits until it is gone. A child's stdin is closed; if it lives on it gets TERM after
-// Spec.StopGrace, and KILL after as long again, or at once when ctx is done: KILL works on a stopped process too. What is
-// left of its process group is killed with it. A sidecar's connection is closed, and the sidecar is left alone.
+// Stop ends the instance and waits for the end. It closes a child's stdin; if the child does not exit, it sends TERM
+// after Spec.StopGrace, and KILL after the same time again, or at once when ctx is done: KILL also works on a stopped
+// process. The remaining processes of its group are killed too. For a sidecar it only closes the connection.
 //
-// Stop returns soon after ctx is done in every case; an error says that the process could not be killed. It may be called
-// again, and by several at once.
+// Stop always returns soon after ctx is done; an error means that the process could not be killed. It may be called
+// again, and concurrently.
 func (i *Instance) Stop(ctx context.Context) error {
 	i.terminate.Do(func() {
 		i.stopping.Store(true)
@@ -176,7 +175,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 		i.proc.signal(syscall.SIGKILL)
 	}
 	switch {
-	case within(reapTime, i.stopped):
+	case closedWithin(reapTime, i.stopped):
 		return nil
 	case i.proc == nil:
 		return fmt.Errorf("stop handler %s: its connection does not close", i.name)
@@ -184,16 +183,16 @@ func (i *Instance) Stop(ctx context.Context) error {
 	return fmt.Errorf("stop handler %s: process %d does not end, though it was killed", i.name, i.proc.pid)
 }
 
-// shutdown ends the process step by step and gives everything back. It runs once, and for as long as the process does.
+// shutdown ends the process step by step and releases all resources. It runs once, until the process has ended.
 func (i *Instance) shutdown() {
 	defer close(i.stopped)
 	if i.proc != nil {
 		i.proc.endInput()
-		if !within(i.grace, i.done) {
+		if !closedWithin(i.grace, i.done) {
 			i.log.Warn("handler lives on after the end of its stdin: sending TERM", "pid", i.proc.pid)
 			i.proc.signal(syscall.SIGTERM)
-			i.proc.signal(syscall.SIGCONT) // a stopped process sees TERM only then
-			if !within(i.grace, i.done) {
+			i.proc.signal(syscall.SIGCONT) // a stopped process handles TERM only then
+			if !closedWithin(i.grace, i.done) {
 				i.log.Warn("handler ignores TERM: killing it", "pid", i.proc.pid)
 				i.proc.signal(syscall.SIGKILL)
 			}
@@ -207,9 +206,9 @@ func (i *Instance) shutdown() {
 	i.work.Wait()
 }
 
-// within waits for a channel to be closed, so long at most, and reports whether it is.
-func within(most time.Duration, closed <-chan struct{}) bool {
-	late := time.NewTimer(most)
+// closedWithin waits at most the given time for a channel to be closed, and reports whether it is.
+func closedWithin(timeout time.Duration, closed <-chan struct{}) bool {
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case <-closed:

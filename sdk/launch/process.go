@@ -24,36 +24,36 @@ import (
 )
 
 const (
-	// drainTime is how long stdout and stderr are read on after the process has ended. Longer only ever waits for
-	// somebody else who holds the pipe open.
+	// drainTime limits the reading of stdout and stderr after the process has ended. Later output can only come from
+	// other processes that hold the pipe open.
 	drainTime = 250 * time.Millisecond
-	// handshakeMax bounds the first line on stdout, in bytes. A real one is about a thousand.
+	// handshakeMax limits the first line on stdout, in bytes. A valid line has about a thousand.
 	handshakeMax = 16 << 10
 )
 
-// process is a handler's process, and go-plugin's runner for it. It owns the pipes, leads a process group of its own,
-// and ends when its stdin does, so that a host that is killed takes it along.
+// process is a handler's process, and go-plugin's runner for it. It owns the pipes. The process leads its own process
+// group, and ends when its stdin ends, also if the host is killed.
 type process struct {
 	spec    Spec
 	program *program
 	cmd     *exec.Cmd
 	pid     int // 0: not started
-	stderr  *relay
+	stderr  *outputLogger
 
 	inputOnce sync.Once
-	input     *os.File // the host's end of stdin; its end is the child's
+	input     *os.File // the host's end of stdin; closing it asks the child to exit
 
-	line  *io.PipeReader // what go-plugin reads: one checked line
+	line  *io.PipeReader // the input of go-plugin: one checked line
 	lineW *io.PipeWriter
 
-	mu       sync.Mutex
-	doomed   bool  // killed before it was started
-	reaped   bool  // guards against signalling a group whose number is free again
-	settled  bool  // whether there is a handshake is known
-	notReady error // why there is none
+	mu            sync.Mutex
+	killRequested bool  // killed before the start
+	reaped        bool  // prevents signals to a group whose number may be reused
+	settled       bool  // the result of the handshake is known
+	notReady      error // why the handshake failed
 
 	dead   chan struct{} // reaped; state is set
-	exited chan struct{} // dead, and its output read
+	exited chan struct{} // dead, and its output was read
 }
 
 var _ runner.Runner = (*process)(nil)
@@ -62,12 +62,12 @@ func newProcess(s Spec, program *program) *process {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.Dir = s.Dir
 	if s.User != nil && s.Dir == "" {
-		cmd.Dir = "/" // ours may be one that the user cannot reach, and would be let into by inheriting it
+		cmd.Dir = "/" // the user may lack the permission to enter this process's directory, or must not inherit it
 	}
 	cmd.Env = environment(s)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.User.Credential()}
 	p := &process{
-		spec: s, program: program, cmd: cmd, stderr: &relay{log: s.Logger},
+		spec: s, program: program, cmd: cmd, stderr: &outputLogger{log: s.Logger},
 		dead: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.line, p.lineW = io.Pipe()
@@ -96,16 +96,16 @@ func (p *process) Start(context.Context) error {
 		return fmt.Errorf("make pipes: %w", err)
 	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inR, outW, errW
-	if p.spec.User == nil { // another user has to reach the program by itself, and cannot swap what is not that user's
+	if p.spec.User == nil { // another user must be able to reach the program by its path, and cannot replace it
 		if name, moved := p.program.descriptor(errW); name != "" {
-			p.cmd.Path, p.cmd.Stderr = name, moved // what was measured is what runs; its first argument remains the path
+			p.cmd.Path, p.cmd.Stderr = name, moved // the hashed file is executed; its first argument remains the path
 			defer moved.Close()
 		}
 	}
 	if err := p.startChild(); err != nil {
 		closeAll()
 		if wrong, ok := errors.AsType[*fs.PathError](err); ok && wrong.Path == p.cmd.Path {
-			wrong.Path = p.spec.Command[0] // which says more to people
+			wrong.Path = p.spec.Command[0] // the path is more helpful to people
 		}
 		return p.spec.User.CannotStart(p.spec.Command[0], err)
 	}
@@ -115,9 +115,9 @@ func (p *process) Start(context.Context) error {
 	p.mu.Lock()
 	p.input = inW
 	p.pid = p.cmd.Process.Pid
-	doomed := p.doomed
+	killRequested := p.killRequested
 	p.mu.Unlock()
-	if doomed {
+	if killRequested {
 		p.signal(syscall.SIGKILL)
 	}
 
@@ -138,7 +138,7 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-// startChild starts the process, with the capabilities that it may have.
+// startChild starts the process with its permitted capabilities.
 func (p *process) startChild() error {
 	if !p.spec.Limited {
 		return child.Start(p.cmd)
@@ -147,10 +147,10 @@ func (p *process) startChild() error {
 	return proc.Confine(c, func(proc.Walls) error { return child.Start(p.cmd) })
 }
 
-// wait reaps the process and kills what is left of its group, while the group's number is still its own.
+// wait reaps the process and kills the rest of its group first, while the group's number is not reused.
 func (p *process) wait() {
 	ended := waitUnreaped(p.pid)
-	if !ended { // the platform cannot wait without reaping: the group has to be left alone
+	if !ended { // the platform cannot wait without reaping: the group is not killed
 		_ = child.Wait(p.cmd)
 	}
 	p.mu.Lock()
@@ -165,8 +165,8 @@ func (p *process) wait() {
 	close(p.dead)
 }
 
-// readStdout hands go-plugin the first line if it is a handshake, and logs the rest, so that neither garbage nor an
-// endless line reaches go-plugin's scanner.
+// readStdout passes the first line to go-plugin if it is a handshake, and logs the rest. So neither invalid nor endless
+// lines reach go-plugin's scanner.
 func (p *process) readStdout(r *os.File) {
 	reader := bufio.NewReaderSize(r, handshakeMax)
 	first, err := reader.ReadSlice('\n')
@@ -184,7 +184,7 @@ func (p *process) readStdout(r *os.File) {
 	p.stderr.copy(reader, "stdout")
 }
 
-// settle keeps the first reason why there is no handshake; nil is that there is one.
+// settle records the first reason why the handshake failed; nil means that it succeeded.
 func (p *process) settle(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,13 +193,13 @@ func (p *process) settle(reason error) {
 	}
 }
 
-// noLine says what it means that stdout ended, or went on and on, without a line.
+// noLine returns the error for a stdout that ended, or exceeded the limit, without a complete line.
 func (p *process) noLine(got []byte, err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return wire.NotHandshake(string(got))
 	}
-	// The exit that most likely comes now is the better reason; go-plugin would kill first.
-	if !within(lingerTime, p.dead) {
+	// The likely exit status is a better reason; go-plugin would kill the process first.
+	if !closedWithin(exitTimeout, p.dead) {
 		return errors.New("closed its stdout before its handshake")
 	}
 	reason := fmt.Errorf("%w before its handshake", p.exitError())
@@ -209,7 +209,7 @@ func (p *process) noLine(got []byte, err error) error {
 	return reason
 }
 
-// signal sends sig to the whole process group, as long as there is one.
+// signal sends sig to the whole process group, if it still exists.
 func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,26 +218,26 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// doom kills the process, now or as soon as it has started.
-func (p *process) doom() {
+// killNow kills the process, now or as soon as it has started.
+func (p *process) killNow() {
 	p.mu.Lock()
-	p.doomed = true
+	p.killRequested = true
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
 }
 
-// endInput ends the child's stdin, which asks it to exit.
+// endInput closes the child's stdin, which asks it to exit.
 func (p *process) endInput() {
 	p.inputOnce.Do(func() { _ = p.input.Close() })
 }
 
-// abandon kills a process whose start failed and waits for its end.
-func (p *process) abandon() {
+// killAndWait kills a process whose start failed and waits for its end.
+func (p *process) killAndWait() {
 	if p.pid == 0 {
 		return
 	}
 	p.signal(syscall.SIGKILL)
-	_ = within(reapTime, p.exited)
+	_ = closedWithin(reapTime, p.exited)
 }
 
 func (p *process) handshakeError() error {
@@ -246,15 +246,15 @@ func (p *process) handshakeError() error {
 	return p.notReady
 }
 
-// explain puts the process's own end, where that is what happened, in front of an error of its connection.
-func (p *process) explain(err error) error {
-	if within(drainTime, p.exited) {
+// addExitReason prefixes an error of the connection with the process's exit, if it exited.
+func (p *process) addExitReason(err error) error {
+	if closedWithin(drainTime, p.exited) {
 		err = fmt.Errorf("%w right after its handshake", p.exitError())
 	}
 	return p.withLastLine(err)
 }
 
-// exitError says how the process ended. It may be called after dead is closed.
+// exitError returns how the process ended. It must be called after dead is closed.
 func (p *process) exitError() error {
 	state := p.cmd.ProcessState
 	if state == nil {
@@ -279,7 +279,7 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill implements runner.Runner. go-plugin calls it when it has waited long enough for the handshake.
+// Kill implements runner.Runner. go-plugin calls it when the handshake has timed out.
 func (p *process) Kill(context.Context) error {
 	p.settle(fmt.Errorf("no handshake on stdout within %s", p.spec.HandshakeTimeout))
 	p.signal(syscall.SIGKILL)
@@ -289,7 +289,7 @@ func (p *process) Kill(context.Context) error {
 // Stdout implements runner.Runner.
 func (p *process) Stdout() io.ReadCloser { return p.line }
 
-// Stderr implements runner.Runner. go-plugin gets none: its reader panics on {"@message": 1}.
+// Stderr implements runner.Runner. It returns no data: go-plugin's reader panics on {"@message": 1}.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(bytes.NewReader(nil)) }
 
 // Name implements runner.Runner.

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitUnreaped returns when the child pid has ended, and leaves it to be reaped: until then its process group's number
-// cannot be given to anybody else. It returns false where it cannot tell. The system's wait4 always reaps, so a kernel
-// queue is asked.
+// waitUnreaped returns when the child pid has ended, without reaping it: until it is reaped, the number of its process
+// group is not reused. It returns false if it cannot determine that. The system's wait4 always reaps, so a kernel queue
+// is used.
 func waitUnreaped(pid int) bool {
 	queue, err := unix.Kqueue()
 	if err != nil {

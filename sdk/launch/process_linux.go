@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitUnreaped returns when the child pid has ended, and leaves it to be reaped: until then its process group's number
-// cannot be given to anybody else. It returns false where it cannot tell.
+// waitUnreaped returns when the child pid has ended, without reaping it: until it is reaped, the number of its process
+// group is not reused. It returns false if it cannot determine that.
 func waitUnreaped(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

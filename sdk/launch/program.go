@@ -12,30 +12,30 @@ import (
 	"sync"
 )
 
-// DigestError says that a program has not the digest that Spec asks for. It was not started.
+// DigestError means that a program does not have the digest in Spec. It was not started.
 type DigestError struct {
 	// Program is the file.
 	Program string
-	// Want is the digest of the Spec, and Got the file's: SHA-256, lower-case hexadecimal.
+	// Want is the digest in Spec, and Got that of the file: SHA-256, lower-case hexadecimal.
 	Want, Got string
 }
 
-// Error names the file and both digests.
+// Error contains the file and both digests.
 func (e *DigestError) Error() string {
 	return fmt.Sprintf("%s has sha256 %s, not %s as pinned: it was not started", e.Program, e.Got, e.Want)
 }
 
-// program is a handler's executable file, held open so that what is measured is what was started.
+// program is a handler's executable file, held open so that the hashed file is the started one.
 type program struct {
 	path   string
 	file   *os.File
 	before os.FileInfo
-	// digest measures the file, the first time: SHA-256 in lower-case hexadecimal. One that changed meanwhile has none. It
-	// is safe for concurrent use.
+	// digest hashes the file at the first call: SHA-256 in lower-case hexadecimal. It returns an error if the file has
+	// changed. It is safe for concurrent use.
 	digest func() (string, error)
 }
 
-// openProgram opens the file and notes its state.
+// openProgram opens the file and records its state.
 func openProgram(path string) (*program, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func openProgram(path string) (*program, error) {
 		if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, math.MaxInt64), make([]byte, 256<<10)); err != nil {
 			return "", fmt.Errorf("measure its program: %w", err)
 		}
-		if err := p.same(); err != nil {
+		if err := p.checkUnchanged(); err != nil {
 			return "", err
 		}
 		return hex.EncodeToString(sum.Sum(nil)), nil
@@ -63,7 +63,7 @@ func openProgram(path string) (*program, error) {
 	return p, nil
 }
 
-// require refuses a file whose digest is not want.
+// require returns an error if the file's digest is not want.
 func (p *program) require(want string) error {
 	if len(want) != hex.EncodedLen(sha256.Size) {
 		return fmt.Errorf("sha256 %q is not 64 hexadecimal characters", want)
@@ -78,22 +78,23 @@ func (p *program) require(want string) error {
 	return nil
 }
 
-// elf is what a program begins with that the kernel executes by itself.
-const elf = "\x7fELF"
+// elfMagic is the beginning of files that the kernel executes directly.
+const elfMagic = "\x7fELF"
 
-// native tells a program that needs nothing but its own file to be executed from a script, whose interpreter opens the
+// isELF reports whether only the program's own file is needed to execute it. For a script, the interpreter opens the
 // script's path again.
-func (p *program) native() bool {
-	begin := make([]byte, len(elf))
+func (p *program) isELF() bool {
+	begin := make([]byte, len(elfMagic))
 	_, err := p.file.ReadAt(begin, 0)
-	return err == nil && string(begin) == elf
+	return err == nil && string(begin) == elfMagic
 }
 
-// same refuses if the path no longer leads to the opened file, or that was changed. It is asked once the process runs, and
-// once the file is measured: one that was put there in between, or written to, has another inode or another change time,
-// which its owner cannot set. A script is executed by its path, and whoever can swap a folder above it and put it back in
-// time goes unseen, as with a program that another user runs; else a native program is the opened file itself (descriptor).
-func (p *program) same() error {
+// checkUnchanged returns an error if the path no longer leads to the opened file, or if the file was changed. It is
+// called once the process runs, and again after hashing: a file that was replaced or written to in between has another
+// inode or another change time, which its owner cannot set. A native program is executed from the opened file
+// (descriptor). A script, or the program of another user, is executed by its path: replacing a folder above it and
+// restoring it in time is not detected.
+func (p *program) checkUnchanged() error {
 	now, err := os.Stat(p.path)
 	if err != nil {
 		return fmt.Errorf("its program vanished while it was started: %w", err)

@@ -16,13 +16,14 @@ func changeTime(info os.FileInfo) time.Time {
 	return info.ModTime()
 }
 
-// descriptor names the opened file for a child that is about to execute it, and moves one of the child's own files out of
-// its way; empty: it has to be executed by its path. The name is good in the child alone, until it executes the file.
+// descriptor returns a name of the opened file for a child that is about to execute it, and duplicates one of the
+// child's own files to a higher number. An empty name means that the program must be executed by its path. The name is
+// valid only in the child, until it executes the file.
 //
-// Before a child executes anything, the runtime moves files there to numbers above all of those that the child gets, and
-// might so hide ours: hence one that the child gets has a higher number.
+// Before the exec, the runtime moves the child's files temporarily to numbers above all of them, and could thereby
+// replace the program's descriptor. Therefore one of the child's files gets a number above that of the program.
 func (p *program) descriptor(childs *os.File) (name string, moved *os.File) {
-	if !p.native() {
+	if !p.isELF() {
 		return "", nil
 	}
 	name = "/proc/self/fd/" + strconv.Itoa(int(p.file.Fd()))

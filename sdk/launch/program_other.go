@@ -9,5 +9,5 @@ import (
 
 func changeTime(info os.FileInfo) time.Time { return info.ModTime() }
 
-// descriptor needs Linux: here programs are executed by their paths.
+// descriptor requires Linux: here programs are executed by their paths.
 func (p *program) descriptor(*os.File) (name string, moved *os.File) { return "", nil }

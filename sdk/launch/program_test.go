@@ -45,7 +45,7 @@ func TestDigest_EmptyIfProgramChangesDuringStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.close()
-			if err := p.same(); err != nil {
+			if err := p.checkUnchanged(); err != nil {
 				t.Fatalf("unchanged: %v", err)
 			}
 			if err := change(t, path); err != nil {
@@ -108,7 +108,7 @@ func TestStart_RunsOpenedProgram(t *testing.T) {
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the program that was not opened ran: exit status %d", code)
 	}
-	if err := opened.same(); err != nil {
+	if err := opened.checkUnchanged(); err != nil {
 		t.Errorf("the swap is seen (%v): this test is of nothing", err)
 	}
 }

@@ -24,26 +24,26 @@ import (
 const (
 	lineMax   = 32 << 10 // bytes of a line that are kept; the rest is dropped
 	tailLines = 20
-	tailLine  = 500 // bytes of a line that is remembered
+	tailLine  = 500 // bytes of a line in the tail
 )
 
-// relay logs what a handler writes and remembers the end of it. Lines in slog's JSON (or go-plugin's own logger's) keep
-// their level, message and attributes; all others are logged as they are. The writer is not trusted: no line can break
-// out of its record, nor take the place of the host's own attributes.
-type relay struct {
+// outputLogger logs the output of a handler and keeps its last lines. Lines in the format of slog's JSON handler (or of
+// go-plugin's logger) keep their level, message and attributes; all others are logged unchanged. The handler is not
+// trusted: no line can forge further records, or replace the host's own attributes.
+type outputLogger struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
 	tail  []string
-	fatal string    // the line that began a Go runtime's last words
-	said  time.Time // when the newest line came
+	fatal string    // the first line of a Go runtime's crash report
+	said  time.Time // the time of the newest line
 }
 
-// lastWords is how long before the end of a handler a line may have come that says why it ended.
-const lastWords = 10 * time.Second
+// finalOutputWindow is the maximum age, at the end of a handler, of a line that is reported as the reason for the end.
+const finalOutputWindow = 10 * time.Second
 
 // copy logs the lines of r until it ends. from is "stderr" or "stdout".
-func (l *relay) copy(r io.Reader, from string) {
+func (l *outputLogger) copy(r io.Reader, from string) {
 	reader := bufio.NewReaderSize(r, lineMax)
 	for {
 		line, err := reader.ReadSlice('\n')
@@ -59,7 +59,7 @@ func (l *relay) copy(r io.Reader, from string) {
 	}
 }
 
-func (l *relay) line(line []byte, from string, cut bool) {
+func (l *outputLogger) line(line []byte, from string, cut bool) {
 	line = bytes.TrimRight(line, "\r\n")
 	if len(bytes.TrimSpace(line)) == 0 {
 		return
@@ -71,7 +71,7 @@ func (l *relay) line(line []byte, from string, cut bool) {
 	}
 	text := strings.ToValidUTF8(string(line), "\uFFFD")
 	level := slog.LevelInfo
-	if from == "stderr" { // where most languages write exceptions with their stacks
+	if from == "stderr" { // most languages write exceptions with their stacks there
 		level = slog.LevelWarn
 	}
 	if l.remember(text, beginsCrash(text)) {
@@ -84,24 +84,24 @@ func (l *relay) line(line []byte, from string, cut bool) {
 	l.log.LogAttrs(context.Background(), level, "handler wrote to "+from, attrs...)
 }
 
-// beginsCrash reports whether a line begins what a Go runtime prints before it ends a process: "panic: …", "fatal error: …", or the
-// signal, "SIGSEGV: segmentation violation".
+// beginsCrash reports whether a line is the first that a Go runtime prints before it ends a process: "panic: …", "fatal
+// error: …", or the signal, "SIGSEGV: segmentation violation".
 func beginsCrash(line string) bool {
 	signal, what, named := strings.Cut(line, ": ")
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
 		named && what != "" && len(signal) <= len("SIGVTALRM") && strings.HasPrefix(signal, "SIG") && signal == strings.ToUpper(signal)
 }
 
-// remember adds a line to the tail and says whether the process is saying its last words.
-func (l *relay) remember(text string, fatal bool) bool {
+// remember adds a line to the tail and reports whether the line is part of a crash report.
+func (l *outputLogger) remember(text string, fatal bool) bool {
 	if len(text) > tailLine {
 		text = strings.ToValidUTF8(text[:tailLine], "") + " …"
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(l.said) > lastWords {
-		l.fatal = "" // the handler has lived on
+	if now.Sub(l.said) > finalOutputWindow {
+		l.fatal = "" // the handler has continued to run
 	}
 	l.said = now
 	if fatal && l.fatal == "" {
@@ -114,12 +114,12 @@ func (l *relay) remember(text string, fatal bool) bool {
 	return l.fatal != ""
 }
 
-// last is the line that tells most of an end at this time: the beginning of a crash, else the newest. Empty: nothing was
-// written lately.
-func (l *relay) last() string {
+// last returns the line that best explains an end at this time: the first line of a crash report, else the newest line.
+// Empty: there was no recent output.
+func (l *outputLogger) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.said) > lastWords {
+	if time.Since(l.said) > finalOutputWindow {
 		return ""
 	}
 	if l.fatal != "" {
@@ -131,16 +131,16 @@ func (l *relay) last() string {
 	return l.tail[len(l.tail)-1]
 }
 
-func (l *relay) lines() []string {
+func (l *outputLogger) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.tail)
 }
 
-// relayStdio logs what a Go handler prints once go-plugin's server has taken over its os.Stdout and os.Stderr. Nobody
-// else reads it, and the handler would block when the pipe is full. It returns when the connection ends, or at once for a
-// handler that has no such service.
-func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *relay) {
+// relayStdio logs the output of a Go handler after go-plugin's server has replaced its os.Stdout and os.Stderr. It must
+// be read, because the handler would block when the pipe is full. relayStdio returns when the connection ends, or at
+// once for a handler without that service.
+func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *outputLogger) {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName("plugin.StdioData")
 	if err != nil {
 		return
@@ -154,7 +154,7 @@ func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *relay) {
 	if err != nil || stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
 		return
 	}
-	// One pipe each, so that a line that comes in pieces is put together again.
+	// One pipe for each, so that lines that arrive in pieces are reassembled.
 	var copies sync.WaitGroup
 	writers := map[protoreflect.EnumNumber]*io.PipeWriter{}
 	for number, from := range map[protoreflect.EnumNumber]string{1: "stdout", 2: "stderr"} {
@@ -177,14 +177,14 @@ func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *relay) {
 	copies.Wait()
 }
 
-// record is a log line taken apart.
+// record is a parsed log line.
 type record struct {
 	level   slog.Level
 	message string
 	attrs   []slog.Attr
 }
 
-// text is the record in one line, for the tail.
+// text returns the record as one line, for the tail.
 func (r record) text() string {
 	for _, a := range r.attrs {
 		if a.Key == "error" || a.Key == "err" {
@@ -194,8 +194,8 @@ func (r record) text() string {
 	return r.message
 }
 
-// parseRecord takes a line of slog's JSON handler apart, or of hclog's ("@level", "@message"). Anything else, however
-// close, is not ok.
+// parseRecord parses a line of slog's JSON handler or of hclog ("@level", "@message"). ok is false for every other
+// line.
 func parseRecord(line []byte) (r record, ok bool) {
 	if line[0] != '{' {
 		return r, false
@@ -261,7 +261,7 @@ func members(object []byte) ([]member, bool) {
 	return all, errors.Is(err, io.EOF)
 }
 
-// attr turns a member into an attribute; groups stay groups, a few deep.
+// attr converts a member to an attribute; objects become groups, up to a limited depth.
 func attr(m member, depth int) slog.Attr {
 	switch m.value[0] {
 	case '"':

@@ -10,7 +10,7 @@ import (
 // TestRelay_QuotesLastLinesBeforeEnd: lines that a handler wrote long before its end are not the reason of the end.
 func TestRelay_QuotesLastLinesBeforeEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &relay{log: slog.New(slog.DiscardHandler)}
+		l := &outputLogger{log: slog.New(slog.DiscardHandler)}
 		check := func(want string) {
 			t.Helper()
 			if got := l.last(); got != want {
@@ -21,12 +21,12 @@ func TestRelay_QuotesLastLinesBeforeEnd(t *testing.T) {
 		l.line([]byte("Traceback (most recent call last):\n"), "stderr", false)
 		l.line([]byte("ValueError: of one call\n"), "stderr", false)
 		check("ValueError: of one call")
-		time.Sleep(lastWords + time.Second)
+		time.Sleep(finalOutputWindow + time.Second)
 		check("")
 		l.line([]byte("panic: out of ideas\n"), "stderr", false)
 		l.line([]byte("goroutine 1 [running]:\n"), "stderr", false)
 		check("panic: out of ideas")
-		time.Sleep(lastWords + time.Second)
+		time.Sleep(finalOutputWindow + time.Second)
 		l.line([]byte("cannot listen: address in use\n"), "stderr", false)
 		check("cannot listen: address in use")
 		l.line([]byte("SIGSEGV: segmentation violation\n"), "stderr", false)

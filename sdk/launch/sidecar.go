@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// dialSidecar connects to a handler that somebody else started.
+// dialSidecar connects to a running handler.
 func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	network, target, err := splitAddress(s.Address)
 	if err != nil {
@@ -38,13 +38,13 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	var shown *showing
+	var creds *secretCredentials
 	if s.SecretFile != "" {
 		key, err := secret.Load(s.SecretFile)
 		if err != nil {
 			return nil, err
 		}
-		shown = &showing{PerRPCCredentials: key.Credentials()}
+		creds = &secretCredentials{PerRPCCredentials: key.Credentials()}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.HandshakeTimeout,
 		fmt.Errorf("%s did not answer within %s", s.Address, s.HandshakeTimeout))
@@ -63,16 +63,17 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 			return nil, err
 		}
 	}
-	conn, err := connect(ctx, socket, config, shown)
+	conn, err := connect(ctx, socket, config, creds)
 	switch {
 	case err != nil && config != nil:
-		// A server that refuses our certificate just hangs up: TLS 1.3 tells a client too late.
+		// A server that rejects the client's certificate closes the connection: with TLS 1.3 the client gets the error
+		// too late.
 		return nil, fmt.Errorf("%s, with mutual TLS: %w (does each side trust the other's certificate?)", s.Address, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", s.Address, err)
 	}
-	if shown != nil {
-		if err := shown.introduce(ctx, conn); err != nil {
+	if creds != nil {
+		if err := creds.checkSecret(ctx, conn); err != nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("%s: %w", s.Address, err)
 		}
@@ -91,23 +92,23 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	return i, nil
 }
 
-// showing is a secret that calls carry once it is known that the other end asks for it.
-type showing struct {
+// secretCredentials adds a secret to calls, once the other end is known to require it.
+type secretCredentials struct {
 	credentials.PerRPCCredentials
 	on atomic.Bool
 }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (s *showing) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+func (s *secretCredentials) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
 	if !s.on.Load() {
 		return nil, nil
 	}
 	return s.PerRPCCredentials.GetRequestMetadata(ctx, uri...)
 }
 
-// introduce sees that the sidecar refuses a call that does not carry the secret, since whoever can connect could call it
-// otherwise, and takes one that does.
-func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
+// checkSecret checks that the sidecar rejects a call without the secret, because otherwise every client could call it,
+// and accepts a call with it.
+func (s *secretCredentials) checkSecret(ctx context.Context, conn *grpc.ClientConn) error {
 	ask := func() codes.Code {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 		return status.Code(err)
@@ -118,18 +119,18 @@ func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
 	case code == codes.Unavailable:
 		return errLost
 	case code != codes.Unauthenticated:
-		return errors.New("the sidecar answers calls without its secret, so that whoever can connect can call it: " +
-			"it must demand one (--secret-file, for handlers made with acphost's sdk)")
+		return errors.New("the sidecar answers calls without its secret, so that any client could call it: " +
+			"it must require one (--secret-file, for handlers made with acphost's sdk)")
 	}
 	s.on.Store(true)
 	if ask() == codes.Unauthenticated {
-		return errors.New("the sidecar does not take this secret: its --secret-file and secret_file here must hold the same " +
+		return errors.New("the sidecar rejects this secret: its --secret-file and secret_file here must hold the same " +
 			"(a sidecar reads its file when it starts)")
 	}
 	return nil
 }
 
-// checkPeer refuses a socket that is served by another user than s allows: the path alone proves nothing.
+// checkPeer rejects a socket that is served by another user than s permits: the path alone proves nothing.
 func (s *Spec) checkPeer(socket net.Conn) error {
 	want := uint32(os.Geteuid())
 	if s.UID != nil {
@@ -146,7 +147,7 @@ func (s *Spec) checkPeer(socket net.Conn) error {
 	return nil
 }
 
-// load reads the files. A nil receiver is no TLS.
+// load reads the files. A nil receiver means no TLS.
 func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
@@ -172,7 +173,7 @@ func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	}, nil
 }
 
-// splitAddress takes an address apart, and checks that TCP's has a host and a port.
+// splitAddress splits an address, and checks that a TCP address has a host and a port.
 func splitAddress(address string) (network, target string, err error) {
 	network, target, err = wire.SplitAddress("address", address)
 	if network != "tcp" {

@@ -343,7 +343,7 @@ func TestSidecar_RejectsOtherSecret(t *testing.T) {
 		spec launch.Spec
 		want string
 	}{
-		"another secret": {launch.Spec{SecretFile: other}, "does not take this secret"},
+		"another secret": {launch.Spec{SecretFile: other}, "rejects this secret"},
 		"no secret":      {launch.Spec{}, "must know who calls"},
 		"a bare user id": {launch.Spec{UID: new(uint32)}, "must know who calls"},
 		"no such file":   {launch.Spec{SecretFile: other + "-gone"}, "no such file"},

@@ -63,7 +63,7 @@ func TestHandler_StartedByHandPrintsHelp(t *testing.T) {
 	}{
 		"without anything":      {nil, 2, "test 1.0 is a handler for acphost"},
 		"with a wrong flag":     {[]string{"--lisen", "x"}, 2, "--help"},
-		"without a secret":      {[]string{"--listen", "unix:///x"}, 2, "must know its supervisor"},
+		"without a secret":      {[]string{"--listen", "unix:///x"}, 2, "must authenticate its supervisor"},
 		"asked for its version": {[]string{"--version"}, 0, "test 1.0\n"},
 		"asked what it speaks":  {[]string{"--version"}, 0, "plugin protocol 1\n"},
 		"asked for help":        {[]string{"--help"}, 0, "--listen ADDRESS"},

@@ -12,15 +12,16 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// socketPathMax is the longest path of a unix socket that every platform takes (macOS: 104 bytes with the final NUL).
+// socketPathMax is the length of the longest path of a unix socket that every platform accepts (macOS: 104 bytes with
+// the final NUL).
 const socketPathMax = 103
 
-// socketNameMax is room for what stands below the base folder: our own folder, and the child's "pluginNNNNNNNNNN".
+// socketNameMax is the length of the path below the base folder: the folder made here, and the child's
+// "pluginNNNNNNNNNN".
 const socketNameMax = len("/acphost-4294967295/plugin4294967295")
 
-// socketDir makes a folder that only the child's user can enter (nil: this one), with a path short enough for sockets
-// below it. A container with a read-only root may have no temporary folder that can be written; what is in memory still
-// can, as a rule.
+// socketDir makes a folder that only the child's user can enter (nil: this user), with a path short enough for sockets
+// in it. If the temporary folder is not writable, as in a container with a read-only root, it uses a folder in memory.
 func socketDir(owner *proc.User) (string, error) {
 	bases := []string{os.TempDir(), "/tmp", "/run", "/dev/shm"}
 	var problems []error
@@ -28,7 +29,7 @@ func socketDir(owner *proc.User) (string, error) {
 		if len(base)+socketNameMax > socketPathMax || slices.Contains(bases[:i], base) {
 			continue
 		}
-		if owner != nil && !reaches(owner, base) {
+		if owner != nil && !canReach(owner, base) {
 			problems = append(problems, fmt.Errorf("%s: user %s cannot get there", base, owner))
 			continue
 		}
@@ -47,12 +48,12 @@ func socketDir(owner *proc.User) (string, error) {
 	return "", fmt.Errorf("make a folder for its socket, which needs one that can be written: set TMPDIR: %w", errors.Join(problems...))
 }
 
-// reaches reports whether a user may search a folder and all above it, by their owners and modes.
-func reaches(u *proc.User, dir string) bool {
+// canReach reports whether a user may search a folder and all its parents, according to their owners and modes.
+func canReach(u *proc.User, dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
 		var info fs.FileInfo
-		if info, err = os.Stat(dir); err != nil || !mayEnter(u, info) {
+		if info, err = os.Stat(dir); err != nil || !canEnter(u, info) {
 			return false
 		}
 		parent := filepath.Dir(dir)
@@ -64,7 +65,7 @@ func reaches(u *proc.User, dir string) bool {
 	return false
 }
 
-func mayEnter(u *proc.User, info fs.FileInfo) bool {
+func canEnter(u *proc.User, info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return false

@@ -7,7 +7,7 @@ const (
 	maxParam  = 1 << 15
 )
 
-// escape takes a sequence further and returns how many bytes it took.
+// escape parses the next bytes of an escape sequence and returns their number.
 func (s *Screen) escape(p []byte) int {
 	for i, c := range p {
 		switch s.seq.Take(c) {
@@ -30,7 +30,7 @@ func (s *Screen) escape(p []byte) int {
 	return len(p)
 }
 
-// escaped does a sequence that is one byte behind ESC.
+// escaped executes a sequence of one byte after ESC.
 func (s *Screen) escaped(c byte) {
 	g := s.g
 	switch c {
@@ -59,13 +59,13 @@ func (s *Screen) escaped(c byte) {
 	}
 }
 
-// params are the numbers in a control sequence, at least one; one that is not there is 0.
+// params are the numbers in a control sequence, at least one; a missing number is 0.
 type params struct {
 	numbers [maxParams]int
 	n       int
 }
 
-// param is the i-th parameter, or def if it is 0 or not there.
+// param returns the i-th parameter, or def if it is 0 or missing.
 func (p *params) param(i, def int) int {
 	if i >= p.n || p.numbers[i] == 0 {
 		return def
@@ -73,16 +73,16 @@ func (p *params) param(i, def int) int {
 	return p.numbers[i]
 }
 
-// controlSequence does a control sequence.
+// controlSequence executes a control sequence.
 func (s *Screen) controlSequence() {
 	if s.seq.Final == 'm' {
-		return // colours: by far the most common
+		return // colours, the most frequent sequences
 	}
 	p := params{n: 1}
 	private := byte(0)
 	for _, c := range s.seq.Params {
 		switch {
-		case c < '0': // an intermediate, which makes it another sequence
+		case c < '0': // an intermediate byte: a different sequence
 			return
 		case c <= '9':
 			n := &p.numbers[p.n-1]
@@ -101,7 +101,7 @@ func (s *Screen) controlSequence() {
 	}
 }
 
-// dispatch does a control sequence that moves, erases or inserts.
+// dispatch executes a control sequence that moves, erases or inserts.
 func (s *Screen) dispatch(c byte, p *params) {
 	g := s.g
 	n := p.param(0, 1)
@@ -114,7 +114,7 @@ func (s *Screen) dispatch(c byte, p *params) {
 		g.forward(n)
 	case 'D':
 		for range min(n, Columns) {
-			g.back()
+			g.moveLeft()
 		}
 	case 'E':
 		g.moveTo(g.y+n, 0)

@@ -5,31 +5,31 @@ import (
 	"unicode/utf8"
 )
 
-// The size that programs are told, and so the part of the output that they can still reach with cursor movements.
+// The size that is reported to programs, and so the part of the output that cursor movements can reach.
 const (
 	Columns = 120
 	Rows    = 30
 )
 
-// position is a place on the grid.
+// position is a position on the grid.
 type position struct{ y, col int }
 
-// grid is the part of the output that can still be changed: at most Rows rows, and the cursor. A row is a line however
-// long it is: nothing wraps, since a line that was broken for the screen is of no use to a reader of text.
+// grid is the part of the output that can still change: at most Rows rows, and the cursor. A row is a whole line,
+// regardless of its length: lines are not wrapped, because wrapped lines are of no use in text.
 type grid struct {
 	rows [Rows]row // a ring
 	head int       // index of the first row
 	n    int       // rows in use, at least 1
 
-	y   int // the cursor's row
-	pos int // the byte in that row's text where the cursor is
-	col int // the column of pos; -1: not known
-	gap int // columns between the end of the row and the cursor, if that is beyond it
+	y   int // row of the cursor
+	pos int // byte of the cursor in that row's text
+	col int // column of pos; -1: unknown
+	gap int // columns between the end of the row and a cursor beyond it
 	// seen is the last cell whose column was counted, at or before pos: counting from the start of a long line after
-	// every character would take for ever.
+	// every character would take quadratic time.
 	seen cell
 
-	top, bottom int // the rows that scroll
+	top, bottom int // the scroll region
 	saved       position
 }
 
@@ -44,7 +44,7 @@ func (g *grid) at(y int) *row {
 
 func (g *grid) cursorRow() *row { return g.at(g.y) }
 
-// column is the cursor's column.
+// column returns the cursor's column.
 func (g *grid) column() int {
 	if g.col < 0 {
 		g.col = g.cursorRow().column(g.pos, g.seen)
@@ -53,7 +53,7 @@ func (g *grid) column() int {
 	return g.col + g.gap
 }
 
-// moveTo puts the cursor on a place on the screen, as near as there is one.
+// moveTo moves the cursor to a position, limited to the screen.
 func (g *grid) moveTo(y, col int) {
 	g.y = min(max(y, 0), Rows-1)
 	g.extend(g.y)
@@ -67,7 +67,7 @@ func (g *grid) moveTo(y, col int) {
 	}
 }
 
-// extend makes all rows down to y exist.
+// extend creates all rows down to y.
 func (g *grid) extend(y int) {
 	for g.n <= y {
 		g.at(g.n).clear()
@@ -75,8 +75,8 @@ func (g *grid) extend(y int) {
 	}
 }
 
-// back moves one cell to the left.
-func (g *grid) back() {
+// moveLeft moves one cell to the left.
+func (g *grid) moveLeft() {
 	switch {
 	case g.gap > 0:
 		g.gap--
@@ -86,7 +86,8 @@ func (g *grid) back() {
 			g.moveTo(g.y, col-1)
 			return
 		}
-		// No screen reaches here. A character is a cell, or counting columns from 0 would take for ever.
+		// The position is beyond the screen. One character counts as one cell, because counting columns from 0 would
+		// take quadratic time.
 		text := g.cursorRow().text
 		for g.pos--; g.pos > 0 && !utf8.RuneStart(text[g.pos]); {
 			g.pos--
@@ -96,14 +97,14 @@ func (g *grid) back() {
 	}
 }
 
-// forward moves n columns to the right, to the edge of the screen at most.
+// forward moves n columns to the right, at most to the edge of the screen.
 func (g *grid) forward(n int) {
 	if col := g.column(); col < Columns-1 {
 		g.moveTo(g.y, col+n)
 	}
 }
 
-// print puts characters at the cursor; seg has no control characters. simple says that all are ASCII.
+// print writes characters at the cursor; seg has no control characters. simple: all are ASCII.
 func (g *grid) print(seg []byte, simple bool) {
 	r := g.cursorRow()
 	if g.gap > 0 {
@@ -128,7 +129,8 @@ func (g *grid) print(seg []byte, simple bool) {
 	}
 }
 
-// tab moves to the next tab stop. At the end of a row the tab itself is kept, so that what prints a Makefile shows one.
+// tab moves to the next tab stop. At the end of a row it writes the tab itself, so that the output of a Makefile
+// contains tabs.
 func (g *grid) tab() {
 	r := g.cursorRow()
 	if g.pos == len(r.text) && g.gap == 0 {
@@ -148,7 +150,7 @@ func (g *grid) swap(a, b int) {
 	*x, *y = *y, *x
 }
 
-// insertLines opens n blank rows at y; what passes the bottom is gone.
+// insertLines inserts n blank rows at y; rows that pass the bottom are dropped.
 func (g *grid) insertLines(y, n int) {
 	g.extend(g.bottom)
 	for range min(n, g.bottom-y+1) {
@@ -160,7 +162,7 @@ func (g *grid) insertLines(y, n int) {
 	g.home()
 }
 
-// deleteLines takes n rows out at y; blank ones come in at the bottom.
+// deleteLines removes n rows at y; blank rows appear at the bottom.
 func (g *grid) deleteLines(y, n int) {
 	g.extend(g.bottom)
 	for range min(n, g.bottom-y+1) {
@@ -172,10 +174,10 @@ func (g *grid) deleteLines(y, n int) {
 	g.home()
 }
 
-// home goes to the start of the row.
+// home moves to the start of the row.
 func (g *grid) home() { g.pos, g.col, g.gap, g.seen = 0, 0, 0, cell{} }
 
-// eraseRow erases to the right of the cursor (0), to its left (1), or all (2).
+// eraseRow erases to the right of the cursor (0), to its left (1), or the whole row (2).
 func (g *grid) eraseRow(mode int) {
 	r, col := g.cursorRow(), g.column()
 	switch mode {
@@ -190,17 +192,17 @@ func (g *grid) eraseRow(mode int) {
 	}
 }
 
-// eraseCells blanks n columns from byte pos and column col on, as far as the row goes.
+// eraseCells replaces n columns from byte pos and column col on by spaces, up to the end of the row.
 func (g *grid) eraseCells(pos, col, n int) {
 	r := g.cursorRow()
 	end, covered := r.cells(pos, col, n)
 	r.text = slices.Replace(r.text, pos, end, spaces(covered)...)
 }
 
-// blank reports whether the row has nothing to see.
+// blank reports whether the row has no text.
 func (r *row) blank() bool { return len(r.text) == 0 }
 
-// clear erases the whole grid; the cursor goes to the top left.
+// clear erases the whole grid, and moves the cursor to the top left.
 func (g *grid) clear() {
 	for y := range g.n {
 		g.at(y).clear()

@@ -7,15 +7,15 @@ import (
 
 const tabWidth = 8
 
-// row is one line as it can still be changed. Its text is valid UTF-8 without control characters but tabs.
+// row is a line that can still change. Its text is valid UTF-8 without control characters except tabs.
 type row struct {
 	text []byte
-	// complex says that a column is not simply a byte: there is something other than printable ASCII.
+	// complex means that columns differ from bytes: the text contains characters other than printable ASCII.
 	complex bool
 }
 
-// cellAt is the cell that starts at byte i and column col: its bytes and its columns. What has no width of its own
-// belongs to the cell before it.
+// cellAt returns the bytes and columns of the cell that starts at byte i and column col. Characters without width
+// belong to the cell before them.
 func (r *row) cellAt(i, col int) (size, width int) {
 	c, size := utf8.DecodeRune(r.text[i:])
 	if width = runeWidth(c); c == '\t' {
@@ -31,7 +31,7 @@ func (r *row) cellAt(i, col int) (size, width int) {
 	return size, width
 }
 
-// column is the column of the cell that starts at byte pos, counted on from a cell before it.
+// column returns the column of the cell that starts at byte pos, counted from an earlier cell.
 func (r *row) column(pos int, from cell) int {
 	if !r.complex {
 		return pos
@@ -44,8 +44,8 @@ func (r *row) column(pos int, from cell) int {
 	return col
 }
 
-// seek finds column col: the byte where it starts, and how many columns lie between the end of the row and it. A tab that
-// reaches across the column becomes spaces; a wide character stands for all its columns.
+// seek finds column col: the byte where it starts, and the number of columns between the end of the row and it. A tab
+// that contains the column becomes spaces; a wide character covers all its columns.
 func (r *row) seek(col int) (pos, gap int) {
 	if !r.complex {
 		pos = min(col, len(r.text))
@@ -66,7 +66,7 @@ func (r *row) seek(col int) (pos, gap int) {
 	return pos, col - at
 }
 
-// overwrite puts seg, which has no tab, over the cells at byte pos and column col, and returns the byte after it.
+// overwrite writes seg, which has no tab, over the cells at byte pos and column col, and returns the byte after it.
 func (r *row) overwrite(pos, col int, seg []byte, simple bool) int {
 	if !r.complex && simple {
 		k := copy(r.text[pos:], seg)
@@ -83,14 +83,14 @@ func (r *row) overwrite(pos, col int, seg []byte, simple bool) int {
 	return pos + len(seg)
 }
 
-// remove takes n columns out at byte pos and column col.
+// remove removes n columns at byte pos and column col.
 func (r *row) remove(pos, col, n int) {
 	end, _ := r.cells(pos, col, n)
 	r.text = slices.Delete(r.text, pos, end)
 }
 
-// cells is where the cells end that cover n columns from byte pos and column col on, as far as the row goes, and how many
-// columns they cover: more than n where the last one is wide.
+// cells returns the end of the cells that cover n columns from byte pos and column col on, up to the end of the row,
+// and the number of columns that they cover: more than n if the last cell is wide.
 func (r *row) cells(pos, col, n int) (end, covered int) {
 	for end = pos; end < len(r.text) && covered < n; {
 		size, w := r.cellAt(end, col+covered)
@@ -99,12 +99,12 @@ func (r *row) cells(pos, col, n int) (end, covered int) {
 	return end, covered
 }
 
-// cell is a place in a row whose column is known.
+// cell is a position in a row whose column is known.
 type cell struct{ pos, col int }
 
 func (r *row) clear() { r.text, r.complex = r.text[:0], false }
 
-// blanks is as much as is ever filled in at once: a row of the screen, and a tab that reaches beyond it.
+// blanks is the longest text that is ever inserted: a row of the screen, and a tab that passes its end.
 const blanks = "                                                                                                                                "
 
 func spaces(n int) []byte { return []byte(blanks[:n]) }

@@ -1,11 +1,12 @@
-// Package plaintext turns the output of a program on a terminal into the text that a user would read there.
+// Package plaintext converts the output of a program on a terminal to the text that a user would read there.
 //
-// It drops colours and everything else that leaves no text. Carriage returns, backspaces and cursor movements affect the
+// It drops colours and all other sequences without text. Carriage returns, backspaces and cursor movements affect the
 // last 30 lines, as on a screen of 120×30, so a progress bar becomes one line and not a thousand. Lines are never
-// wrapped. Text that a program clears from the screen stays, as in a terminal's scrollback. Text on the alternate screen
-// exists only while the program uses that screen. A line feed moves to the start of the next line.
+// wrapped. Text that a program clears from the screen stays, as in a terminal's scrollback. Text on the alternate
+// screen exists only while the program uses that screen. A line feed moves to the start of the next line.
 //
-// The package does not know processes. For any input it keeps a bounded amount of data: the lines that can still change.
+// The package does not know processes. For any input it keeps a limited amount of data: the lines that can still
+// change.
 package plaintext
 
 import (
@@ -17,33 +18,33 @@ import (
 	"github.com/acphost/acphost/internal/escape"
 )
 
-// rowMax is how long a line may get before its beginning can no longer be changed.
+// rowMax is the length of a line, in bytes, above which its beginning can no longer change.
 const rowMax = 16 << 10
 
-// Scrollback takes the text that can no longer change, in order and in pieces of any length.
+// Scrollback receives the text that can no longer change, in order and in pieces of any length.
 type Scrollback interface{ Write(p []byte) }
 
 // Screen is a terminal's text. Make it with New. It is not safe for concurrent use.
 type Screen struct {
-	back Scrollback
-	main *grid
-	alt  *grid // nil: not on the alternate screen
-	g    *grid // the one of the two that is written to
+	scrollback Scrollback
+	main       *grid
+	alt        *grid // nil: not on the alternate screen
+	g          *grid // the current one of the two
 
 	seq     escape.Sequence
 	last    [utf8.UTFMax]byte // the last character printed, for REP
 	lastLen int
-	partial []byte // the beginning of a character, cut by the end of a write
+	partial []byte // the beginning of an incomplete character at the end of a write
 	scratch []byte
 }
 
-// New makes an empty screen.
-func New(back Scrollback) *Screen {
+// New returns an empty screen.
+func New(scrollback Scrollback) *Screen {
 	g := newGrid()
-	return &Screen{back: back, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
+	return &Screen{scrollback: scrollback, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
 }
 
-// Text returns the text of output that is there whole.
+// Text returns the text of complete output.
 func Text(output []byte) []byte {
 	var all page
 	s := New(&all)
@@ -57,7 +58,7 @@ type page []byte
 
 func (p *page) Write(text []byte) { *p = append(*p, text...) }
 
-// Write takes the next output. It always takes all of it.
+// Write processes the next output. It always accepts all of it.
 func (s *Screen) Write(p []byte) {
 	if len(s.partial) > 0 {
 		p = slices.Concat(s.partial, p)
@@ -82,7 +83,7 @@ func (s *Screen) Write(p []byte) {
 			p = p[2:]
 			continue
 		}
-		if n := colour(p); n > 0 {
+		if n := colourLength(p); n > 0 {
 			p = p[n:]
 			continue
 		}
@@ -91,12 +92,12 @@ func (s *Screen) Write(p []byte) {
 	}
 }
 
-// maxColour is how far the end of a sequence that chooses colours is looked for.
+// maxColour limits the search for the end of a sequence that selects colours, in bytes.
 const maxColour = 256
 
-// colour is the length of the sequence at the start of p if it does nothing but choose colours, as most do; 0: it is
-// another one, or not whole.
-func colour(p []byte) int {
+// colourLength returns the length of the sequence at the start of p if it only selects colours, as most do; 0: it is
+// another sequence, or incomplete.
+func colourLength(p []byte) int {
 	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
 		return 0
 	}
@@ -111,7 +112,7 @@ func colour(p []byte) int {
 	return 0
 }
 
-// Finish says that no more output comes: a character that was begun is shown as broken.
+// Finish ends the output: an incomplete character becomes U+FFFD.
 func (s *Screen) Finish() {
 	if len(s.partial) > 0 {
 		s.printUTF8(s.partial, false)
@@ -119,7 +120,7 @@ func (s *Screen) Finish() {
 	}
 }
 
-// Len is how many bytes AppendTo appends.
+// Len returns the number of bytes that AppendTo appends.
 func (s *Screen) Len() int {
 	n := s.main.len()
 	if s.alt != nil {
@@ -128,7 +129,7 @@ func (s *Screen) Len() int {
 	return n
 }
 
-// AppendTo appends the text that can still change. It follows what the scrollback got.
+// AppendTo appends the text that can still change. It follows the text that the scrollback has received.
 func (s *Screen) AppendTo(dst []byte) []byte {
 	dst = s.main.appendTo(dst)
 	if s.alt != nil {
@@ -155,7 +156,7 @@ func (g *grid) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// control does a C0 control character or DEL.
+// control executes a C0 control character or DEL.
 func (s *Screen) control(c byte) {
 	switch c {
 	case '\r':
@@ -163,7 +164,7 @@ func (s *Screen) control(c byte) {
 	case '\n', '\v', '\f':
 		s.newline()
 	case '\b':
-		s.g.back()
+		s.g.moveLeft()
 	case '\t':
 		s.g.tab()
 		s.limitRow()
@@ -172,7 +173,7 @@ func (s *Screen) control(c byte) {
 	}
 }
 
-// newline goes to the start of the next row and scrolls where there is none.
+// newline moves to the start of the next row, and scrolls at the bottom.
 func (s *Screen) newline() {
 	g := s.g
 	switch {
@@ -185,7 +186,7 @@ func (s *Screen) newline() {
 	g.home()
 }
 
-// scroll moves the scrolling rows up by n; what leaves at the top of the main screen can no longer change.
+// scroll moves the scroll region up by n rows; rows that leave the top of the main screen can no longer change.
 func (s *Screen) scroll(n int) {
 	g := s.g
 	n = min(n, g.bottom-g.top+1)
@@ -199,13 +200,13 @@ func (s *Screen) scroll(n int) {
 	for range n {
 		r := g.at(0)
 		if g == s.main {
-			s.handOver(r)
+			s.flushRow(r)
 		}
 		r.clear()
 		if g.head++; g.head == Rows {
 			g.head = 0
 		}
-		// Every row is one up now. Those below the bottom go back to where they were.
+		// All rows have moved up by one. Rows below the scroll region move back.
 		g.at(g.n - 1).clear()
 		for y := g.n - 1; y > g.bottom; y-- {
 			g.swap(y, y-1)
@@ -213,13 +214,13 @@ func (s *Screen) scroll(n int) {
 	}
 }
 
-// handOver gives a row to the scrollback as a line. It has to be cleared.
-func (s *Screen) handOver(r *row) {
+// flushRow passes a row to the scrollback as a line. The caller must clear it.
+func (s *Screen) flushRow(r *row) {
 	r.text = append(r.text, '\n')
-	s.back.Write(r.text)
+	s.scrollback.Write(r.text)
 }
 
-// limitRow hands the beginning of a line that got too long to the scrollback, and the rows above it.
+// limitRow passes the beginning of a line that is too long to the scrollback, after the rows above it.
 func (s *Screen) limitRow() {
 	g := s.g
 	r := g.cursorRow()
@@ -228,10 +229,10 @@ func (s *Screen) limitRow() {
 	}
 	if g == s.main {
 		for y := range g.y {
-			s.handOver(g.at(y))
+			s.flushRow(g.at(y))
 			g.at(y).clear()
 		}
-		s.back.Write(r.text)
+		s.scrollback.Write(r.text)
 	}
 	r.clear()
 	if g == s.main {
@@ -242,7 +243,7 @@ func (s *Screen) limitRow() {
 	g.home()
 }
 
-// clearScreen hands what is on the main screen to the scrollback, or erases the alternate one.
+// clearScreen passes the content of the main screen to the scrollback, or erases the alternate screen.
 func (s *Screen) clearScreen() {
 	g := s.g
 	if g == s.main {
@@ -251,13 +252,13 @@ func (s *Screen) clearScreen() {
 			n--
 		}
 		for y := range n {
-			s.handOver(g.at(y))
+			s.flushRow(g.at(y))
 		}
 	}
 	g.clear()
 }
 
-// print prints characters without control characters in them.
+// print prints text without control characters.
 func (s *Screen) print(seg []byte, ascii bool) {
 	s.g.print(seg, ascii)
 	s.limitRow()
@@ -268,15 +269,15 @@ func (s *Screen) print(seg []byte, ascii bool) {
 	s.lastLen = copy(s.last[:], seg[k:])
 }
 
-// printUTF8 prints text that has bytes outside of ASCII. Bytes that are no UTF-8 become U+FFFD each; C1 controls are
-// dropped. last says that more may follow what ends seg.
+// printUTF8 prints text with bytes outside of ASCII. Each byte that is not UTF-8 becomes U+FFFD; C1 controls are
+// dropped. last: the end of seg may be an incomplete character.
 func (s *Screen) printUTF8(seg []byte, last bool) {
 	if last {
 		cut := escape.WholeRunes(seg)
 		s.partial = append(s.partial[:0], seg[cut:]...)
 		seg = seg[:cut]
 	}
-	if !clean(seg) {
+	if !isCleanUTF8(seg) {
 		s.scratch = scrub(s.scratch[:0], seg)
 		seg = s.scratch
 	}
@@ -285,8 +286,8 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 	}
 }
 
-// clean reports whether text is valid UTF-8 without C1 controls.
-func clean(p []byte) bool {
+// isCleanUTF8 reports whether text is valid UTF-8 without C1 controls.
+func isCleanUTF8(p []byte) bool {
 	if !utf8.Valid(p) {
 		return false
 	}
@@ -309,7 +310,8 @@ func scrub(dst, p []byte) []byte {
 	return dst
 }
 
-// textRun is how many bytes at the start of p are no control characters, and whether all of them are ASCII.
+// textRun returns the number of bytes at the start of p that are not control characters, and whether all of them are
+// ASCII.
 func textRun(p []byte) (n int, ascii bool) {
 	const (
 		ones = 0x0101010101010101
@@ -321,7 +323,7 @@ func textRun(p []byte) (n int, ascii bool) {
 		del := x ^ (0x7f * ones)
 		stop := ((x - 0x20*ones) &^ x & tops) | ((del - ones) &^ del & tops)
 		if stop != 0 {
-			// A borrow can only make a byte after the first one look like a stop.
+			// A borrow affects only bytes after the first stop.
 			k := bits.TrailingZeros64(stop) / 8
 			seen |= x & (1<<(8*k) - 1)
 			return n + k, seen&tops == 0

@@ -14,13 +14,13 @@ func (k *kept) Write(p []byte) { k.Buffer.Write(p) }
 
 // read feeds pieces to a screen and returns its whole text.
 func read(pieces ...[]byte) string {
-	var back kept
-	s := New(&back)
+	var scrollback kept
+	s := New(&scrollback)
 	for _, p := range pieces {
 		s.Write(p)
 	}
 	s.Finish()
-	return string(s.AppendTo(back.Bytes()))
+	return string(s.AppendTo(scrollback.Bytes()))
 }
 
 func TestText_RendersPlainText(t *testing.T) {
@@ -142,8 +142,8 @@ func TestScreen_HostileOutputIsBounded(t *testing.T) {
 		{"inserted lines", "\x1b[99L"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var back kept
-			s := New(&back)
+			var scrollback kept
+			s := New(&scrollback)
 			s.Write([]byte(strings.Repeat("é", 8000)))
 			for range 100 {
 				s.Write([]byte(strings.Repeat(tt.unit, 100)))

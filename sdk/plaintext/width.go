@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// wide are the ranges of Unicode's East_Asian_Width W and F, and the emoji that terminals draw over two columns, in
-// coarse blocks.
+// wide contains the ranges of Unicode's East_Asian_Width W and F, and the emoji that terminals draw over two columns,
+// as coarse blocks.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x231a, Hi: 0x231b, Stride: 1}, {Lo: 0x23e9, Hi: 0x23ec, Stride: 1},
@@ -26,14 +26,14 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// runeWidth is how many columns a terminal gives a character: 0 for marks that combine with the one before, 2 for wide
-// ones, else 1.
+// runeWidth returns the number of columns of a character on a terminal: 0 for combining marks, 2 for wide characters,
+// else 1.
 func runeWidth(c rune) int {
 	switch {
 	case c < 0x300:
 		return 1
 	case c >= 0x4e00 && c < 0xa000:
-		return 2 // what the tables say of these many, without the tables
+		return 2 // a fast path with the tables' result
 	case unicode.In(c, unicode.Mn, unicode.Me, unicode.Cf):
 		return 0
 	case unicode.Is(wide, c):

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many symbolic links one path may lead through, as on Linux.
+// maxLinks limits the symbolic links in one path, as on Linux.
 const maxLinks = 40
 
-// follow is where a path leads, and every place that it passes: as it is spelled, at each symbolic link, and in the end. A
-// path that is not there leads where it would.
-func (s *Resolver) follow(path string) (real string, passed []string) {
+// followLinks returns the target of a path, and every path on the way to it: the path as given, each symbolic link, and
+// the target. For a path that does not exist it returns the target that it would have.
+func (s *Resolver) followLinks(path string) (real string, passed []string) {
 	path = filepath.Clean(path)
 	passed = []string{path}
 	if s.Seen.Plain(path) {
@@ -47,8 +47,8 @@ func (s *Resolver) follow(path string) (real string, passed []string) {
 	return here, append(passed, here)
 }
 
-// interpreterOf is the program that the first line of a script names; empty if it names none. Not ok: it is no script, or
-// cannot be read.
+// interpreterOf returns the program in the first line of a script; empty if there is none. ok is false if the file is
+// not a script, or cannot be read.
 func interpreterOf(file string) (interpreter string, ok bool) {
 	var head [512]byte
 	n, err := headOf(file, head[:])
@@ -67,15 +67,15 @@ func interpreterOf(file string) (interpreter string, ok bool) {
 	return words[0], true
 }
 
-// headOf reads the beginning of a file. It makes no os.File: that costs as much as the rest.
+// headOf reads the beginning of a file. It does not use os.File, which would double the cost.
 func headOf(file string, head []byte) (n int, err error) {
-	fd, err := again(func() (int, error) { return unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retryEINTR(func() (int, error) { return unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for n < len(head) {
-		read, err := again(func() (int, error) { return unix.Read(fd, head[n:]) })
+		read, err := retryEINTR(func() (int, error) { return unix.Read(fd, head[n:]) })
 		if err != nil {
 			return n, err
 		}
@@ -87,8 +87,8 @@ func headOf(file string, head []byte) (n int, err error) {
 	return n, nil
 }
 
-// again makes a system call until no signal interrupts it.
-func again(call func() (int, error)) (int, error) {
+// retryEINTR repeats a system call while signals interrupt it.
+func retryEINTR(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
 			return n, err

@@ -14,8 +14,8 @@ import (
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
 
-// git tells of a command of git's what it works on, and whether it may run a program of the workspace that is found by its
-// name.
+// git adds to out the repository that a git command works on, and whether it may run a program of the workspace that is
+// found by its name.
 func (s *Resolver) git(c *acpv1.SimpleCommand, out *acpv1.Found) {
 	command := shell.GitCommand(c.GetArgv())
 	out.Repository = s.repository(c, command, out.Program)
@@ -24,8 +24,9 @@ func (s *Resolver) git(c *acpv1.SimpleCommand, out *acpv1.Found) {
 	}
 }
 
-// gitFinds says which program git may run that it finds by its name and that is not the system's: the command itself, where
-// git does not come with it, or one that it has do a part of the work. Empty: none. program is git's own file.
+// gitFinds returns the name of a program that git may run, that it finds by name, and that is not the system's: the
+// command itself if it is not part of git, or a program to which it delegates a part of the work. Empty: none. program
+// is git's own file.
 func (s *Resolver) gitFinds(command, cwd, program string) string {
 	if v, ok := git.VersionOf(program); ok && s.Quiet && !v.TakesSettings() {
 		return fmt.Sprintf("git %d.%d runs what a repository names, and takes no settings from the environment against that: 2.31 does",
@@ -39,10 +40,10 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 	if command != "" {
 		file, kind := s.Find("git-"+command, cwd), git.KindOf(command)
 		switch {
-		case file != "" && (s.through(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
+		case file != "" && (s.inWorkspace(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
 			return fmt.Sprintf("git %s may be %s, of the workspace", command, file)
 		case kind == git.Script && len(workspace) > 0:
-			return scripted(s.workspaceFolder())
+			return scriptDoubt(s.workspaceFolder())
 		case kind == git.Foreign && file == "" && !slices.Contains(user.Aliases, command):
 			return fmt.Sprintf("git has no command %q, and there is no program git-%s", command, command)
 		}
@@ -50,7 +51,7 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 	for _, dir := range workspace {
 		dir = absolute(dir, cwd)
 		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // programs are found in a folder that cannot be read, too
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // programs are also found in a folder that cannot be listed
 			return "git may run a program in " + dir + ", of the workspace, which cannot be read"
 		}
 		for _, e := range entries {
@@ -65,9 +66,9 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 	return ""
 }
 
-// through reports whether a path is, or leads through, the workspace.
-func (s *Resolver) through(file string) bool {
-	_, passed := s.follow(file)
+// inWorkspace reports whether a path is in the workspace, or leads through it.
+func (s *Resolver) inWorkspace(file string) bool {
+	_, passed := s.followLinks(file)
 	return slices.ContainsFunc(passed, s.inside)
 }
 
@@ -76,8 +77,8 @@ func (s *Resolver) isScript(file string) bool {
 	return ok
 }
 
-// moving are the variables that have git work elsewhere, or run other programs for its own.
-var moving = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+// gitEnvVariables are the variables that make git work elsewhere, or replace its own programs.
+var gitEnvVariables = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXEC_PATH", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG"}
 
 func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *acpv1.Program) *acpv1.Repository {
@@ -87,7 +88,7 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 	if s.Environ == nil {
 		return &acpv1.Repository{Doubt: "the environment that git gets is not known"}
 	}
-	for _, name := range moving {
+	for _, name := range gitEnvVariables {
 		if quiet := s.Quiet && (name == "GIT_EXTERNAL_DIFF" || name == "GIT_CONFIG_PARAMETERS"); !quiet && s.variable(name) != "" {
 			return &acpv1.Repository{Doubt: name + " is set, so that git may work elsewhere or run something else"}
 		}
@@ -97,23 +98,23 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
 	}
 	found, looks := git.Find(dir), shell.Risky(c.GetArgv()) == ""
-	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top) || looks && s.ofRoot(found, dir, c.GetArgv())}
+	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top) || looks && s.isRootRepository(found, dir, c.GetArgv())}
 	if !r.AtRoot {
 		return r
 	}
 	use := git.Use{Quiet: s.Quiet, Config: s.userConfigs(true), Command: command, Looks: looks,
 		SystemPath: s.variable("PATH") != "" && s.workspaceFolder() == ""}
 	if v, ok := git.VersionOf(program.GetPath()); !ok || !v.TakesSettings() {
-		use.Quiet = false // whether it would heed that is not known
+		use.Quiet = false // it is unknown whether git would respect it
 	}
 	r.Suspects, r.Quieted = git.Inspect(found, use)
 	return r
 }
 
-// ofRoot reports whether a command that only reads may work on a repository that is not kept in a root: it has a root for its linked
-// worktree or submodule, or a root is a folder of it and the command runs there. Of a repository that is larger than the root, the
-// command has to show the files in the root alone, or be one that can be told to.
-func (s *Resolver) ofRoot(found git.Found, dir string, argv []string) bool {
+// isRootRepository reports whether a read-only command may work on a repository that is not stored in a root: a root is
+// its linked worktree or submodule, or a root is a folder of it and the command runs there. If the repository is larger
+// than the root, the command must show only files of the root, or accept a pathspec that limits it to them.
+func (s *Resolver) isRootRepository(found git.Found, dir string, argv []string) bool {
 	if !found.Plain && !found.Linked {
 		return false
 	}
@@ -122,7 +123,7 @@ func (s *Resolver) ofRoot(found git.Found, dir string, argv []string) bool {
 	})
 }
 
-// userConfigs are the user's configuration files of git: those that lie where the agent may write, or the others.
+// userConfigs returns the user's configuration files of git: those that the agent may write, or the others.
 func (s *Resolver) userConfigs(inside bool) []string {
 	home := s.variable("HOME")
 	xdg := s.variable("XDG_CONFIG_HOME")
@@ -132,7 +133,7 @@ func (s *Resolver) userConfigs(inside bool) []string {
 	var files []string
 	for _, file := range []string{s.variable("GIT_CONFIG_GLOBAL"), s.variable("GIT_CONFIG_SYSTEM"), "/etc/gitconfig",
 		filepath.Join(home, ".gitconfig"), filepath.Join(xdg, "git", "config")} {
-		if filepath.IsAbs(file) && s.through(file) == inside {
+		if filepath.IsAbs(file) && s.inWorkspace(file) == inside {
 			files = append(files, file)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package programs resolves simple commands on this machine: which program a name means, whether this program lies where
-// an agent may write, and which repository git finds. It is for programs that run commands, and for programs that judge
-// commands that others run on this machine.
+// Package programs resolves simple commands on this machine: the program that a name refers to, whether the agent may
+// write the program, and the repository that git finds. It is for programs that run commands, and for programs that
+// decide about commands that others run on this machine.
 //
-// The package reads files and an environment, and runs nothing. Its results can be out of date at once: to run a command,
-// execute exactly the file that was found.
+// The package reads files and an environment, and runs nothing. Its results can be out of date at once: to run a
+// command, execute exactly the file that was found.
 package programs
 
 import (
@@ -17,28 +17,28 @@ import (
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
 
-// MaxCommands is how many simple commands of one line are looked at.
+// MaxCommands limits the resolved simple commands of one line.
 const MaxCommands = 1000
 
-// Resolver finds out what the commands of a line come to where they run. It is for one line, and not for concurrent use.
+// Resolver resolves the commands of a line for the place where they run. It is for one line, and not safe for
+// concurrent use.
 type Resolver struct {
-	// Environ is the whole environment, each entry "NAME=VALUE". Of two entries of a name the last counts. nil: it is not
-	// known.
+	// Environ is the whole environment, each entry "NAME=VALUE". Of two entries of a name the last applies. nil:
+	// unknown.
 	Environ []string
 	// Roots are the folders that the agent may write in, each absolute.
 	Roots []string
-	// Quiet: where nobody is asked, commands get the environment of git.Quiet, as far as their git takes it.
+	// Quiet: commands that no person allowed get the environment of git.Quiet, as far as their git supports it.
 	Quiet bool
-	// Seen is what its user has seen of the disk at this moment; nil: all is looked at anew. It is for acphost's own
-	// programs.
+	// Seen is a snapshot of the file system at this moment; nil: no cache. It is for acphost's own programs.
 	Seen *paths.Seen
 
-	roots []string // spelled and real
-	last  lookup   // the last one, by what was seen
+	roots []string // as given and resolved
+	last  lookup   // the last result, while Seen is in use
 	found map[[3]string]*acpv1.Program
 }
 
-// Look tells what commands come to, in their order, and nothing of those past MaxCommands.
+// Look resolves commands, in their order. It ignores commands after MaxCommands.
 func (s *Resolver) Look(commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	s.found = map[[3]string]*acpv1.Program{}
 	s.roots = nil
@@ -50,12 +50,12 @@ func (s *Resolver) Look(commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	}
 	all := make([]*acpv1.Found, min(len(commands), MaxCommands))
 	for i := range all {
-		all[i] = s.look(commands[i])
+		all[i] = s.resolveCommand(commands[i])
 	}
 	return all
 }
 
-func (s *Resolver) look(c *acpv1.SimpleCommand) *acpv1.Found {
+func (s *Resolver) resolveCommand(c *acpv1.SimpleCommand) *acpv1.Found {
 	out := &acpv1.Found{}
 	inShell := c.GetShell()
 	for _, w := range c.GetWrappers() {
@@ -80,12 +80,12 @@ func (s *Resolver) look(c *acpv1.SimpleCommand) *acpv1.Found {
 	return out
 }
 
-// builtins are what every shell that is taken for "sh" does itself.
+// builtins are the commands that every shell resolved as "sh" implements itself.
 var builtins = []string{":", ".", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
 	"times", "trap", "unset", "alias", "bg", "cd", "command", "fg", "getopts", "hash", "jobs", "kill", "pwd", "read", "type",
 	"ulimit", "umask", "unalias", "wait", "echo", "printf", "test", "[", "true", "false"}
 
-// program tells what a name means as a command.
+// program resolves a name as a command.
 func (s *Resolver) program(name, cwd string, inShell bool) *acpv1.Program {
 	key := [3]string{name, cwd, ""}
 	if inShell {
@@ -94,12 +94,12 @@ func (s *Resolver) program(name, cwd string, inShell bool) *acpv1.Program {
 	if known := s.found[key]; known != nil {
 		return known
 	}
-	p := s.meant(name, cwd, inShell)
+	p := s.resolveProgram(name, cwd, inShell)
 	s.found[key] = p
 	return p
 }
 
-func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
+func (s *Resolver) resolveProgram(name, cwd string, inShell bool) *acpv1.Program {
 	switch {
 	case inShell && slices.Contains(builtins, name):
 		return &acpv1.Program{Builtin: true}
@@ -107,28 +107,28 @@ func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
 		return &acpv1.Program{Doubt: "it names no program"}
 	case s.Environ == nil:
 		return &acpv1.Program{Doubt: "in which folders it is looked for is not known"}
-	case !filepath.IsAbs(cwd) && !filepath.IsAbs(name) && (strings.Contains(name, "/") || s.relative()):
+	case !filepath.IsAbs(cwd) && !filepath.IsAbs(name) && (strings.Contains(name, "/") || s.hasRelativePath()):
 		return &acpv1.Program{Doubt: "the directory that it is looked for from is not known"}
 	}
 	file := s.Find(name, cwd)
-	if file == "" && inShell && name == "time" { // a word of bash's own
+	if file == "" && inShell && name == "time" { // a keyword of bash
 		return &acpv1.Program{Builtin: true}
 	}
 	if file == "" {
-		return s.missing(name)
+		return s.missingProgram(name)
 	}
 	p := &acpv1.Program{Path: file}
 	var passed []string
-	p.ResolvedPath, passed = s.follow(file)
+	p.ResolvedPath, passed = s.followLinks(file)
 	p.InsideRoots = slices.ContainsFunc(passed, s.inside)
-	s.script(p)
-	s.led(p, filepath.Base(name))
+	s.checkScript(p)
+	s.checkVariables(p, filepath.Base(name))
 	return p
 }
 
-// missing is a name that no program has. It is judged by the name, since the command fails by itself; but not where the
-// agent could put a program in place before it is looked for again.
-func (s *Resolver) missing(name string) *acpv1.Program {
+// missingProgram returns the result for a name without a program. The command fails by itself, so only its name
+// matters, unless the agent could create such a program before the command runs.
+func (s *Resolver) missingProgram(name string) *acpv1.Program {
 	p := &acpv1.Program{Missing: true}
 	switch {
 	case strings.Contains(name, "/"):
@@ -143,7 +143,7 @@ func (s *Resolver) missing(name string) *acpv1.Program {
 	return p
 }
 
-// workspaceFolder is the first folder of PATH that lies in the workspace; empty if none does.
+// workspaceFolder returns the first folder of PATH in the workspace; empty if there is none.
 func (s *Resolver) workspaceFolder() string {
 	if dirs := s.workspacePATH(); len(dirs) > 0 {
 		return cmp.Or(dirs[0], ".")
@@ -151,49 +151,49 @@ func (s *Resolver) workspaceFolder() string {
 	return ""
 }
 
-// workspacePATH are the folders of PATH that lie in the workspace, or depend on where the command runs.
+// workspacePATH returns the folders of PATH in the workspace, and relative ones.
 func (s *Resolver) workspacePATH() []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(s.variable("PATH")) {
-		if _, passed := s.follow(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
+		if _, passed := s.followLinks(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// script looks at a program that is text: its interpreter, and whether that may find other programs in the workspace.
-func (s *Resolver) script(p *acpv1.Program) {
+// checkScript examines a script: its interpreter, and whether that may find other programs in the workspace.
+func (s *Resolver) checkScript(p *acpv1.Program) {
 	interpreter, ok := interpreterOf(p.GetPath())
 	if !ok {
 		return
 	}
 	if interpreter != "" {
-		_, passed := s.follow(interpreter)
+		_, passed := s.followLinks(interpreter)
 		p.InsideRoots = p.InsideRoots || !filepath.IsAbs(interpreter) || slices.ContainsFunc(passed, s.inside)
 	}
 	if dir := s.workspaceFolder(); dir != "" {
-		p.Doubt, p.DoubtInsideRoots = scripted(dir), true
+		p.Doubt, p.DoubtInsideRoots = scriptDoubt(dir), true
 	}
 }
 
-// scripted says that a program is a script, and PATH has a folder of the workspace.
-func scripted(dir string) string {
+// scriptDoubt returns the doubt about a script if PATH has a folder of the workspace.
+func scriptDoubt(dir string) string {
 	return fmt.Sprintf("it is a script, and PATH has %s, a folder of the workspace, where what it runs is looked for too", dir)
 }
 
-// leading are variables that name files which programs run or load code from; those of a program, or "" for all.
-var leading = map[string][]string{
+// loadVariables are variables that name files which programs run or load code from, by program, or "" for all programs.
+var loadVariables = map[string][]string{
 	"":    {"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "BASH_ENV"},
 	"rg":  {"RIPGREP_CONFIG_PATH"},
 	"git": {"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR"},
 }
 
-// led looks for variables by which the program runs something of the workspace.
-func (s *Resolver) led(p *acpv1.Program, name string) {
-	for _, variable := range slices.Concat(leading[""], leading[name]) {
+// checkVariables reports variables that make the program run a file of the workspace.
+func (s *Resolver) checkVariables(p *acpv1.Program, name string) {
+	for _, variable := range slices.Concat(loadVariables[""], loadVariables[name]) {
 		for _, file := range strings.FieldsFunc(s.variable(variable), func(r rune) bool { return r == ':' || r == ' ' }) {
-			if _, passed := s.follow(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
+			if _, passed := s.followLinks(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
 				slices.ContainsFunc(passed, s.inside) {
 				p.Doubt, p.DoubtInsideRoots = fmt.Sprintf("the variable %s has it load %s, a file of the workspace", variable, file), true
 				return
@@ -211,8 +211,8 @@ func (s *Resolver) variable(name string) string {
 	return ""
 }
 
-// relative reports whether PATH has a folder that depends on where the command runs.
-func (s *Resolver) relative() bool {
+// hasRelativePath reports whether PATH has a relative folder.
+func (s *Resolver) hasRelativePath() bool {
 	return slices.ContainsFunc(filepath.SplitList(s.variable("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 
@@ -220,17 +220,17 @@ func (s *Resolver) inside(path string) bool {
 	return slices.ContainsFunc(s.roots, func(root string) bool { return paths.Below(root, path) })
 }
 
-// Find is the absolute path of the executable that a name means: at that path if there is a slash in it, else in the first
-// folder of path, a list as PATH has it, that holds one. Relative ones begin in cwd. Empty: there is none.
+// Find returns the absolute path of the executable that a name refers to: at that path if it contains a slash, else in
+// the first folder of path, a list like PATH, that has one. Relative paths start in cwd. Empty: there is none.
 func Find(name, path, cwd string) string { return find(nil, name, path, cwd) }
 
-// lookup is what a name means.
+// lookup is the result of resolving a name.
 type lookup struct {
 	seen                  *paths.Seen
 	name, path, cwd, file string
 }
 
-// Find is the function Find, with the PATH of s.Environ.
+// Find is the function Find with the PATH of s.Environ.
 func (s *Resolver) Find(name, cwd string) string {
 	path := s.variable("PATH")
 	if s.Seen == nil {
@@ -248,7 +248,7 @@ func find(seen *paths.Seen, name, path, cwd string) string {
 	}
 	for dir := range strings.SplitSeq(path, string(filepath.ListSeparator)) {
 		if path == "" {
-			break // it has no folder
+			break // its folder does not exist
 		}
 		if file := executable(seen, filepath.Join(absolute(dir, cwd), name)); file != "" {
 			return file
@@ -264,7 +264,7 @@ func absolute(path, cwd string) string {
 	return filepath.Join(cwd, path)
 }
 
-// Executable reports whether a file is a regular one that we may execute.
+// Executable reports whether a file is regular and this process may execute it.
 func Executable(file string) bool { return executable(nil, file) != "" }
 
 func executable(seen *paths.Seen, file string) string {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// look is Look. With what has been seen for one question, it says the same; not if that was seen before something has
+// look calls Look, and checks that a Resolver with a snapshot returns the same results, unless a file has
 // changed.
 func look(t *testing.T, r programs.Resolver, commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	t.Helper()

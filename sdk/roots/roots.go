@@ -1,8 +1,9 @@
-// Package roots judges where a path leads by what a call is held to, as the contract demands of handlers of files and of
-// terminals: inside the roots of its CallContext, away from protected paths, and where the supervisor saw it lead.
+// Package roots checks the target of a path against the limits of a call, as the contract requires of handlers of files
+// and of terminals: inside the roots of its CallContext, outside of protected paths, and equal to the target that the
+// supervisor resolved.
 //
-// It looks at the file system and changes nothing there. What it says may be out of date at once, since an agent can swap
-// folders and links: who opens the path makes sure that it still leads there, with os.Root or openat2(2).
+// The package reads the file system and does not change it. Its results can be out of date at once, because an agent
+// can replace folders and links: code that opens the path must verify its target again, with os.Root or openat2(2).
 package roots
 
 import (
@@ -23,10 +24,10 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 )
 
-// Enter returns where a path leads if a call may go there: inside the roots, to nothing protected, and, where c says what
-// the supervisor saw, there and nowhere else. With write it must lie in no read-only root, and be nothing that git
-// believes about a repository. protected are absolute paths (Host.protected_paths). An error is a gRPC status in the words
-// of the contract.
+// Enter returns the target of a path if a call may access it: inside the roots, not protected, and equal to the target
+// that the supervisor resolved, if c contains it. With write, the path must not be in a read-only root, nor be a file
+// that git trusts in a repository. protected are absolute paths (Host.protected_paths). An error is a gRPC status with
+// the contract's text.
 func Enter(c *acpv1.CallContext, path string, protected []string, write bool) (*fsv1.ResolveResponse, error) {
 	at, err := Resolve(c, path, protected)
 	switch {
@@ -46,9 +47,9 @@ func Enter(c *acpv1.CallContext, path string, protected []string, write bool) (*
 	return at, nil
 }
 
-// Resolve returns where a path leads, as FileSystemService/Resolve answers. That it leads out of the roots is an answer; a
-// path that is not absolute or cannot be followed, and a context without roots, are INVALID_ARGUMENT. protected are
-// absolute paths.
+// Resolve returns the target of a path, as FileSystemService/Resolve does. A target outside of the roots is not an
+// error. A path that is not absolute or cannot be resolved, and a context without roots, are INVALID_ARGUMENT.
+// protected are absolute paths.
 func Resolve(c *acpv1.CallContext, path string, protected []string) (*fsv1.ResolveResponse, error) {
 	switch {
 	case len(c.GetRoots()) == 0:
@@ -64,8 +65,8 @@ func Resolve(c *acpv1.CallContext, path string, protected []string) (*fsv1.Resol
 		}
 	}
 	at := &fsv1.ResolveResponse{Path: filepath.Clean(path)}
-	if strays(c.GetRoots(), path) { // what lies there is nobody's business
-		at.Protected = guarded(at.GetPath(), path, nil, protected)
+	if leavesRoots(c.GetRoots(), path) { // do not reveal which files exist there
+		at.Protected = isProtected(at.GetPath(), path, nil, protected)
 		return at, nil
 	}
 	at.Path = filepath.Clean(paths.Real(path))
@@ -80,12 +81,12 @@ func Resolve(c *acpv1.CallContext, path string, protected []string) (*fsv1.Resol
 	if root := innermost(c.GetRoots(), at.GetPath()); root != nil {
 		at.InsideRoots, at.Root, at.ReadOnly = true, root.GetPath(), root.GetReadOnly()
 	}
-	at.Protected = guarded(at.GetPath(), path, info, protected)
+	at.Protected = isProtected(at.GetPath(), path, info, protected)
 	return at, nil
 }
 
-// strays reports whether a path as it is spelled leaves the roots on its way, even if it comes back.
-func strays(roots []*acpv1.Root, path string) bool {
+// leavesRoots reports whether a path, as spelled, leaves the roots at any point, even if it returns to them.
+func leavesRoots(roots []*acpv1.Root, path string) bool {
 	here := "/"
 	for name := range strings.SplitSeq(path, "/") {
 		here = filepath.Join(here, name)
@@ -102,8 +103,8 @@ func strays(roots []*acpv1.Root, path string) bool {
 	return false
 }
 
-// innermost is the root that decides about a real path: the deepest that holds it, of two spellings of one folder the
-// read-only one; nil: none holds it.
+// innermost returns the root that applies to a resolved path: the deepest that contains it, of two spellings of one
+// folder the read-only one; nil: none contains it.
 func innermost(roots []*acpv1.Root, real string) (best *acpv1.Root) {
 	depth := -1
 	for _, root := range roots {
@@ -116,9 +117,9 @@ func innermost(roots []*acpv1.Root, real string) (best *acpv1.Root) {
 	return best
 }
 
-// guarded reports whether a path is a protected one or lies below one: by its name, as spelled or as it really is, because
-// a folder on its way is the same one under another name, or as a second hard link.
-func guarded(real, spelled string, info fs.FileInfo, protected []string) bool {
+// isProtected reports whether a path is protected or below a protected path: by its name, as spelled or as resolved,
+// because it is in the same folder under another name, or as a second hard link.
+func isProtected(real, spelled string, info fs.FileInfo, protected []string) bool {
 	for _, p := range protected {
 		p = filepath.Clean(p)
 		if paths.Below(p, real) || paths.Below(paths.Real(p), real) || paths.Below(p, filepath.Clean(spelled)) {
@@ -136,15 +137,15 @@ func guarded(real, spelled string, info fs.FileInfo, protected []string) bool {
 				break
 			}
 		}
-		if linked(info) && own.IsDir() && holds(p, info) {
+		if hasHardLinks(info) && own.IsDir() && containsFile(p, info) {
 			return true
 		}
 	}
 	return false
 }
 
-// linked reports whether a file has several names.
-func linked(info fs.FileInfo) bool {
+// hasHardLinks reports whether a file has several hard links.
+func hasHardLinks(info fs.FileInfo) bool {
 	if info == nil || !info.Mode().IsRegular() {
 		return false
 	}
@@ -152,8 +153,9 @@ func linked(info fs.FileInfo) bool {
 	return !ok || st.Nlink > 1
 }
 
-// holds reports whether one of the files below a folder is that file. A folder that cannot be searched may hold it.
-func holds(folder string, file fs.FileInfo) bool {
+// containsFile reports whether a folder contains a file, at any depth. A folder that cannot be searched counts as
+// containing it.
+func containsFile(folder string, file fs.FileInfo) bool {
 	err := filepath.WalkDir(folder+"/", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return ignoreMissing(err)
@@ -176,7 +178,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// reason is an error without the path, which is said already.
+// reason returns an error without the path, which the caller adds.
 func reason(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno

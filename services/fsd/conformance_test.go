@@ -157,19 +157,19 @@ func TestConformance_FindsFlaws(t *testing.T) {
 		},
 		"a missing file has another wording": {
 			flawed{read: onError(codes.NotFound, func(m string) error { return status.Error(codes.NotFound, "ENOENT: "+m) })},
-			"fs/ReadTextFile says Resource not found of a missing file",
+			"fs/ReadTextFile reports Resource not found for a missing file",
 		},
 		"an escape looks like a missing file": {
 			flawed{read: onError(codes.InvalidArgument, func(m string) error {
 				return status.Error(codes.NotFound, strings.Replace(m, "Path escapes workspace", "Resource not found", 1))
 			})},
-			"fs/a link that leaves the roots is refused",
+			"fs/a link that leaves the roots is rejected",
 		},
 		"a message says that something does not exist": {
 			flawed{read: onError(codes.InvalidArgument, func(m string) error {
 				return status.Error(codes.InvalidArgument, m+" (does not exist)")
 			})},
-			"fs/a call without context or roots is refused",
+			"fs/a call without context or roots is rejected",
 		},
 		"writes go straight into the file": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
@@ -188,7 +188,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 				_, err = f.WriteString(req.GetContent()[200:])
 				return true, errors.Join(err, f.Close())
 			}},
-			"fs/WriteTextFile is never seen half done",
+			"fs/WriteTextFile is atomic",
 		},
 		"a temporary file is left": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
@@ -201,7 +201,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 				req.Context.ExpectedDigest = ""
 				return false, nil
 			}},
-			"fs/WriteTextFile refuses a stale write",
+			"fs/WriteTextFile rejects a stale write",
 		},
 		"read-only roots are written": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
@@ -210,7 +210,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 				}
 				return false, nil
 			}},
-			"fs/WriteTextFile refuses a read-only root",
+			"fs/WriteTextFile rejects a read-only root",
 		},
 		"an allowed file opens its folder": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
@@ -220,14 +220,14 @@ func TestConformance_FindsFlaws(t *testing.T) {
 				}
 				return false, nil
 			}},
-			"fs/a file that a context allows outside the roots is opened exactly, or refused",
+			"fs/an allowed file outside the roots is opened exactly, or rejected",
 		},
 		"the gate's path is ignored": {
 			flawed{write: func(_ context.Context, req *fsv1.WriteTextFileRequest) (bool, error) {
 				req.Context.ResolvedPath = nil
 				return false, nil
 			}},
-			"fs/a path that leads elsewhere than the gate saw is refused",
+			"fs/a path with another target than was resolved before is rejected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

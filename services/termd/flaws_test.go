@@ -96,19 +96,19 @@ func TestConformance_FindsFlaws(t *testing.T) {
 		},
 		"a signal is told with a code": {
 			flawed{wait: func(r *terminalv1.WaitForExitResponse) { r.ExitCode = &zero }},
-			"WaitForExit tells code and signal",
+			"WaitForExit returns code and signal",
 		},
 		"what was judged is not what runs": {
 			flawed{create: func(r *terminalv1.CreateRequest) { r.Context.ResolvedCommand = nil }},
-			"Create runs exactly what was resolved",
+			"Create runs exactly the resolved command",
 		},
 		"cwd may be anywhere": {
 			flawed{create: func(r *terminalv1.CreateRequest) { r.Context.Roots[0].Path = "/" }},
-			"Create refuses a cwd outside of the roots",
+			"Create rejects a cwd outside of the roots",
 		},
 		"the environment is not set": {
 			flawed{create: func(r *terminalv1.CreateRequest) { r.Env = nil }},
-			"Create sets the environment that it is given",
+			"Create sets the requested environment",
 		},
 		"kill does nothing": {
 			flawed{kill: true}, "Kill ends the whole tree and keeps the id",

@@ -68,7 +68,7 @@ func TestConsole_RejectsBrowsersOfAgents(t *testing.T) {
 
 	file := filepath.Join(p.Home, "agent.code")
 	h := e2e.NewPlace(t).Start(t, nil, browserRole(g, file))
-	const refused = "what shows this code is not a person's browser"
+	const refused = "this code is shown by a program of an agent, not by a person's browser"
 	shown := confirm(shows(file), "operator")
 	if e2e.ExpectContains(t, "the confirmation", shown, refused); strings.Contains(shown, "Type ") || strings.Contains(shown, "signed in") {
 		t.Errorf("the person was asked to confirm the agent's code: %s", shown)

@@ -1,6 +1,6 @@
-// Command acphost-conformance runs the conformance cases against a handler: a program that it starts as acphost would, or
-// a sidecar at an address. It prints a line for each case. The exit status is 0 if no case failed, 1 if a case failed,
-// and 2 if the cases could not run.
+// Command acphost-conformance runs the conformance cases against a handler: a program that it starts as acphost would,
+// or a sidecar at an address. It prints a line for each case. The exit status is 0 if no case failed, 1 if a case
+// failed, and 2 if the cases could not run.
 package main
 
 import (
@@ -39,7 +39,7 @@ const usage = `usage: acphost-conformance --kind KIND [flags] -- COMMAND [ARGS..
 Flags:
 `
 
-// options are the command line's.
+// options are the options of the command line.
 type options struct {
 	kind     string
 	spec     launch.Spec
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	}
 	failed := check(ctx, o, instance, out)
 
-	// The handler must also end when it is asked to, however the run went.
+	// The handler must be ended even if the run was interrupted.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if err := instance.Stop(ending); err != nil {
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// check runs the cases and says whether one failed.
+// check runs the cases and reports whether one failed.
 func check(ctx context.Context, o options, instance *launch.Instance, out io.Writer) (failed bool) {
 	suite := conformance.Suite{
 		Conn: instance, Kind: o.kind, Sidecar: instance.Sidecar(), Timeout: o.timeout, Settings: o.settings, Impure: o.impure, NoTTY: o.noTTY,
@@ -188,7 +188,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	}
 	o.spec.Name, o.spec.Env, o.spec.Command = "handler", env, set.Args()
 	if len(o.spec.Command) > 0 {
-		// A handler is found by its absolute path; a person types a relative one.
+		// A handler is found by its absolute path; a user may type a relative path.
 		if o.spec.Command[0], err = filepath.Abs(o.spec.Command[0]); err != nil {
 			return o, fmt.Errorf("the command's path: %w", err)
 		}

@@ -40,7 +40,7 @@ func TestMain_ExitStatus(t *testing.T) {
 		prints string
 	}{
 		"a sound handler":               {[]string{"--kind", "extension", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 0, " passed, 0 failed\n"},
-		"one of another kind":           {[]string{"--kind", "fs", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 1, "FAIL  plugin/Describe announces"},
+		"one of another kind":           {[]string{"--kind", "fs", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 1, "FAIL  plugin/Describe lists"},
 		"some cases only":               {[]string{"--kind", "extension", "--run", "Hold", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 0, "4 passed, 0 failed\n"},
 		"no case at all":                {[]string{"--kind", "extension", "--run", "nonsense", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 1, "0 passed, 0 failed\n"},
 		"a program that is not there":   {[]string{"--kind", "fs", "--", nothing}, 2, nothing},

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// workAs has the cases work as the user of a sidecar, which could not use their files otherwise. The connection stays that of the
-// user who runs the suite: the kernel noted who made it.
+// workAs makes the cases work as the user of a sidecar, which could not use their files otherwise. The connection keeps
+// the user who runs the suite: the kernel recorded the user when it was made.
 func workAs(instance *launch.Instance, uid *uint32) error {
 	if !instance.Sidecar() || uid == nil || int(*uid) == os.Geteuid() {
 		return nil

@@ -1,5 +1,5 @@
 // Package secret authenticates a supervisor to a sidecar on a unix socket without mutual TLS: every call carries the
-// content of a file that both can read, and nobody else.
+// content of a file that only these two can read.
 //
 // The package reads such files, and creates and checks the metadata of calls. It must not know the caller or the called
 // method.
@@ -24,7 +24,7 @@ import (
 const (
 	// MinBytes is the length of the shortest secret, in bytes, without the white space around it.
 	MinBytes = 32
-	// maxBytes bounds a file. The secret travels in a header with each call.
+	// maxBytes limits a file. The secret is sent in a header with each call.
 	maxBytes = 4096
 
 	header = "authorization"
@@ -37,12 +37,12 @@ type Secret struct {
 	digest [sha256.Size]byte
 }
 
-// Load reads the secret in a file, without the white space around it. The file is regular, belongs to this process's
-// effective user or to root, and is closed to everybody else; of root's own, the group may read what is handed to a
-// service that is not root. What it holds has MinBytes at least, of printable ASCII without spaces. An error says what is
-// wrong with the file, and never what it holds.
+// Load reads the secret in a file, without the white space around it. The file must be regular, belong to this
+// process's effective user or to root, and be closed to all other users; the group may read a file of root, for a
+// service that does not run as root. The secret must have at least MinBytes of printable ASCII without spaces. An error
+// describes the problem of the file, and never contains its content.
 func Load(name string) (Secret, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a named pipe would block
 	if err != nil {
 		return Secret{}, fmt.Errorf("read the secret: %w", err)
 	}
@@ -72,11 +72,11 @@ func Load(name string) (Secret, error) {
 
 const howToMake = "make one with (umask 077; openssl rand -hex 32 >FILE)"
 
-// closed returns an error unless nobody else can read a file or write to it.
+// closed returns an error if other users can read or write a file.
 func closed(name string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("whose file the secret %s is cannot be told: %w", name, errors.ErrUnsupported)
+		return fmt.Errorf("the owner of the secret file %s could not be determined: %w", name, errors.ErrUnsupported)
 	}
 	open, self := info.Mode().Perm()&0o077, uint32(os.Geteuid())
 	if st.Uid == 0 && self != 0 {
@@ -93,7 +93,7 @@ func closed(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// String implements fmt.Stringer. It does not say the secret.
+// String implements fmt.Stringer. It does not reveal the secret.
 func (Secret) String() string { return "(secret)" }
 
 // GoString implements fmt.GoStringer, likewise.
@@ -102,8 +102,8 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue implements slog.LogValuer, likewise.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// InHeaders reports whether a call carries the secret: in one header "authorization", as a bearer token (RFC 6750). How
-// long it takes says nothing of the secret.
+// InHeaders reports whether a call carries the secret: in exactly one header "authorization", as a bearer token (RFC
+// 6750). It takes constant time, which reveals nothing about the secret.
 func (s Secret) InHeaders(headers map[string][]string) bool {
 	values := headers[header]
 	if len(values) != 1 || len(values[0]) < len(scheme) || !strings.EqualFold(values[0][:len(scheme)], scheme) {
@@ -113,8 +113,8 @@ func (s Secret) InHeaders(headers map[string][]string) bool {
 	return subtle.ConstantTimeCompare(got[:], s.digest[:]) == 1
 }
 
-// Credentials have every call of a connection carry the secret. The connection need not be encrypted: it is a unix
-// socket, which does not leave the kernel.
+// Credentials add the secret to every call of a connection. The connection need not be encrypted: it is a unix socket,
+// which does not leave the kernel.
 func (s Secret) Credentials() credentials.PerRPCCredentials { return perCall{s} }
 
 type perCall struct{ secret Secret }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SplitAddress takes a sidecar's address apart: "unix:///PATH" or "unix:/PATH", and "tcp://HOST:PORT", whose host and
-// port it does not look at. what names the address in errors.
+// SplitAddress splits a sidecar's address: "unix:///PATH" or "unix:/PATH", and "tcp://HOST:PORT", whose host and port
+// it does not check. what is the name of the address in errors.
 func SplitAddress(what, address string) (network, target string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		path = strings.TrimPrefix(path, "//")

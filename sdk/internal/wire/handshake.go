@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// CheckHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns what of it
-// go-plugin may see: its first five parts, and with mutualTLS the certificate. go-plugin itself would dereference nil
-// where a certificate comes without TLS.
+// CheckHandshake checks a child's handshake line, "1|1|NETWORK|ADDRESS|grpc|CERTIFICATE", and returns the parts for
+// go-plugin: the first five, and with mutualTLS the certificate. go-plugin itself would dereference nil if a
+// certificate arrived without TLS.
 func CheckHandshake(line string, mutualTLS bool) (string, error) {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 {
@@ -75,7 +75,7 @@ func checkSocket(network, address string, mutualTLS bool) error {
 	return nil
 }
 
-// NotHandshake says of a line that it is none.
+// NotHandshake returns the error for a line that is not a handshake.
 func NotHandshake(line string) error {
 	return fmt.Errorf("its first line on stdout is not a handler's handshake (is it a handler?): %.80q", line)
 }

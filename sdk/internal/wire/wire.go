@@ -1,9 +1,9 @@
-// Package wire holds what both ends of a handler's connection must agree on: the cookie that tells a binary
-// that it was started as a child, the plugin protocol version, and the limits and buffers of the gRPC transport. What
-// hosts and the conformance cases, or hosts and sidecars, do alike is here too: they check a child's handshake line, make
-// an identity to call it with, and take an address apart.
+// Package wire contains the definitions that both ends of a handler's connection share: the cookie that marks a child's
+// environment, the plugin protocol version, and the limits and buffers of the gRPC transport. It also contains code
+// that hosts share with the conformance cases or with sidecars: the check of a child's handshake line, the identity for
+// calls, and the parsing of addresses.
 //
-// It does not know processes or services, and opens no sockets.
+// The package does not know processes or services, and opens no sockets.
 package wire
 
 import (
@@ -16,10 +16,11 @@ import (
 const (
 	// CookieKey is the environment variable that marks a child.
 	CookieKey = peer.HandlerCookie
-	// CookieValue is what it holds. It is no secret: it tells a person's mistake from a host's start.
+	// CookieValue is its value. It is not secret: it distinguishes a start by a host from a start by a person.
 	CookieValue = "d1f2a8c04b6e4f3795a0c7e21b8d6f43"
 
-	// ProtocolVersion is go-plugin's application protocol version. It stays 1: what breaks is a new proto package.
+	// ProtocolVersion is go-plugin's application protocol version. It stays 1: an incompatible change gets a new proto
+	// package.
 	ProtocolVersion = 1
 
 	// HealthService is the name under which every handler answers grpc.health.v1.Health/Check. go-plugin's servers
@@ -29,28 +30,29 @@ const (
 	// LogEnv names the environment variable that sets a handler's log level.
 	LogEnv = "ACPHOST_LOG"
 
-	// DefaultMaxMessage is the largest request, in bytes, that a handler takes unless it says otherwise in Describe.
+	// DefaultMaxMessage is the size of the largest request, in bytes, that a handler accepts unless Describe returns
+	// another limit.
 	DefaultMaxMessage = 64 << 20
 
-	// MaxReply is the largest reply, in bytes, that a host takes.
+	// MaxReply is the size of the largest reply, in bytes, that a host accepts.
 	MaxReply = 128 << 20
 
-	// envelope is allowed on top of a handler's limit, so that a text of exactly the limit fits with the fields that
-	// travel beside it.
+	// envelope is added to a handler's limit, so that a text of exactly the limit fits in a message with other fields.
 	envelope = 1 << 20
 
-	// The windows are fixed: with grpc's own estimator a large message pays several round trips while its window grows.
+	// The windows are fixed: with gRPC's own estimator a large message needs several round trips while its window
+	// grows.
 	streamWindow = 8 << 20
 	connWindow   = 16 << 20
 	bufferSize   = 128 << 10
 )
 
-// Handshake is what host and child compare before anything else.
+// Handshake returns the values that host and child compare first.
 func Handshake() plugin.HandshakeConfig {
 	return plugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey, MagicCookieValue: CookieValue}
 }
 
-// ServerOptions are the transport's limits and buffers on the handler's side. maxMessage is in bytes; 0 is
+// ServerOptions returns the transport's limits and buffers on the handler's side. maxMessage is in bytes; 0 means
 // DefaultMaxMessage.
 func ServerOptions(maxMessage uint64) []grpc.ServerOption {
 	const most = 1<<31 - 1 - envelope
@@ -59,7 +61,7 @@ func ServerOptions(maxMessage uint64) []grpc.ServerOption {
 		limit = int(min(maxMessage, most))
 	}
 	return []grpc.ServerOption{
-		// grpc's default of 4 MiB would refuse an ordinary source file's write.
+		// gRPC's default of 4 MiB would reject a write of a large source file.
 		grpc.MaxRecvMsgSize(limit + envelope),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
@@ -68,7 +70,7 @@ func ServerOptions(maxMessage uint64) []grpc.ServerOption {
 	}
 }
 
-// DialOptions are the same on the host's side. Nothing is retried: a routed write must not happen twice.
+// DialOptions returns the same for the host's side. gRPC must not retry: a forwarded write must not happen twice.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(

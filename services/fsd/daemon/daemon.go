@@ -1,4 +1,5 @@
-// Package daemon provides the main function of fsd, for the command fsd and for a program that contains fsd: cmd/acphost.
+// Package daemon provides the main function of fsd, for the command fsd and for a program that contains fsd:
+// cmd/acphost.
 package daemon
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/server"
 )
 
-// Main runs fsd with the arguments of this process, and ends the process. version is the version set by the build; empty: none.
+// Main runs fsd with the arguments of this process, and ends the process. version is the version set by the build;
+// empty: none.
 func Main(version string) {
 	fs := server.New(files.New(), handler.Logger())
 	handler.Main(handler.Handler{

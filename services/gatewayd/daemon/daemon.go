@@ -1,4 +1,4 @@
-// Package daemon is gatewayd as a program: its flags, its listener, its end.
+// Package daemon provides gatewayd as a program: its flags, its listener, and its shutdown.
 package daemon
 
 import (
@@ -44,15 +44,16 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents). If its certificate
-is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
-supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
-ends, which /openapi.json describes, and at /console/ a page for people, who sign in
-by "acphost console". Without --supervisor and --socket it is the gateway of the
-"acphost serve" that runs as your user here, and ends when that ends.
+configuration lists the agents (serve.gateway_agents). If gatewayd's certificate was
+made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the supervisor's
+services (Connect, gRPC, gRPC-Web), REST with events for simple front ends, which
+/openapi.json describes, and at /console/ a page for people, who sign in with
+"acphost console". Without --supervisor and --socket it connects to the "acphost
+serve" that runs as your user on this machine, and ends when that ends.
 
-Each request says who it is from: by a token ("acphost tokens create", or of a provider
-of OpenID Connect), or by a certificate. Run gatewayd as a user that no agent runs as.
+Each request must authenticate its caller: by a token ("acphost tokens create", or of
+an OpenID Connect provider), or by a certificate. Run gatewayd as a user that no agent
+runs as.
 
 Flags:
 `
@@ -66,36 +67,37 @@ Examples:
       --tokens /etc/gatewayd/tokens.json \
       --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
 
-Told to end (TERM), it lets no client connect any more, closes what is idle, and lets
-turns that run go on for the time of --drain. Without such turns it ends within a
-second. A second TERM ends it at once.
+After SIGTERM, gatewayd rejects new connections, closes idle ones, and waits at most
+the time of --drain for active turns. Without active turns it ends within a second. A
+second SIGTERM ends it at once.
 
 Exit status:
-  0   it was told to end, and did
-  1   it could not start
-  2   it was called wrongly
+  0   it ended after SIGTERM
+  1   it could not start, or the supervisor ended
+  2   the command line is invalid
 `
 
 const (
-	// headerTimeout is how long a client may take to say what it wants.
+	// headerTimeout limits the time to receive a request's headers.
 	headerTimeout = 10 * time.Second
-	// idleTimeout is how long a connection may be quiet between requests.
+	// idleTimeout limits the time without requests on a connection.
 	idleTimeout = 2 * time.Minute
-	// maxHeader bounds a request's headers, in bytes.
+	// maxHeader limits a request's headers, in bytes.
 	maxHeader = 64 << 10
-	// maxStreams bounds the requests at once on one connection of HTTP/2: a client may have a stream for each of its sessions.
+	// maxStreams limits the concurrent requests on one HTTP/2 connection: a client may have a stream for each of its
+	// sessions.
 	maxStreams = 1100
-	// sweepEvery is how often it is looked whether those who are connected still may be.
-	sweepEvery = 3 * time.Second
-	// lookEvery is how often it is looked whether the supervisor that was found is still there.
-	lookEvery = 2 * time.Second
-	// drainTimeout is how long turns that run may take to end when gatewayd does, if the flag does not say it.
+	// sweepInterval is the interval of checks whether connected clients are still authorized.
+	sweepInterval = 3 * time.Second
+	// checkInterval is the interval of checks whether the supervisor still runs.
+	checkInterval = 2 * time.Second
+	// drainTimeout is the default time that active turns may take to end after gatewayd was asked to end.
 	drainTimeout = 10 * time.Second
-	// stopTimeout is how long requests may take to end after that.
+	// stopTimeout is the time that requests may take to end after drainTimeout.
 	stopTimeout = 10 * time.Second
 )
 
-// flags are gatewayd's.
+// flags are the command line flags of gatewayd.
 type flags struct {
 	listen, publicURL, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
 	hosts, origins                                                                     list
@@ -112,11 +114,11 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// Main runs gatewayd and ends the process. version is that of the build; "": not known.
+// Main runs gatewayd and ends the process. version is the version set by the build; empty: none.
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(Run(ctx, os.Args[1:], version, os.Stdout, os.Stderr))
 }
 
@@ -153,27 +155,27 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 		fmt.Fprint(stderr, examples)
 	}
 	set.StringVar(&f.listen, "listen", "127.0.0.1:7480", "the `ADDRESS` to serve at, HOST:PORT")
-	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may show certificates of that authority")
-	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that others can reach: only behind a proxy that has TLS")
-	set.Var(&f.hosts, "host", "a `NAME` by which clients reach this server, beside localhost and the address to serve at; may be repeated")
-	set.StringVar(&f.publicURL, "public-url", "", "the `ORIGIN`, https://HOST, at which people open the console, to which notices and sign-ins lead (default: the address to serve at)")
+	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may authenticate with certificates of that authority")
+	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that other machines can reach: only behind a proxy with TLS")
+	set.Var(&f.hosts, "host", "a `NAME` of this server for clients, in addition to localhost and the address to serve at; may be repeated")
+	set.StringVar(&f.publicURL, "public-url", "", "the `ORIGIN`, https://HOST, at which people open the console, for the links of notices and sign-ins (default: the address to serve at)")
 	set.Var(&f.origins, "origin", "an `ORIGIN`, https://HOST, whose pages may call; may be repeated (default: none)")
-	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens, as \"acphost tokens\" makes it")
+	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens that \"acphost tokens\" makes")
 	set.StringVar(&f.supervisor, "supervisor", "", "the supervisor's `ADDRESS` over TCP, HOST:PORT")
-	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
+	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` with the gateway's certificate that \"acphost certs gateway\" makes")
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
-	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
-	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
+	set.StringVar(&f.agent, "agent", "", "the `NAME` of the default agent, for clients without /acp?agent=NAME")
+	set.IntVar(&f.connections, "max-connections", 1000, "the maximum number `N` of concurrent connections; a quarter of them is for unauthenticated clients")
 	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
 	f.notices.define(set)
 	f.oidc.define(set)
-	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
-	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
+	set.DurationVar(&f.drain, "drain", drainTimeout, "how long active turns may continue after SIGTERM, a `TIME` such as 30s")
+	set.StringVar(&f.level, "log-level", "info", "the minimum `LEVEL` of logged messages: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
 }
 
-// check says what is wrong with the flags.
+// check returns an error if the flags are invalid.
 func (f *flags) check(rest []string) error {
 	host, _, err := net.SplitHostPort(f.listen)
 	switch {
@@ -182,13 +184,13 @@ func (f *flags) check(rest []string) error {
 	case err != nil:
 		return fmt.Errorf("--listen: expected HOST:PORT, got %q", f.listen)
 	case f.supervisor != "" && f.socket != "":
-		return errors.New("the supervisor is at --supervisor or at --socket: give one of them")
+		return errors.New("--supervisor and --socket exclude each other: give one of them")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
 	case f.tokens == "" && f.tlsDir == "" && f.oidc.audience == "" && f.noConsole:
-		return errors.New("nobody could call: give --tokens, --tls-dir for certificates, or --oidc-issuer")
+		return errors.New("no client could authenticate: give --tokens, --tls-dir for certificates, or --oidc-issuer")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
-		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
+		return fmt.Errorf("tokens would be sent unencrypted at %s: give --tls-dir, or --plaintext if a proxy in front of gatewayd has TLS", f.listen)
 	case f.drain < 0:
 		return errors.New("--drain: expected a time that is not negative")
 	case f.connections < 4:
@@ -200,33 +202,34 @@ func (f *flags) check(rest []string) error {
 		}
 	}
 	if f.notices.on() {
-		if err := f.needsConsole("--notices-…", host); err != nil {
+		if err := f.checkConsole("--notices-…", host); err != nil {
 			return err
 		}
 	}
 	if scheme, _, ok := origin(f.publicURL); f.publicURL != "" && (!ok || scheme != "https" && scheme != "http") {
-		return fmt.Errorf("--public-url: expected what stands before /console/ in a browser, such as https://acp.example.org, got %q", f.publicURL)
+		return fmt.Errorf("--public-url: expected the part of the URL before /console/, such as https://acp.example.org, got %q", f.publicURL)
 	}
 	if f.oidc.clientID != "" {
-		if err := f.needsConsole("--oidc-client-id", host); err != nil {
+		if err := f.checkConsole("--oidc-client-id", host); err != nil {
 			return err
 		}
 	}
 	return cmp.Or(f.notices.check(), f.oidc.check())
 }
 
-// needsConsole says what a flag lacks that leads people to the console. host is where gatewayd listens.
-func (f *flags) needsConsole(flag, host string) error {
+// checkConsole returns an error if flag, which directs people to the console, cannot work. host is the address that
+// gatewayd listens on.
+func (f *flags) checkConsole(flag, host string) error {
 	switch ip := net.ParseIP(host); {
 	case f.noConsole:
-		return fmt.Errorf("%s leads people to the console, which --no-console takes away: leave out one of them", flag)
+		return fmt.Errorf("%s needs the console, which --no-console disables: omit one of them", flag)
 	case f.publicURL == "" && (host == "" || ip != nil && ip.IsUnspecified()):
-		return fmt.Errorf("%s leads people to the console: say by --public-url where they open it, such as https://acp.example.org", flag)
+		return fmt.Errorf("%s needs the URL of the console: set --public-url, such as https://acp.example.org", flag)
 	}
 	return nil
 }
 
-// origin is what an origin as browsers send it is made of. host is without its port.
+// origin splits an origin in the form that browsers send. host has no port.
 func origin(text string) (scheme, host string, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" || text != u.Scheme+"://"+u.Host {
@@ -235,7 +238,7 @@ func origin(text string) (scheme, host string, ok bool) {
 	return u.Scheme, u.Hostname(), true
 }
 
-// loopback reports whether an address is of this machine alone.
+// loopback reports whether an address is a loopback address.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -247,11 +250,11 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return fmt.Errorf("--log-level: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	switch from, err := peer.FromAgent(os.Getpid()); {
-	case from:
-		return errors.New("it is for people to run: not through an agent or a handler")
+	switch fromAgent, err := peer.FromAgent(os.Getpid()); {
+	case fromAgent:
+		return errors.New("it must be started by a person, not by an agent or a handler")
 	case err != nil && !errors.Is(err, proc.ErrUnsupported):
-		return fmt.Errorf("it cannot be told who starts this: %w", err)
+		return fmt.Errorf("the process that starts gatewayd could not be verified: %w", err)
 	}
 	supervisor, pid, err := dial(ctx, f, log)
 	if err != nil {
@@ -286,23 +289,23 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	gate := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
 	if provider != nil {
-		who.IsJWT, who.JWT = oidc.IsToken, provider.Bearer
+		gate.IsJWT, gate.JWT = oidc.IsToken, provider.Bearer
 	}
 	if f.noConsole {
-		options.Gate = auth.New(who)
+		options.Gate = auth.New(gate)
 	} else {
-		desk := signin.New(nil)
-		who.Browser = console.Browser(desk)
-		options.Gate = auth.New(who)
-		pages := console.Options{Gate: options.Gate, Desk: desk, Logger: log}
+		broker := signin.New(nil)
+		gate.Browser = console.Browser(broker)
+		options.Gate = auth.New(gate)
+		pages := console.Options{Gate: options.Gate, Broker: broker, Logger: log}
 		if f.oidc.clientID != "" {
 			pages.Provider = provider
 		}
 		options.Console = console.New(pages)
 		log.Info("the console is for browsers", "at", base(listener, config != nil)+"/console/")
-		defer confirm(ctx, desk, log)()
+		defer confirm(ctx, broker, log)()
 	}
 	stop, err := notify(ctx, f, public, supervisor, log)
 	if err != nil {
@@ -322,10 +325,10 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	door := server.NewDoor(f.connections)
-	s.ConnContext = door.Context
-	endSilent(s)
-	if err := serve(ctx, s, door.Listen(listener), clientSet{relays, calls, simple}, f.drain, log); err != nil {
+	limiter := server.NewConnLimiter(f.connections)
+	s.ConnContext = limiter.Context
+	closeNewConns(s)
+	if err := serve(ctx, s, limiter.Listen(listener), clientSet{relays, calls, simple}, f.drain, log); err != nil {
 		return err
 	}
 	if gone, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
@@ -334,25 +337,25 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	return nil
 }
 
-// endedError says that the supervisor that was found has ended. Another one has another socket.
+// endedError means that the supervisor that dial found has ended. Another supervisor has another socket.
 type endedError struct{ pid int }
 
 func (e *endedError) Error() string {
 	return fmt.Sprintf("the supervisor, process %d, has ended: start \"acphost serve\" again, and then gatewayd", e.pid)
 }
 
-// awaitEnd has end called once a process has ended. The caller calls stop, which waits until nothing goes on.
+// awaitEnd calls end when a process has ended. The caller calls stop, which waits until the goroutine has ended.
 func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer panics.Recover(nil, "waiting for the end of the supervisor", func(err error) { end(err) })
-		p, err := os.FindProcess(pid) // where there are pidfds, it stays this process
+		p, err := os.FindProcess(pid) // with pidfds, the handle refers to this process only
 		if err == nil {
 			defer func() { _ = p.Release() }()
 		}
-		tick := time.NewTicker(lookEvery)
+		tick := time.NewTicker(checkInterval)
 		defer tick.Stop()
 		for err == nil || !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
 			select {
@@ -367,36 +370,36 @@ func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop f
 	return func() { cancel(); <-done }
 }
 
-// base is the URL of what is served.
-func base(l net.Listener, secure bool) string {
-	if secure {
+// base returns the base URL of the server.
+func base(l net.Listener, tlsOn bool) string {
+	if tlsOn {
 		return "https://" + l.Addr().String()
 	}
 	return "http://" + l.Addr().String()
 }
 
-// clientSet has all connected clients.
+// clientSet contains the active work of all clients.
 type clientSet struct {
 	relays *relay.Registry
 	calls  *services.Handler
 	simple *rest.Handler
 }
 
-// Sweep ends what those do who may no longer.
+// Sweep ends the work of clients that are no longer authorized.
 func (g clientSet) Sweep() {
 	g.relays.Sweep()
 	g.calls.Sweep()
 }
 
-// Close ends what all do.
+// Close ends the work of all clients.
 func (g clientSet) Close() {
 	g.calls.Close()
 	g.simple.Close()
 	g.relays.Close()
 }
 
-// confirm takes what people say to "acphost console". The caller calls stop.
-func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
+// confirm serves the requests of "acphost console". The caller calls stop.
+func confirm(ctx context.Context, broker *signin.Broker, log *slog.Logger) (stop func()) {
 	l, name, err := confirmsocket.Listen()
 	if err != nil {
 		log.Warn("browsers cannot sign in by a code, only with a token", "error", err)
@@ -408,31 +411,31 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 	go func() {
 		defer close(done)
 		defer panics.Recover(log, "confirming browsers")
-		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
+		confirmsocket.Serve(ctx, l, console.Confirm(broker), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
 	}()
 	return func() { cancel(); <-done }
 }
 
-// serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
-func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, drain time.Duration, log *slog.Logger) error {
+// serve serves until ctx ends, and then shuts down: it rejects new clients, and waits at most drain for active turns.
+func serve(ctx context.Context, s *http.Server, l net.Listener, clients clientSet, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
-	secure := s.TLSConfig != nil // Serve sets it
+	tlsOn := s.TLSConfig != nil // Serve sets it
 	go func() {
 		defer panics.Recover(log, "accepting connections", func(err error) { failed <- err })
-		if secure {
+		if tlsOn {
 			failed <- s.ServeTLS(l, "", "")
 			return
 		}
 		failed <- s.Serve(l)
 	}()
-	log.Info("serving", "at", base(l, secure)+"/acp")
-	sweep := time.NewTicker(sweepEvery)
+	log.Info("serving", "at", base(l, tlsOn)+"/acp")
+	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	var err error
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			panics.Guard(log, "ending what is not allowed any more", at.Sweep)()
+			panics.Guard(log, "ending work of callers that are no longer authorized", clients.Sweep)()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -441,12 +444,12 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, dr
 	}
 	log.Info("stopping", "turns have", drain)
 	draining, done := context.WithTimeout(context.Background(), drain)
-	at.relays.Drain(draining)
+	clients.relays.Drain(draining)
 	done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	at.Close()
-	if shut := s.Shutdown(stopping); shut != nil {
+	clients.Close()
+	if shutdownErr := s.Shutdown(stopping); shutdownErr != nil {
 		_ = s.Close()
 	}
 	if ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
@@ -455,8 +458,8 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, dr
 	return nil
 }
 
-// dial connects to the supervisor, at the first call. pid is the process that was found; 0: it was named, and may end
-// and come back.
+// dial returns a connection to the supervisor; the first call connects. pid is the process that was found; 0: the flags
+// name the supervisor, which may be restarted.
 func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pid int, err error) {
 	switch {
 	case f.supervisor != "":
@@ -474,24 +477,24 @@ func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pi
 	if err != nil {
 		return nil, 0, err
 	}
-	log.Info("it is the gateway of a supervisor of yours, until that ends", "pid", found.PID, "socket", found.Socket)
+	log.Info("using a running supervisor of this user, until it ends", "pid", found.PID, "socket", found.Socket)
 	c, err = found.Dial()
 	return c, found.PID, err
 }
 
-// find returns the one supervisor with the runtime folder of this environment that serves programs.
+// find returns the only supervisor in serve mode with the runtime folder of this environment.
 func find(ctx context.Context) (client.Supervisor, error) {
 	found := client.Find(ctx, client.Dirs(os.Getenv)[:1])
-	silent := ""
+	unanswered := ""
 	found = slices.DeleteFunc(found, func(s client.Supervisor) bool {
 		if s.Err != nil {
-			silent += fmt.Sprintf("; %s was not asked, or did not answer: %v", s.Socket, s.Err)
+			unanswered += fmt.Sprintf("; %s could not be used: %v", s.Socket, s.Err)
 		}
 		return s.Err != nil || s.Status.GetMode() != "serve"
 	})
 	switch len(found) {
 	case 0:
-		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor` + silent)
+		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor` + unanswered)
 	case 1:
 		return found[0], nil
 	}
@@ -502,7 +505,7 @@ func find(ctx context.Context) (client.Supervisor, error) {
 	return client.Supervisor{}, fmt.Errorf("more than one \"acphost serve\" of yours runs here: choose one by --socket: %s", strings.Join(sockets, ", "))
 }
 
-// names are those by which clients may call this server.
+// names returns the names by which clients may address this server.
 func names(f *flags) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	if _, host, ok := origin(f.publicURL); ok {
@@ -516,7 +519,8 @@ func names(f *flags) []string {
 	return all
 }
 
-// tlsConfig is for the keys in a folder, which are read again when they change; nil: there is none.
+// tlsConfig returns the configuration for the keys in a folder, which are read again when they change; nil: dir is
+// empty.
 func tlsConfig(dir string, log *slog.Logger) (*tls.Config, error) {
 	if dir == "" {
 		return nil, nil

@@ -13,12 +13,11 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/notices"
 )
 
-// grace is how long a question waits before anybody is told, if the flag does not say it. Who looks at the page, or
-// at the editor that shows the question too, has answered most questions by then; and to wait a few seconds longer
-// matters to nobody who is away.
+// grace is the default time that a question waits before a notice is sent. Most questions are answered within it by a
+// person who watches the console or an editor, and a few seconds more do not matter to a person who is away.
 const grace = 5 * time.Second
 
-// noticeFlags are those about notices.
+// noticeFlags are the flags for notices.
 type noticeFlags struct {
 	webhook, secret, ntfy, token string
 	desktop, details             bool
@@ -26,13 +25,13 @@ type noticeFlags struct {
 }
 
 func (f *noticeFlags) define(set *flag.FlagSet) {
-	set.StringVar(&f.webhook, "notices-webhook", "", "tell of questions that wait by a POST of JSON to this `URL`; @FILE: to the one in a file")
-	set.StringVar(&f.secret, "notices-webhook-secret", "", "the `FILE` with the secret by which the POST is signed (Acphost-Signature)")
-	set.StringVar(&f.ntfy, "notices-ntfy", "", "tell of questions that wait by ntfy: the `URL` of a topic, https://ntfy.sh/TOPIC; @FILE: the one in a file")
+	set.StringVar(&f.webhook, "notices-webhook", "", "send notices of waiting questions as a POST of JSON to this `URL`; @FILE: to the URL in a file")
+	set.StringVar(&f.secret, "notices-webhook-secret", "", "the `FILE` with the secret that signs the POST (Acphost-Signature)")
+	set.StringVar(&f.ntfy, "notices-ntfy", "", "send notices of waiting questions by ntfy to the `URL` of a topic, https://ntfy.sh/TOPIC; @FILE: to the URL in a file")
 	set.StringVar(&f.token, "notices-ntfy-token", "", "the `FILE` with the access token of ntfy")
-	set.BoolVar(&f.desktop, "notices-desktop", false, "tell of questions that wait on this user's desktop, by notify-send or osascript")
-	set.BoolVar(&f.details, "notices-details", false, "show in notices what the agent wants, in its own words; others may read them: ntfy, a locked screen")
-	set.DurationVar(&f.grace, "notices-grace", grace, "tell of no question that is answered within this `TIME`")
+	set.BoolVar(&f.desktop, "notices-desktop", false, "show notices of waiting questions on this user's desktop, with notify-send or osascript")
+	set.BoolVar(&f.details, "notices-details", false, "include the agent's text in notices; other people may read them, at ntfy or on a locked screen")
+	set.DurationVar(&f.grace, "notices-grace", grace, "send no notice of a question that is answered within this `TIME`")
 }
 
 func (f *noticeFlags) on() bool { return f.webhook != "" || f.ntfy != "" || f.desktop }
@@ -49,7 +48,7 @@ func (f *noticeFlags) check() error {
 	return nil
 }
 
-// channels are the ways by which people are told.
+// channels returns the configured channels.
 func (f *noticeFlags) channels() (all []notices.Channel, err error) {
 	add := func(flag string, c notices.Channel, failed error) {
 		if failed != nil {
@@ -72,7 +71,7 @@ func (f *noticeFlags) channels() (all []notices.Channel, err error) {
 	return all, err
 }
 
-// notify tells people of questions, if they want to be told, until the function that it returns is called.
+// notify sends notices of questions, if the flags configure a channel, until stop is called.
 func notify(ctx context.Context, f *flags, base string, supervisor *client.Client, log *slog.Logger) (stop func(), err error) {
 	if !f.notices.on() {
 		return func() {}, nil
@@ -92,7 +91,7 @@ func notify(ctx context.Context, f *flags, base string, supervisor *client.Clien
 		w.Run(ctx)
 	}()
 	for _, c := range channels {
-		log.Info("people are told of questions that wait", "by", c.String(), "links lead to", base)
+		log.Info("notices of waiting questions are sent", "by", c.String(), "links lead to", base)
 	}
 	return func() { cancel(); <-done }, nil
 }

@@ -14,30 +14,30 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 )
 
-// callback is where a provider sends browsers back to.
+// callback is the path to which a provider redirects browsers after sign-in.
 const callback = "/console/oidc/callback"
 
-// oidcFlags are those about OpenID Connect.
+// oidcFlags are the flags for OpenID Connect.
 type oidcFlags struct {
 	issuer, clientID, secret, audience, claim string
 	roles, scopes, parties                    list
 }
 
 func (f *oidcFlags) define(set *flag.FlagSet) {
-	set.StringVar(&f.issuer, "oidc-issuer", "", "recognize people by the provider of OpenID Connect at this `URL`")
-	set.StringVar(&f.clientID, "oidc-client-id", "", "people sign in to the console at the provider, where this `ID` is gatewayd's; the redirect is PUBLIC-URL"+callback)
-	set.StringVar(&f.secret, "oidc-client-secret", "", "the `FILE` with the secret that the provider has given for that ID, if it has")
-	set.StringVar(&f.audience, "oidc-audience", "", "take tokens (JWT) of the provider for this `AUDIENCE` as bearer tokens")
-	set.Var(&f.parties, "oidc-party", "take tokens for that audience that another `CLIENT` of the provider was given (their azp or client_id); may be repeated")
-	set.StringVar(&f.claim, "oidc-role-claim", "groups", "the `CLAIM` of the provider's tokens that has a person's groups, such as realm_access.roles")
-	set.Var(&f.roles, "oidc-role", "`ROLE=GROUP`: who is in this group has the role viewer, approver or operator; may be repeated, and the greatest counts")
-	set.Var(&f.scopes, "oidc-scope", "ask the provider for this `SCOPE`, too; may be repeated (default: profile, email)")
+	set.StringVar(&f.issuer, "oidc-issuer", "", "authenticate people with the OpenID Connect provider at this `URL`")
+	set.StringVar(&f.clientID, "oidc-client-id", "", "let people sign in to the console at the provider; gatewayd's client `ID` there; the redirect is PUBLIC-URL"+callback)
+	set.StringVar(&f.secret, "oidc-client-secret", "", "the `FILE` with the client secret of that ID, if it has one")
+	set.StringVar(&f.audience, "oidc-audience", "", "accept the provider's tokens (JWT) for this `AUDIENCE` as bearer tokens")
+	set.Var(&f.parties, "oidc-party", "also accept tokens for that audience that were issued to this `CLIENT` of the provider (azp or client_id); may be repeated")
+	set.StringVar(&f.claim, "oidc-role-claim", "groups", "the `CLAIM` with a person's groups in the provider's tokens, such as realm_access.roles")
+	set.Var(&f.roles, "oidc-role", "`ROLE=GROUP`: members of this group have the role viewer, approver or operator; may be repeated, and the highest role applies")
+	set.Var(&f.scopes, "oidc-scope", "also request this `SCOPE` from the provider; may be repeated (default: profile, email)")
 }
 
 func (f *oidcFlags) check() error {
 	if f.issuer == "" {
 		if f.clientID+f.secret+f.audience != "" || len(f.roles)+len(f.scopes)+len(f.parties) > 0 {
-			return errors.New("--oidc-…: say by --oidc-issuer whose tokens these flags are about")
+			return errors.New("--oidc-… flags need --oidc-issuer")
 		}
 		return nil
 	}
@@ -52,12 +52,12 @@ func (f *oidcFlags) check() error {
 	case len(f.parties) > 0 && f.audience == "":
 		return errors.New("--oidc-party is for --oidc-audience")
 	}
-	_, err = f.byGroup()
+	_, err = f.groupRoles()
 	return err
 }
 
-// byGroup are the roles of groups.
-func (f *oidcFlags) byGroup() (map[string]string, error) {
+// groupRoles returns the roles of groups.
+func (f *oidcFlags) groupRoles() (map[string]string, error) {
 	roles := map[string]string{}
 	for _, r := range f.roles {
 		role, group, _ := strings.Cut(r, "=")
@@ -69,17 +69,17 @@ func (f *oidcFlags) byGroup() (map[string]string, error) {
 		}
 	}
 	if len(roles) == 0 {
-		return nil, errors.New("--oidc-issuer: nobody has a role: give --oidc-role, such as approver=GROUP")
+		return nil, errors.New("--oidc-issuer needs a group with a role: give --oidc-role, such as approver=GROUP")
 	}
 	return roles, nil
 }
 
-// provider is the provider that the flags name; nil: none. base is where people reach gatewayd.
+// provider returns the configured provider; nil: none. base is the URL at which people open gatewayd.
 func (f *oidcFlags) provider(base string, log *slog.Logger) (*oidc.Provider, error) {
 	if f.issuer == "" {
 		return nil, nil
 	}
-	roles, err := f.byGroup()
+	roles, err := f.groupRoles()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-// Package daemon is the main function of permd, for permd itself and for a program that carries permd: cmd/acphost.
+// Package daemon provides the main function of permd, for the command permd and for a program that contains permd:
+// cmd/acphost.
 package daemon
 
 import (
@@ -9,8 +10,8 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/server"
 )
 
-// Main runs permd with the arguments of this process, and ends the process. version is what the build says that the program is;
-// empty: nothing.
+// Main runs permd with the arguments of this process, and ends the process. version is the version set by the build;
+// empty: none.
 func Main(version string) {
 	permissions := server.New(handler.Logger())
 	handler.Main(handler.Handler{

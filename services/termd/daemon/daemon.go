@@ -1,4 +1,5 @@
-// Package daemon provides the main function of termd, for the command termd and for a program that contains termd: cmd/acphost.
+// Package daemon provides the main function of termd, for the command termd and for a program that contains termd:
+// cmd/acphost.
 package daemon
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/server"
 )
 
-// Main runs termd with the arguments of this process, and ends the process. version is the version set by the build; empty: none.
+// Main runs termd with the arguments of this process, and ends the process. version is the version set by the build;
+// empty: none.
 func Main(version string) {
 	terminals := server.New(handler.Logger(), true)
 	handler.Main(handler.Handler{

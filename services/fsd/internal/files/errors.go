@@ -36,8 +36,8 @@ const (
 
 // Error is the type of every error that this package returns, except a context's own.
 //
-// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a file does not
-// exist, in exactly one wording, and no other text contains any of the usual wordings.
+// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a
+// file does not exist, in exactly one wording, and no other text contains any of the usual wordings.
 type Error struct {
 	Kind Kind
 	text string
@@ -53,40 +53,40 @@ func fail(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, text: fmt.Sprintf(format, args...)}
 }
 
-func errContentTooLarge(size, most int64, path string) *Error {
-	return fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, most, path)
+func errContentTooLarge(size, limit int64, path string) *Error {
+	return fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, limit, path)
 }
 
 // Errors about a path.
 var (
-	errMissing       = about(Missing, "Resource not found: %s")
-	errEscapes       = about(Escapes, "Path escapes workspace: %s")
-	errRelative      = about(Invalid, "the path is relative, an absolute path is needed: %s")
-	errNameTooLong   = about(Invalid, "a name in the path is too long for the file system: %s")
-	errDirectory     = about(Invalid, "is a directory, not a file: %s")
-	errTrailingSlash = about(Invalid, "the path ends like a directory's, a file's is needed: %s")
-	errNotText       = about(NotText, "not a text file (not UTF-8, or it holds a NUL byte): %s")
-	errOldNotText    = about(NotText, "the file is not replaced, since it does not hold UTF-8 text without NUL bytes and would lose its encoding: convert it to UTF-8 or remove it first: %s")
-	errNewNotText    = about(NotText, "the content holds a NUL byte, so that the file could not be read again as text: %s")
-	errGit           = about(Protected, "the path is git's own, and git runs programs that are named there: use git's commands, or ask the user: %s")
-	errProtected     = about(Protected, "the path belongs to acphost itself, which no agent may touch: %s")
-	errSwapped       = about(Changed, "the path changed while it was being opened, try again: %s")
-	errStale         = about(Changed, "the file changed since it was read, read it again before writing: %s")
-	errStaleGone     = about(Changed, "the file was removed since it was read, read it again before writing: %s")
+	errMissing       = pathError(Missing, "Resource not found: %s")
+	errEscapes       = pathError(Escapes, "Path escapes workspace: %s")
+	errRelative      = pathError(Invalid, "the path is relative, an absolute path is needed: %s")
+	errNameTooLong   = pathError(Invalid, "a name in the path is too long for the file system: %s")
+	errDirectory     = pathError(Invalid, "is a directory, not a file: %s")
+	errTrailingSlash = pathError(Invalid, "the path ends like a directory's, a file's is needed: %s")
+	errNotText       = pathError(NotText, "not a text file (not UTF-8, or it holds a NUL byte): %s")
+	errOldNotText    = pathError(NotText, "the file is not replaced, since it does not hold UTF-8 text without NUL bytes and would lose its encoding: convert it to UTF-8 or remove it first: %s")
+	errNewNotText    = pathError(NotText, "the content holds a NUL byte, so that the file could not be read again as text: %s")
+	errGit           = pathError(Protected, "the path is git's own, and git runs programs that are named there: use git's commands, or ask the user: %s")
+	errProtected     = pathError(Protected, "the path belongs to acphost itself, which no agent may touch: %s")
+	errSwapped       = pathError(Changed, "the path changed while it was being opened, try again: %s")
+	errStale         = pathError(Changed, "the file changed since it was read, read it again before writing: %s")
+	errStaleGone     = pathError(Changed, "the file was removed since it was read, read it again before writing: %s")
 )
 
-func about(kind Kind, format string) func(path string) *Error {
+func pathError(kind Kind, format string) func(path string) *Error {
 	return func(path string) *Error { return fail(kind, format, path) }
 }
 
-func errTorn(path string, cause error) *Error {
+func errPartialWrite(path string, cause error) *Error {
 	e := errSystem("write", path, cause)
 	e.text += " (the file was being written in place, and its old content could not be put back)"
 	return e
 }
 
-// errSystem converts a system error. It does not return Missing for a file that does not exist (see errAt): here such a file has been
-// removed during the call.
+// errSystem converts a system error. It does not return Missing for a file that does not exist (see errAt): here such a
+// file has been removed during the call.
 func errSystem(verb, path string, err error) *Error {
 	kind := Failed
 	switch {

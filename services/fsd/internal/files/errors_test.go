@@ -34,7 +34,7 @@ func TestErrors_OnlyMissingFilesAreNotFound(t *testing.T) {
 	}
 	for errno := syscall.Errno(1); errno < 200; errno++ {
 		for _, err := range []error{errno, &fs.PathError{Op: "open", Path: "/p", Err: errno}} {
-			made := []*Error{errSystem("write", "/p", err), errTorn("/p", err)}
+			made := []*Error{errSystem("write", "/p", err), errPartialWrite("/p", err)}
 			if at := errAt("open", "/p", err); errno != unix.ENOENT {
 				made = append(made, at)
 			}

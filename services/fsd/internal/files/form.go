@@ -7,15 +7,15 @@ import (
 	"github.com/acphost/acphost/internal/textform"
 )
 
-// beginning is the number of bytes of a file that are read to check whether it may have a form to keep.
-const beginning = 4 << 10
+// formHeadSize is the number of bytes of a file that are read to check whether it may have a form to keep.
+const formHeadSize = 4 << 10
 
 // keepForm converts the new content to the form of the old one. A file that is not readable has no form.
 func (w *writer) keepForm() error {
 	if w.state.asSent || !w.exists() || len(w.content) == 0 || w.meta.size == 0 || w.meta.size > w.state.maxContent {
 		return nil
 	}
-	old, err := w.readOld(min(w.meta.size, beginning))
+	old, err := w.readOld(min(w.meta.size, formHeadSize))
 	if err != nil || !textform.May(old) {
 		return nil //nolint:nilerr // the form of an unreadable file is not kept
 	}
@@ -28,7 +28,7 @@ func (w *writer) keepForm() error {
 		return nil
 	}
 	if size := int64(len(content)); size > w.state.maxContent {
-		return errContentTooLarge(size, w.state.maxContent, w.place.asked)
+		return errContentTooLarge(size, w.state.maxContent, w.target.requested)
 	}
 	w.content = bytesOf(content)
 	w.note("the file keeps its " + form.String())

@@ -13,7 +13,7 @@ import (
 func TestForm_IsKeptByWrite(t *testing.T) {
 	ws := workspace(t)
 	d := New()
-	long := strings.Repeat("x", beginning)
+	long := strings.Repeat("x", formHeadSize)
 	for name, tt := range map[string]struct{ old, content, want, note string }{
 		"CRLF":                        {"a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n", "the file keeps its CRLF line ends"},
 		"CRLF after a long line":      {long + "\r\nb\r\n", "a\n", "a\r\n", "the file keeps its CRLF line ends"},

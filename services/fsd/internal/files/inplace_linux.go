@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve ensures that a file's first size bytes can be written, without changing them. If the file system does not support that, it
-// does nothing.
+// reserve ensures that a file's first size bytes can be written, without changing them. If the file system does not
+// support that, it does nothing.
 func reserve(fd int, size int64) error {
 	if size == 0 {
 		return nil

@@ -20,8 +20,8 @@ func newSlicer(lines Range) *slicer {
 	return c
 }
 
-// next returns the part of the chunk that is in the range, and whether later chunks cannot contain any. It must not be called again
-// then.
+// next returns the part of the chunk that is in the range, and whether later chunks cannot contain any. It must not be
+// called again then.
 func (c *slicer) next(chunk []byte) (part []byte, done bool) {
 	if c.skip > 0 {
 		var passed uint64

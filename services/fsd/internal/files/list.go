@@ -44,8 +44,8 @@ type Listing struct {
 	Path string
 }
 
-// List returns a folder's first limit entries, 1 to MaxListLimit; 0 means DefaultListLimit. Memory is bounded by the limit,
-// regardless of the size of the folder. It stops when ctx ends.
+// List returns a folder's first limit entries, 1 to MaxListLimit; 0 means DefaultListLimit. Memory is bounded by the
+// limit, regardless of the size of the folder. It stops when ctx ends.
 func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (Listing, error) {
 	if err := ctx.Err(); err != nil {
 		return Listing{}, err
@@ -55,7 +55,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 		return Listing{}, fail(Invalid, "%d entries were asked for, 1 to %d can be", limit, MaxListLimit)
 	}
 	b.Allowed = "" // which is a file
-	p, err := d.state.Load().locate(b, path, toRead)
+	p, err := d.state.Load().locate(b, path, readAccess)
 	if err != nil {
 		return Listing{}, err
 	}
@@ -65,7 +65,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 	if !p.meta.isDirectory() {
 		return Listing{}, fail(Invalid, "not a directory: %s", path)
 	}
-	fd, err := openExact(p.path, unix.O_RDONLY|unix.O_DIRECTORY|quiet)
+	fd, err := openExact(p.path, unix.O_RDONLY|unix.O_DIRECTORY|safeOpenFlags)
 	if err != nil {
 		return Listing{}, openError(p, err)
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// reach is how far a path may lead.
-type reach int
+// accessMode is the kind of access to a path.
+type accessMode int
 
 const (
-	anywhere    reach = iota // only resolve the path
-	toRead                   // must be inside the roots and not protected
-	toOverwrite              // and must not be in a read-only root
+	resolveOnly accessMode = iota // only resolve the path
+	readAccess                    // must be inside the roots and not protected
+	writeAccess                   // and must not be in a read-only root
 )
 
-// locate resolves a path and checks it. With toRead or toOverwrite, the returned place may be accessed.
-func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
+// locate resolves a path and checks it. With readAccess or writeAccess, the result may be accessed.
+func (s *state) locate(b Bounds, path string, mode accessMode) (*resolvedPath, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
@@ -29,32 +29,32 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.enter(roots, path, how)
+	p, err := w.resolve(roots, path, mode)
 	if outside := new(Error); errors.As(err, &outside) && outside.Kind == Escapes {
 		switch {
-		case how == anywhere:
+		case mode == resolveOnly:
 			// The path cannot be fully resolved, but the unresolved part is outside already.
-			p, err = &place{asked: path, path: filepath.Clean(path), missing: []string{path}, strayed: true}, nil
+			p, err = &resolvedPath{requested: path, path: filepath.Clean(path), missing: []string{path}, leavesRoots: true}, nil
 		case b.Allowed != "":
-			p, err = w.exactly(b.Allowed, roots, path)
+			p, err = w.resolveAllowed(b.Allowed, roots, path)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if p.protected, err = s.guards(p); err != nil {
+	if p.protected, err = s.isProtected(p); err != nil {
 		return nil, err
 	}
-	if how == anywhere {
+	if mode == resolveOnly {
 		return p, nil
 	}
 	if p.protected {
 		return nil, errProtected(path)
 	}
-	if how == toOverwrite && (git.Own(p.path) || git.Own(path) || git.Completes(p.path)) {
+	if mode == writeAccess && (git.Own(p.path) || git.Own(path) || git.Completes(p.path)) {
 		return nil, errGit(path)
 	}
-	if how == toOverwrite && p.root.ReadOnly {
+	if mode == writeAccess && p.root.ReadOnly {
 		return nil, fail(Denied, "the root %s is read-only: %s", p.root.Path, path)
 	}
 	if b.Resolved != "" && b.Resolved != p.path {
@@ -63,37 +63,37 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	return p, nil
 }
 
-// enter resolves a path. Unless how is anywhere, the path must lie inside the roots.
-func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
-	p, err := w.walk(path, roots.lane, how != anywhere)
+// resolve resolves a path. Unless mode is resolveOnly, the path must lie inside the roots.
+func (w *walker) resolve(roots rootSet, path string, mode accessMode) (*resolvedPath, error) {
+	p, err := w.walk(path, roots.insideOrAbove, mode != resolveOnly)
 	if err != nil {
 		return nil, err
 	}
 	if !utf8.ValidString(p.path) {
 		return nil, fail(Invalid, "the path leads to a name that is not UTF-8: %s", path)
 	}
-	if !p.strayed {
+	if !p.leavesRoots {
 		p.root = roots.innermost(p.path)
 	}
-	if how != anywhere && p.root == nil {
+	if mode != resolveOnly && p.root == nil {
 		return nil, errEscapes(path)
 	}
-	if how == toOverwrite {
+	if mode == writeAccess {
 		// A write must not recreate a root that was removed. A root below another root is a folder of that root.
-		if r := roots.innermostResolved(p.path); r.missing && !roots.inAnother(r) {
-			return nil, fail(Invalid, "%s", paths.RootMissing(r.given.Path))
+		if r := roots.innermostResolved(p.path); r.missing && !roots.inOtherRoot(r) {
+			return nil, fail(Invalid, "%s", paths.RootMissing(r.original.Path))
 		}
 	}
 	return p, nil
 }
 
-// exactly resolves a path that leaves the roots but was allowed: it must lead to that very file. If it does not, the error does not
-// reveal where it leads.
-func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, error) {
+// resolveAllowed resolves a path that leaves the roots but was allowed: it must lead to that very file. If it does not,
+// the error does not reveal where it leads.
+func (w *walker) resolveAllowed(allowed string, roots rootSet, path string) (*resolvedPath, error) {
 	if paths.Kernel(allowed) {
 		return nil, errEscapes(path)
 	}
-	p, err := w.walk(path, everywhere, false)
+	p, err := w.walk(path, anyPath, false)
 	if err != nil {
 		return nil, errEscapes(path)
 	}
@@ -106,28 +106,28 @@ func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, er
 	return p, nil
 }
 
-// rootSet are a call's roots, as spelled and as resolved.
+// rootSet are a call's roots, as requested and as resolved.
 type rootSet []resolvedRoot
 
 type resolvedRoot struct {
-	given   Root
-	spelled string
-	real    string // empty: it cannot be resolved, so no path is inside
-	missing bool
+	original Root
+	cleaned  string
+	real     string // empty: it cannot be resolved, so no path is inside
+	missing  bool
 }
 
-func (w *walker) roots(given []Root) (rootSet, error) {
-	if len(given) == 0 {
+func (w *walker) roots(original []Root) (rootSet, error) {
+	if len(original) == 0 {
 		return nil, fail(Invalid, "the call names no roots")
 	}
-	set := make(rootSet, 0, len(given))
-	for _, root := range given {
+	set := make(rootSet, 0, len(original))
+	for _, root := range original {
 		if checkPath(root.Path) != nil {
 			return nil, fail(Invalid, "a root is relative, an absolute path is needed: %q", root.Path)
 		}
-		r := resolvedRoot{given: root, spelled: filepath.Clean(root.Path)}
+		r := resolvedRoot{original: root, cleaned: filepath.Clean(root.Path)}
 		// A root that cannot be resolved must not disable the other roots; a path in it causes the same error.
-		if p, err := w.walk(root.Path, everywhere, false); err == nil {
+		if p, err := w.walk(root.Path, anyPath, false); err == nil {
 			r.real, r.missing = p.path, !p.exists()
 		}
 		set = append(set, r)
@@ -135,12 +135,12 @@ func (w *walker) roots(given []Root) (rootSet, error) {
 	return set, nil
 }
 
-func everywhere(string) bool { return true }
+func anyPath(string) bool { return true }
 
-// lane reports whether a path is inside a root, or an ancestor of one.
-func (set rootSet) lane(path string) bool {
+// insideOrAbove reports whether a path is inside a root, or an ancestor of one.
+func (set rootSet) insideOrAbove(path string) bool {
 	for _, r := range set {
-		if paths.Below(r.spelled, path) || paths.Below(path, r.spelled) {
+		if paths.Below(r.cleaned, path) || paths.Below(path, r.cleaned) {
 			return true
 		}
 		if r.real != "" && (paths.Below(r.real, path) || paths.Below(path, r.real)) {
@@ -150,16 +150,16 @@ func (set rootSet) lane(path string) bool {
 	return false
 }
 
-// inAnother reports whether a root lies in another existing root.
-func (set rootSet) inAnother(r *resolvedRoot) bool {
+// inOtherRoot reports whether a root lies in another existing root.
+func (set rootSet) inOtherRoot(r *resolvedRoot) bool {
 	return slices.ContainsFunc(set, func(o resolvedRoot) bool { return o.real != "" && !o.missing && paths.Below(o.real, r.real) })
 }
 
-// innermost returns the root that decides about a resolved path; nil: the path is outside of all roots. Of two roots with the same
-// folder, the read-only one decides.
+// innermost returns the root that decides about a resolved path; nil: the path is outside of all roots. Of two roots
+// with the same folder, the read-only one decides.
 func (set rootSet) innermost(path string) *Root {
 	if best := set.innermostResolved(path); best != nil {
-		return &best.given
+		return &best.original
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (set rootSet) innermostResolved(path string) *resolvedRoot {
 		if r.real == "" || !paths.Below(r.real, path) {
 			continue
 		}
-		if best == nil || len(r.real) > len(best.real) || len(r.real) == len(best.real) && r.given.ReadOnly && !best.given.ReadOnly {
+		if best == nil || len(r.real) > len(best.real) || len(r.real) == len(best.real) && r.original.ReadOnly && !best.original.ReadOnly {
 			best = r
 		}
 	}

@@ -85,8 +85,8 @@ func look(call func(*unix.Stat_t) error) (meta, error) {
 	return metaOf(&st), err
 }
 
-// retry repeats a system call that a signal interrupted. Slow file systems (FUSE, network) return EINTR, and the Go runtime sends
-// itself signals.
+// retry repeats a system call that a signal interrupted. Slow file systems (FUSE, network) return EINTR, and the Go
+// runtime sends itself signals.
 func retry(call func() error) error {
 	_, err := retried(func() (int, error) { return 0, call() })
 	return err

@@ -11,43 +11,43 @@ import (
 // maxEntries limits the folder entries that are searched for other names of a file.
 const maxEntries = 200_000
 
-// names is the result of searching for a file's names.
-type names int
+// linkSearch is the result of searching for a file's names.
+type linkSearch int
 
 const (
-	known  names = iota // all were found, and none belongs to git
-	astray              // some were not found
-	gits                // one belongs to git
+	allFound    linkSearch = iota // all were found, and none belongs to git
+	notAllFound                   // some were not found
+	ownedByGit                    // one belongs to git
 )
 
 var errEnough = errors.New("enough")
 
-// namesOf searches for all names of a file with several hard links, below the roots. Content written to it in place appears under all
-// of them.
-func namesOf(m meta, roots []Root) names {
+// findLinks searches for all names of a file with several hard links, below the roots. Content written to it in place
+// appears under all of them.
+func findLinks(m meta, roots []Root) linkSearch {
 	var found uint64
-	left, own := maxEntries, false
+	remaining, gitOwned := maxEntries, false
 	seen := map[string]bool{}
 	w := &walker{}
 	for _, root := range roots {
-		at, err := w.walk(root.Path, everywhere, false)
+		start, err := w.walk(root.Path, anyPath, false)
 		if err != nil {
 			continue
 		}
-		err = filepath.WalkDir(at.path, func(path string, entry fs.DirEntry, err error) error {
-			if left--; left < 0 {
+		err = filepath.WalkDir(start.path, func(path string, entry fs.DirEntry, err error) error {
+			if remaining--; remaining < 0 {
 				return errEnough
 			}
 			if err != nil || !entry.Type().IsRegular() {
 				return nil //nolint:nilerr // unreadable entries are not found
 			}
-			is, err := lstat(path)
-			if err != nil || is.identity != m.identity || seen[path] {
+			entryMeta, err := lstat(path)
+			if err != nil || entryMeta.identity != m.identity || seen[path] {
 				return nil //nolint:nilerr // removed entries are not found either
 			}
 			seen[path] = true
 			found++
-			if own = git.Own(path) || git.Completes(path); own || found >= m.links {
+			if gitOwned = git.Own(path) || git.Completes(path); gitOwned || found >= m.links {
 				return errEnough
 			}
 			return nil
@@ -57,10 +57,10 @@ func namesOf(m meta, roots []Root) names {
 		}
 	}
 	switch {
-	case own:
-		return gits
+	case gitOwned:
+		return ownedByGit
 	case found >= m.links:
-		return known
+		return allFound
 	}
-	return astray
+	return notAllFound
 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet are the flags of every open: it must never block, acquire a controlling terminal, or leak into a child.
-const quiet = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
+// safeOpenFlags are the flags of every open: it must never block, acquire a controlling terminal, or leak into a child.
+const safeOpenFlags = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
-// openFile opens the regular file at a resolved path. If a symbolic link was swapped into the path, it returns a Changed error. The
-// flags may be O_RDONLY, O_WRONLY or O_RDWR.
-func (s *state) openFile(p *place, flags int) (int, meta, error) {
-	fd, err := openExact(p.path, flags|quiet)
+// openFile opens the regular file at a resolved path. If a symbolic link was swapped into the path, it returns a
+// Changed error. The flags may be O_RDONLY, O_WRONLY or O_RDWR.
+func (s *state) openFile(p *resolvedPath, flags int) (int, meta, error) {
+	fd, err := openExact(p.path, flags|safeOpenFlags)
 	if err != nil {
 		return -1, meta{}, openError(p, err)
 	}
@@ -27,23 +27,23 @@ func (s *state) openFile(p *place, flags int) (int, meta, error) {
 }
 
 // checkOpened checks the opened file, which may differ from the located one.
-func (s *state) checkOpened(p *place, fd int) (meta, error) {
+func (s *state) checkOpened(p *resolvedPath, fd int) (meta, error) {
 	m, err := fstat(fd)
 	if err != nil {
-		return meta{}, errSystem("look at", p.asked, err)
+		return meta{}, errSystem("examine", p.requested, err)
 	}
-	if err := checkRegular(p.asked, m); err != nil {
+	if err := checkRegular(p.requested, m); err != nil {
 		return meta{}, err
 	}
 	if m.identity == p.meta.identity && m.links == p.meta.links {
 		return m, nil
 	}
-	guarded, err := s.guardsOpened(m)
+	protected, err := s.isOpenedProtected(m)
 	if err != nil {
 		return meta{}, err
 	}
-	if guarded {
-		return meta{}, errProtected(p.asked)
+	if protected {
+		return meta{}, errProtected(p.requested)
 	}
 	return m, nil
 }
@@ -58,22 +58,22 @@ func checkRegular(path string, m meta) error {
 	return nil
 }
 
-// openError converts an error of openExact, or of an openat below it, for a place that has just been resolved.
-func openError(p *place, err error) error {
+// openError converts an error of openExact, or of an openat below it, for a path that was just resolved.
+func openError(p *resolvedPath, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EMLINK):
-		return errSwapped(p.asked)
+		return errSwapped(p.requested)
 	case errors.Is(err, unix.ENXIO):
 		// A FIFO without a reader, or a socket, that was put there after the path was located.
-		return errSwapped(p.asked)
+		return errSwapped(p.requested)
 	case errors.Is(err, unix.EISDIR):
-		return errDirectory(p.asked)
+		return errDirectory(p.requested)
 	}
-	return errAt("open", p.asked, err)
+	return errAt("open", p.requested, err)
 }
 
-// openWalking opens an absolute path folder by folder and rejects a symbolic link anywhere in it. It needs the permission to search
-// the folders, not to read them.
+// openWalking opens an absolute path folder by folder and rejects a symbolic link anywhere in it. It needs the
+// permission to search the folders, not to read them.
 func openWalking(path string, flags int) (int, error) {
 	dir, err := openat(unix.AT_FDCWD, "/", searchOnly)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestProtected_SwappedFileIsRejectedOnOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := d.state.Load()
-	p, err := s.locate(in(ws), path, toRead)
+	p, err := s.locate(in(ws), path, readAccess)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// readAhead is the number of bytes read between two checks of the context, and the size of the buffer for skipping lines.
+	// readAhead is the number of bytes read between two checks of the context, and the size of the buffer for skipping
+	// lines.
 	readAhead = 256 << 10
 	// readStep is the same for whole reads, where one system call should suffice for nearly every file.
 	readStep = 4 << 20
@@ -28,18 +29,18 @@ const (
 type Text struct {
 	// Content is UTF-8 without NUL; line endings are as in the file.
 	Content string
-	// Digest is "sha256:" and lower-case hexadecimal of the file's content. It is empty unless Content is complete, and with
-	// Bounds.NoDigest.
+	// Digest is "sha256:" and lower-case hexadecimal of the file's content. It is empty unless Content is complete, and
+	// with Bounds.NoDigest.
 	Digest string
-	// Kept is the form of the content that a write keeps. It is the zero value unless Content is complete, and with Bounds.NoDigest
-	// or Config.AsSent.
+	// Kept is the form of the content that a write keeps. It is the zero value unless Content is complete, and with
+	// Bounds.NoDigest or Config.AsSent.
 	Kept textform.Form
 	// Path is the resolved path: absolute, without symbolic links.
 	Path string
 }
 
-// Range selects lines of a file. A line ends after its '\n', which belongs to it, or at the end of the file; so successive ranges,
-// concatenated, are the file.
+// Range selects lines of a file. A line ends after its '\n', which belongs to it, or at the end of the file; so
+// successive ranges, concatenated, are the file.
 type Range struct {
 	// First is the first line, from 1; 0 means 1. Beyond the end: no content.
 	First uint32
@@ -49,15 +50,16 @@ type Range struct {
 
 // Read returns a text file, or some lines of it.
 //
-// It returns at most Config.MaxContent bytes, and uses about that much memory regardless of the size of the file. Only the returned
-// part must be text: lines of a file that is binary elsewhere can be read. If the file changes meanwhile, Read returns the data as it
-// was read. A file with size 0 is read to its end all the same (/proc). Read stops when ctx ends.
+// It returns at most Config.MaxContent bytes, and uses about that much memory regardless of the size of the file. Only
+// the returned part must be text: lines of a file that is binary elsewhere can be read. If the file changes meanwhile,
+// Read returns the data as it was read. A file with size 0 is read to its end all the same (/proc). Read stops when ctx
+// ends.
 func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Text, error) {
 	if err := ctx.Err(); err != nil {
 		return Text{}, err
 	}
 	s := d.state.Load()
-	p, err := s.locate(b, path, toRead)
+	p, err := s.locate(b, path, readAccess)
 	if err != nil {
 		return Text{}, err
 	}
@@ -127,8 +129,8 @@ func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 	return r.some(lines)
 }
 
-// whole reads the whole file: one buffer, and for nearly every file one read, which returns the file's size and leaves room in the
-// buffer.
+// whole reads the whole file: one buffer, and for nearly every file one read, which returns the file's size and leaves
+// room in the buffer.
 func (r *reader) whole() ([]byte, error) {
 	if r.size > r.max {
 		return nil, fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+

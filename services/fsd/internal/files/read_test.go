@@ -192,7 +192,7 @@ func TestRead_RejectsSpecialFilesWithoutBlocking(t *testing.T) {
 		wantKind(t, err, Invalid)
 	}
 	// One that takes the file's place after it was looked at.
-	p := &place{asked: ws + "/p", path: ws + "/p"}
+	p := &resolvedPath{requested: ws + "/p", path: ws + "/p"}
 	for _, flags := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR} {
 		if _, _, err := New().state.Load().openFile(p, flags); err == nil {
 			t.Error("a FIFO was opened as a file")

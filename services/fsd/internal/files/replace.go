@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace writes the content to a temporary file and renames it over the old one. If the file can only be written in place, it
-// returns the reason, and has changed nothing.
+// replace writes the content to a temporary file and renames it over the old one. If the file can only be written in
+// place, it returns the reason, and has changed nothing.
 func (w *writer) replace() (why string, err error) {
 	temporary := temporaryName()
 	fd, err := w.createTemporary(temporary)
@@ -29,14 +29,14 @@ func (w *writer) replace() (why string, err error) {
 		}
 	}()
 	if err := writeAll(fd, w.content, 0); err != nil {
-		return "", errSystem("write", w.place.asked, err)
+		return "", errSystem("write", w.target.requested, err)
 	}
 	if w.exists() {
-		if err := likeness(fd, w.old, w.meta); err != nil {
+		if err := copyMetadata(fd, w.old, w.meta); err != nil {
 			return "its owner or attributes would be lost (" + systemText(err) + ")", nil
 		}
 		if err := retry(func() error { return unix.Fsync(fd) }); err != nil {
-			return "", errSystem("write", w.place.asked, err)
+			return "", errSystem("write", w.target.requested, err)
 		}
 		if err := w.checkUnchanged(); err != nil {
 			return "", err
@@ -51,9 +51,9 @@ func (w *writer) replace() (why string, err error) {
 	case w.exists() && (isPermission(err) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EXDEV)):
 		return "it cannot be replaced (" + systemText(err) + ")", nil
 	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EEXIST):
-		return "", errDirectory(w.place.asked)
+		return "", errDirectory(w.target.requested)
 	}
-	return "", errSystem("write", w.place.asked, err)
+	return "", errSystem("write", w.target.requested, err)
 }
 
 // createTemporary makes an empty file that other users cannot read until it gets the old file's permissions.
@@ -63,41 +63,41 @@ func (w *writer) createTemporary(name string) (fd int, err error) {
 		mode = 0o600
 	}
 	return retried(func() (int, error) {
-		return unix.Openat(w.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|quiet, mode)
+		return unix.Openat(w.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|safeOpenFlags, mode)
 	})
 }
 
 func (w *writer) createError(err error) error {
 	if len(w.name) > maxName {
-		return errNameTooLong(w.place.asked)
+		return errNameTooLong(w.target.requested)
 	}
-	return errSystem("create", w.place.asked, err)
+	return errSystem("create", w.target.requested, err)
 }
 
 // maxName is the limit of a file name in the usual file systems, in bytes.
 const maxName = 255
 
-// checkUnchanged minimizes the time in which another process's write between the check of the digest and the rename is lost. Without
-// an expected digest the last writer wins.
+// checkUnchanged minimizes the time in which another process's write between the check of the digest and the rename is
+// lost. Without an expected digest the last writer wins.
 func (w *writer) checkUnchanged() error {
 	if w.expected == "" {
 		return nil
 	}
 	now, err := lstatAt(w.dir, w.name)
 	if errors.Is(err, unix.ENOENT) {
-		return errStaleGone(w.place.asked)
+		return errStaleGone(w.target.requested)
 	}
 	if err != nil {
-		return errSystem("look at", w.place.asked, err)
+		return errSystem("examine", w.target.requested, err)
 	}
 	if !now.sameContent(w.meta) {
-		return errStale(w.place.asked)
+		return errStale(w.target.requested)
 	}
 	return nil
 }
 
-// likeness gives a new file the owner, permissions and extended attributes of the old one.
-func likeness(fd, old int, m meta) error {
+// copyMetadata gives a new file the owner, permissions and extended attributes of the old one.
+func copyMetadata(fd, old int, m meta) error {
 	now, err := fstat(fd)
 	if err != nil {
 		return err
@@ -119,7 +119,8 @@ const (
 	temporaryRandom = 16 // hexadecimal digits between the two
 )
 
-// temporaryName returns a random name. It does not contain the file's own name, which may have the maximum length already.
+// temporaryName returns a random name. It does not contain the file's own name, which may have the maximum length
+// already.
 func temporaryName() string {
 	var random [temporaryRandom / 2]byte
 	_, _ = rand.Read(random[:]) // never fails

@@ -15,9 +15,9 @@ const maxPath = 4095
 // maxLinks limits the symbolic links in a path: Linux' own limit.
 const maxLinks = 40
 
-// place is the target of a path.
-type place struct {
-	asked string
+// resolvedPath is the target of a path.
+type resolvedPath struct {
+	requested string
 	// path is the absolute path without any symbolic link.
 	path string
 	// parent is the existing part of path, if path does not exist.
@@ -26,55 +26,56 @@ type place struct {
 	missing []string
 	// meta is the metadata of path, if it exists.
 	meta meta
-	// trail are the identities of every folder in path and, if it exists, of path itself.
-	trail []identity
-	// asDirectory: the path as asked has a trailing slash or dot.
+	// identities are the identities of every folder in path and, if it exists, of path itself.
+	identities []identity
+	// asDirectory: the path as requested has a trailing slash or dot.
 	asDirectory bool
-	// strayed: the path as asked leaves the roots, regardless of its target.
-	strayed bool
+	// leavesRoots: the path as requested leaves the roots, regardless of its target.
+	leavesRoots bool
 
 	// Set by locate.
 	root      *Root
 	protected bool
 }
 
-func (p *place) exists() bool { return len(p.missing) == 0 }
+func (p *resolvedPath) exists() bool { return len(p.missing) == 0 }
 
-// lane reports whether a path is inside a root, or between / and a root.
-type lane func(path string) bool
+// pathFilter reports whether a path is inside a root, or between / and a root.
+type pathFilter func(path string) bool
 
-// walker resolves paths as the kernel does: component by component, links first and ".." after. It caches the folders that it has
-// read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent use.
+// walker resolves paths as the kernel does: component by component, links first and ".." after. It caches the folders
+// that it has read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent
+// use.
 type walker struct {
-	before func(folder string) error // if set, is called before a name in the folder is looked up, and may end the walk
-	seen   []sighting
-	buffer []byte
+	beforeLookup func(folder string) error // called before a lookup in the folder, may end the walk; nil: none
+	cache        []lookupResult
+	buffer       []byte
 }
 
-type sighting struct {
-	path   string
-	meta   meta
-	target string
+type lookupResult struct {
+	path       string
+	meta       meta
+	linkTarget string
 }
 
-// walk resolves an absolute path. Missing names are no error: ".." then removes the missing name, because a name that does not exist
-// cannot be a link. With strict, walk returns an Escapes error as soon as the path as asked leaves the lane, before it queries the
-// file system there: otherwise an agent could learn which files exist outside.
-func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
-	p := &place{asked: asked}
+// walk resolves an absolute path. Missing names are no error: ".." then removes the missing name, because a name that
+// does not exist cannot be a link. With strict, walk returns an Escapes error as soon as the path as requested leaves
+// the allowed paths, before it queries the file system there: otherwise an agent could learn which files exist outside.
+func (w *walker) walk(requested string, allowed pathFilter, strict bool) (*resolvedPath, error) {
+	p := &resolvedPath{requested: requested}
 	var (
-		here    string // the current folder; "" is /
-		lexical string // the path as asked so far, with dots taken literally
-		rest    = asked
-		own     = len(asked) // the last own bytes of rest are from the asked path, those before come from links
-		links   int
+		folder   string // the current folder; "" is /
+		lexical  string // the path as requested so far, with dots taken literally
+		rest     = requested
+		ownBytes = len(requested) // the last ownBytes bytes of rest are from the requested path, those before come from links
+		links    int
 	)
 	for {
 		rest = strings.TrimLeft(rest, "/")
 		if rest == "" {
 			break
 		}
-		mine := len(rest) <= own
+		requestedPart := len(rest) <= ownBytes
 		name, after, _ := strings.Cut(rest, "/")
 		rest = after
 		if name == "." {
@@ -83,25 +84,25 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 		if name == ".." {
 			if n := len(p.missing); n > 0 {
 				p.missing = p.missing[:n-1]
-			} else if here != "" {
-				here = here[:strings.LastIndexByte(here, '/')]
-				p.trail = p.trail[:len(p.trail)-1]
+			} else if folder != "" {
+				folder = folder[:strings.LastIndexByte(folder, '/')]
+				p.identities = p.identities[:len(p.identities)-1]
 			}
-			if mine && lexical != "" {
+			if requestedPart && lexical != "" {
 				lexical = lexical[:strings.LastIndexByte(lexical, '/')]
 			}
 			continue
 		}
-		next := here + "/" + name
+		next := folder + "/" + name
 		if len(p.missing) > 0 {
-			next = here + "/" + strings.Join(p.missing, "/") + "/" + name
+			next = folder + "/" + strings.Join(p.missing, "/") + "/" + name
 		}
-		if mine {
+		if requestedPart {
 			lexical += "/" + name
-			if !p.strayed && !allowed(lexical) && !allowed(next) {
-				p.strayed = true
+			if !p.leavesRoots && !allowed(lexical) && !allowed(next) {
+				p.leavesRoots = true
 				if strict {
-					return nil, errEscapes(asked)
+					return nil, errEscapes(requested)
 				}
 			}
 		}
@@ -109,37 +110,37 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 			p.missing = append(p.missing, name)
 			continue
 		}
-		if w.before != nil {
-			if err := w.before(cmp.Or(here, "/")); err != nil {
+		if w.beforeLookup != nil {
+			if err := w.beforeLookup(cmp.Or(folder, "/")); err != nil {
 				return nil, err
 			}
 		}
-		s, err := w.look(next)
+		s, err := w.lookup(next)
 		if errors.Is(err, unix.ENOENT) {
 			p.missing = append(p.missing, name)
 			continue
 		}
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) {
 			// A folder or link was replaced meanwhile.
-			return nil, outsideOr(errSwapped(asked), asked, next, allowed)
+			return nil, hideOutside(errSwapped(requested), requested, next, allowed)
 		}
 		if err != nil {
-			return nil, outsideOr(errSystem("follow", asked, err), asked, next, allowed)
+			return nil, hideOutside(errSystem("follow", requested, err), requested, next, allowed)
 		}
 		if s.meta.isLink() {
 			if links++; links > maxLinks {
-				return nil, outsideOr(fail(Invalid, "too many symbolic links: %s", asked), asked, next, allowed)
+				return nil, hideOutside(fail(Invalid, "too many symbolic links: %s", requested), requested, next, allowed)
 			}
-			if mine {
-				own = len(rest)
+			if requestedPart {
+				ownBytes = len(rest)
 			}
-			if strings.HasPrefix(s.target, "/") {
-				here, p.trail = "", p.trail[:0]
+			if strings.HasPrefix(s.linkTarget, "/") {
+				folder, p.identities = "", p.identities[:0]
 			}
 			if rest == "" {
-				rest = s.target
+				rest = s.linkTarget
 			} else {
-				rest = s.target + "/" + rest
+				rest = s.linkTarget + "/" + rest
 			}
 			continue
 		}
@@ -147,57 +148,57 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 			if strings.Trim(rest, "/") == "" {
 				p.asDirectory = true
 			} else {
-				return nil, outsideOr(fail(Invalid, "%s is not a directory, so nothing can be below it: %s", next, asked), asked, next, allowed)
+				return nil, hideOutside(fail(Invalid, "%s is not a directory, so nothing can be below it: %s", next, requested), requested, next, allowed)
 			}
 		}
-		here = next
+		folder = next
 		p.meta = s.meta
-		p.trail = append(p.trail, s.meta.identity)
+		p.identities = append(p.identities, s.meta.identity)
 	}
-	return w.arrive(p, here)
+	return w.finish(p, folder)
 }
 
-func (w *walker) arrive(p *place, here string) (*place, error) {
-	if strings.HasSuffix(p.asked, "/") || strings.HasSuffix(p.asked, "/.") || strings.HasSuffix(p.asked, "/..") {
+func (w *walker) finish(p *resolvedPath, folder string) (*resolvedPath, error) {
+	if strings.HasSuffix(p.requested, "/") || strings.HasSuffix(p.requested, "/.") || strings.HasSuffix(p.requested, "/..") {
 		p.asDirectory = true
 	}
-	p.parent = here
-	if here == "" {
+	p.parent = folder
+	if folder == "" {
 		p.parent = "/"
 	}
 	p.path = p.parent
 	if len(p.missing) > 0 {
-		p.path = here + "/" + strings.Join(p.missing, "/")
+		p.path = folder + "/" + strings.Join(p.missing, "/")
 		p.meta = meta{}
 		return p, nil
 	}
 	// ".." and "." can end on another folder than the last one that was read.
-	m, err := w.look(p.path)
+	m, err := w.lookup(p.path)
 	if err != nil {
-		return nil, errSystem("follow", p.asked, err)
+		return nil, errSystem("follow", p.requested, err)
 	}
 	p.meta = m.meta
 	return p, nil
 }
 
-// look is lstat and readlink, once per path.
-func (w *walker) look(path string) (sighting, error) {
-	for i := range w.seen {
-		if w.seen[i].path == path {
-			return w.seen[i], nil
+// lookup is lstat and readlink, once per path.
+func (w *walker) lookup(path string) (lookupResult, error) {
+	for i := range w.cache {
+		if w.cache[i].path == path {
+			return w.cache[i], nil
 		}
 	}
 	m, err := lstat(path)
 	if err != nil {
-		return sighting{}, err
+		return lookupResult{}, err
 	}
-	s := sighting{path: path, meta: m}
+	s := lookupResult{path: path, meta: m}
 	if m.isLink() {
-		if s.target, err = w.readlink(path); err != nil {
-			return sighting{}, err
+		if s.linkTarget, err = w.readlink(path); err != nil {
+			return lookupResult{}, err
 		}
 	}
-	w.seen = append(w.seen, s)
+	w.cache = append(w.cache, s)
 	return s, nil
 }
 
@@ -212,10 +213,10 @@ func (w *walker) readlink(path string) (string, error) {
 	return string(w.buffer[:n]), nil
 }
 
-// outsideOr hides errors outside of the roots: the result there is always that the path escapes.
-func outsideOr(err *Error, asked, at string, allowed lane) error {
+// hideOutside hides errors outside of the roots: the result there is always that the path escapes.
+func hideOutside(err *Error, requested, at string, allowed pathFilter) error {
 	if !allowed(at) {
-		return errEscapes(asked)
+		return errEscapes(requested)
 	}
 	return err
 }

@@ -100,13 +100,13 @@ func TestRoots_MatchSpelledAndRealPath(t *testing.T) {
 	put(t, outer+"/private/tmp/ws/f", "f")
 	link(t, "private/tmp", outer+"/tmp")
 	link(t, "private", outer+"/again")
-	spelled, real := outer+"/tmp/ws", outer+"/private/tmp/ws"
-	for _, root := range []string{spelled, real, spelled + "/", outer + "/again/tmp/../tmp/ws"} {
-		for _, path := range []string{spelled + "/f", real + "/f"} {
-			if root == real && path == spelled+"/f" {
+	cleaned, real := outer+"/tmp/ws", outer+"/private/tmp/ws"
+	for _, root := range []string{cleaned, real, cleaned + "/", outer + "/again/tmp/../tmp/ws"} {
+		for _, path := range []string{cleaned + "/f", real + "/f"} {
+			if root == real && path == cleaned+"/f" {
 				continue // a spelling that this session's roots do not have
 			}
-			if root == outer+"/again/tmp/../tmp/ws" && path == spelled+"/f" {
+			if root == outer+"/again/tmp/../tmp/ws" && path == cleaned+"/f" {
 				continue
 			}
 			text, err := read(New(), in(root), path)
@@ -237,16 +237,16 @@ func TestOpenExact_RejectsLinks(t *testing.T) {
 	link(t, "f", ws+"/dir/sub/link")
 	for name, open := range map[string]func(string, int) (int, error){"at once": openExact, "folder by folder": openWalking} {
 		t.Run(name, func(t *testing.T) {
-			fd, err := open(ws+"/dir/sub/f", quiet)
+			fd, err := open(ws+"/dir/sub/f", safeOpenFlags)
 			if err != nil {
 				t.Fatal(err)
 			}
 			closeFile(t, fd)
 			for _, path := range []string{ws + "/alias/sub/f", ws + "/dir/sub/link"} {
-				if fd, err := open(path, quiet); err == nil {
+				if fd, err := open(path, safeOpenFlags); err == nil {
 					closeFile(t, fd)
 					t.Errorf("%s was opened", path)
-				} else if kind := kindOf(openError(&place{asked: path}, err)); kind != Changed {
+				} else if kind := kindOf(openError(&resolvedPath{requested: path}, err)); kind != Changed {
 					t.Errorf("%s: %v became kind %d, want %d", path, err, kind, Changed)
 				}
 			}
@@ -281,23 +281,23 @@ func FuzzResolve(f *testing.F) {
 			}
 		}
 		d := New()
-		asked := ws + path
-		text, err := read(d, in(ws), asked)
-		loc, resolveErr := d.Resolve(context.Background(), in(ws), asked)
-		real, refErr := filepath.EvalSymlinks(asked)
+		requested := ws + path
+		text, err := read(d, in(ws), requested)
+		loc, resolveErr := d.Resolve(context.Background(), in(ws), requested)
+		real, refErr := filepath.EvalSymlinks(requested)
 		if err == nil {
 			if text.Content != "inside" || !paths.Below(ws, text.Path) {
-				t.Fatalf("read of %q gave %q of %s", asked, text.Content, text.Path)
+				t.Fatalf("read of %q gave %q of %s", requested, text.Content, text.Path)
 			}
 			if refErr == nil && real != text.Path {
-				t.Fatalf("%q led to %s, the reference says %s", asked, text.Path, real)
+				t.Fatalf("%q led to %s, the reference says %s", requested, text.Path, real)
 			}
 		}
 		if resolveErr == nil && loc.Inside && !paths.Below(ws, loc.Path) {
 			t.Fatalf("Resolve took %s for inside", loc.Path)
 		}
 		if refErr == nil && resolveErr == nil && loc.Path != real && paths.Below(ws, loc.Path) {
-			t.Fatalf("Resolve of %q said %s, the reference says %s", asked, loc.Path, real)
+			t.Fatalf("Resolve of %q said %s, the reference says %s", requested, loc.Path, real)
 		}
 	})
 }

@@ -17,7 +17,8 @@ const (
 	sweptEntries = 10000
 )
 
-// sweeper removes the temporary files of processes that were killed while writing: once per folder, at the first write to it.
+// sweeper removes the temporary files of processes that were killed while writing: once per folder, at the first write
+// to it.
 type sweeper struct {
 	mu   sync.Mutex
 	done map[identity]struct{}
@@ -26,7 +27,7 @@ type sweeper struct {
 // sweep removes abandoned temporary files from an open folder. It ignores errors: the next process tries again.
 func (s *sweeper) sweep(dir int) {
 	m, err := fstat(dir)
-	if err != nil || !s.first(m.identity) {
+	if err != nil || !s.firstSweep(m.identity) {
 		return
 	}
 	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
@@ -52,8 +53,9 @@ func (s *sweeper) sweep(dir int) {
 	}
 }
 
-// first reports whether a folder was not swept before, and remembers it. When too many folders are known, it clears the memory.
-func (s *sweeper) first(id identity) bool {
+// firstSweep reports whether a folder was not swept before, and remembers it. When too many folders are known, it
+// clears the memory.
+func (s *sweeper) firstSweep(id identity) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.done[id]; known {

@@ -11,43 +11,47 @@ import (
 
 // watch reports, with one system call, whether protected paths may lead elsewhere than when they were looked up.
 //
-// It watches every folder in which a name of a path was looked up, from / on and including those behind symbolic links, before it
-// looks the name up. Each call then asks the kernel whether events are pending. If so, of whatever kind, all paths are looked up
-// again. The cached result is valid as long as these facts hold:
+// It watches every folder in which a name of a path was looked up, from / on and including those behind symbolic links,
+// before it looks the name up. Each call then asks the kernel whether events are pending. If so, of whatever kind, all
+// paths are looked up again. The cached result is valid as long as these facts hold:
 //
-//   - The target of a path depends only on the entries of those folders, on the mounts, and on the permission to search the
-//     folders. The root of this process does not change. A symbolic link cannot be changed, only replaced.
-//   - inotify queues an event for each entry that is created, removed or renamed in a watched folder before the system call
-//     that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was reached. If a
-//     folder itself is renamed, moved away or replaced, the watch on the folder above it reports that, up to /.
+//   - The target of a path depends only on the entries of those folders, on the mounts, and on the permission to search
+//     the folders. The root of this process does not change. A symbolic link cannot be changed, only replaced.
+//   - inotify queues an event for each entry that is created, removed or renamed in a watched folder before the system
+//     call that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was
+//     reached. If a folder itself is renamed, moved away or replaced, the watch on the folder above it reports that, up
+//     to /.
 //   - If the queue overflows, it contains an event for that. Events are never distinguished, so none can be misread.
-//   - poll on /proc/thread-self/mountinfo reports once that mounts were added, moved or removed since the previous poll.
-//   - The file system is one of those below, on which only this kernel's system calls change entries, and a file keeps its
-//     device and inode. A folder encrypted with fscrypt is excluded: its names appear with the key, without an event.
+//   - poll on /proc/thread-self/mountinfo reports once that mounts were added, moved or removed since the previous
+//     poll.
+//   - The file system is one of those below, on which only this kernel's system calls change entries, and a file keeps
+//     its device and inode. A folder encrypted with fscrypt is excluded: its names appear with the key, without an
+//     event.
 //
-// If a fact is in doubt, paths are looked up at every call: on other file systems, below a folder that may be searched but not read,
-// if the limit of watches is reached, and after any error. A folder that may not be searched has no visible entries; each call checks
-// whether that is still so. If a folder could be searched, its permissions are assumed unchanged: a path is then protected although a
-// lookup would not find it.
+// If a fact is in doubt, paths are looked up at every call: on other file systems, below a folder that may be searched
+// but not read, if the limit of watches is reached, and after any error. A folder that may not be searched has no
+// visible entries; each call checks whether that is still so. If a folder could be searched, its permissions are
+// assumed unchanged: a path is then protected although a lookup would not find it.
 type watch struct {
 	events int // inotify
 	mounts int
 
-	// Results of the last look.
-	folders map[string]error // folders that were entered: nil, or why paths below are not watched
-	watches map[int]bool     // the inotify watch descriptors of these folders
-	closed  []string         // folders that may not be searched
+	// Results of the last refresh.
+	folders      map[string]error // folders that were entered: nil, or why paths below are not watched
+	watches      map[int]bool     // the inotify watch descriptors of these folders
+	unsearchable []string         // folders that may not be searched
 }
 
 const (
 	// entryChanges are the events that change the target of a path through a folder.
 	entryChanges = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
-	// maxDrain limits the buffers of events that are read at once. If events are left, the next call looks the paths up again.
+	// maxDrain limits the buffers of events that are read at once. If events are left, the next call looks the paths up
+	// again.
 	maxDrain = 16
 )
 
 var (
-	errUnwatched = errors.New("changes are not told")
+	errUnwatched = errors.New("changes are not reported")
 	errClosed    = errors.New("the folder may not be searched")
 )
 
@@ -73,45 +77,45 @@ func newWatch() *watch {
 	return w
 }
 
-// changed reports whether paths may lead elsewhere than look has found. A call of look must follow.
+// changed reports whether paths may lead elsewhere than refresh has found. A call of refresh must follow.
 func (w *watch) changed() bool {
 	fds := [...]unix.PollFd{{Fd: int32(w.events), Events: unix.POLLIN}, {Fd: int32(w.mounts), Events: unix.POLLPRI}}
 	if n, err := retried(func() (int, error) { return unix.Poll(fds[:], 0) }); n != 0 || err != nil {
 		return true
 	}
-	return slices.ContainsFunc(w.closed, func(folder string) bool { return !closed(folder) })
+	return slices.ContainsFunc(w.unsearchable, func(folder string) bool { return !unsearchable(folder) })
 }
 
-// look looks the paths up. changed reports all later changes.
-func (w *watch) look(paths []protectedPath) *watched {
+// refresh looks the paths up. changed reports all later changes.
+func (w *watch) refresh(paths []protectedPath) *watchResult {
 	w.drain()
-	before := w.watches
-	w.folders, w.watches, w.closed = map[string]error{}, map[int]bool{}, nil
-	is, walker := &watched{}, &walker{before: w.enter}
+	previous := w.watches
+	w.folders, w.watches, w.unsearchable = map[string]error{}, map[int]bool{}, nil
+	result, walker := &watchResult{}, &walker{beforeLookup: w.watchFolder}
 	for _, path := range paths {
-		at, err := walker.walk(path.asked, everywhere, false)
+		at, err := walker.walk(path.requested, anyPath, false)
 		switch {
 		case errors.Is(err, errClosed):
 		case err != nil:
-			is.unwatched = append(is.unwatched, path)
+			result.unwatched = append(result.unwatched, path)
 		case !at.exists():
-			is.names = append(is.names, at.path)
+			result.names = append(result.names, at.path)
 		default:
 			// A file on another file system keeps its identity only as far as that file system guarantees it.
-			if folder, err := walker.look(filepath.Dir(at.path)); err != nil || folder.meta.dev != at.meta.dev {
-				is.unwatched = append(is.unwatched, path)
+			if folder, err := walker.lookup(filepath.Dir(at.path)); err != nil || folder.meta.dev != at.meta.dev {
+				result.unwatched = append(result.unwatched, path)
 			} else {
-				is.objects = append(is.objects, at.meta.identity)
+				result.objects = append(result.objects, at.meta.identity)
 			}
 		}
 	}
-	is.names, is.objects = slices.Clip(is.names), slices.Clip(is.objects) // callers append unwatched paths
-	for number := range before {
+	result.names, result.objects = slices.Clip(result.names), slices.Clip(result.objects) // callers append unwatched paths
+	for number := range previous {
 		if !w.watches[number] {
 			_, _ = unix.InotifyRmWatch(w.events, uint32(number)) // the kernel may have removed it already
 		}
 	}
-	return is
+	return result
 }
 
 // drain removes events from the queue, so that later ones are noticed.
@@ -124,8 +128,8 @@ func (w *watch) drain() {
 	}
 }
 
-// enter watches a folder before a name in it is looked up.
-func (w *watch) enter(folder string) error {
+// watchFolder watches a folder before a name in it is looked up.
+func (w *watch) watchFolder(folder string) error {
 	err, known := w.folders[folder]
 	if !known {
 		err = w.add(folder)
@@ -137,27 +141,27 @@ func (w *watch) enter(folder string) error {
 func (w *watch) add(folder string) error {
 	number, err := retried(func() (int, error) { return unix.InotifyAddWatch(w.events, folder, entryChanges) })
 	switch {
-	case errors.Is(err, unix.EACCES) && closed(folder):
-		w.closed = append(w.closed, folder)
+	case errors.Is(err, unix.EACCES) && unsearchable(folder):
+		w.unsearchable = append(w.unsearchable, folder)
 		return errClosed
 	case err != nil:
 		return errUnwatched
 	}
 	w.watches[number] = true
-	if !tells(folder) {
+	if !reportsChanges(folder) {
 		return errUnwatched
 	}
 	return nil
 }
 
-// closed reports whether a folder may not be searched.
-func closed(folder string) bool {
+// unsearchable reports whether a folder may not be searched.
+func unsearchable(folder string) bool {
 	_, err := lstat(folder + "/.")
 	return errors.Is(err, unix.EACCES)
 }
 
-// tells reports whether a folder's file system reports every change of its entries.
-func tells(folder string) bool {
+// reportsChanges reports whether a folder's file system reports every change of its entries.
+func reportsChanges(folder string) bool {
 	var fs unix.Statfs_t
 	if retry(func() error { return unix.Statfs(folder, &fs) }) != nil {
 		return false
@@ -167,7 +171,7 @@ func tells(folder string) bool {
 	default:
 		return false
 	}
-	var is unix.Statx_t
-	err := retry(func() error { return unix.Statx(unix.AT_FDCWD, folder, unix.AT_SYMLINK_NOFOLLOW, 0, &is) })
-	return err == nil && is.Attributes&unix.STATX_ATTR_ENCRYPTED == 0
+	var statx unix.Statx_t
+	err := retry(func() error { return unix.Statx(unix.AT_FDCWD, folder, unix.AT_SYMLINK_NOFOLLOW, 0, &statx) })
+	return err == nil && statx.Attributes&unix.STATX_ATTR_ENCRYPTED == 0
 }

@@ -28,8 +28,8 @@ func protecting(t testing.TB, paths ...string) *Disk {
 	t.Helper()
 	d := New()
 	must(t, d.Configure(Config{Protected: paths}, false))
-	if p := d.state.Load().protected; p.watch == nil || len(p.known.unwatched) > 0 {
-		t.Skipf("changes of %v cannot be watched here: %+v", paths, p.known)
+	if p := d.state.Load().protected; p.watch == nil || len(p.result.unwatched) > 0 {
+		t.Skipf("changes of %v cannot be watched here: %+v", paths, p.result)
 	}
 	return d
 }
@@ -210,8 +210,8 @@ func TestWatch_LooksUpUnwatchablePaths(t *testing.T) {
 	d := New()
 	must(t, d.Configure(Config{Protected: []string{"/proc/self/cwd/f", dir + "/own"}}, false))
 	p := d.state.Load().protected
-	if p.watch == nil || len(p.known.unwatched) != 1 || p.known.unwatched[0].asked != "/proc/self/cwd/f" {
-		t.Fatalf("what is not watched: %+v", p.known)
+	if p.watch == nil || len(p.result.unwatched) != 1 || p.result.unwatched[0].requested != "/proc/self/cwd/f" {
+		t.Fatalf("what is not watched: %+v", p.result)
 	}
 	_, err := read(d, in(dir), dir+"/ws/f")
 	wantKind(t, err, Protected)
@@ -242,7 +242,7 @@ func TestWatch_FolderBecomesSearchable(t *testing.T) {
 		must(t, os.Chmod(dir+"/closed", 0))
 	}
 	d := protecting(t, dir+"/closed/own/policy")
-	if got := d.state.Load().protected.watch.closed; len(got) != 1 || got[0] != dir+"/closed" {
+	if got := d.state.Load().protected.watch.unsearchable; len(got) != 1 || got[0] != dir+"/closed" {
 		t.Fatalf("closed: %q", got)
 	}
 	for range 2 {
@@ -359,9 +359,9 @@ func TestWatch_NewConfigurationReplacesWatch(t *testing.T) {
 		wantKind(t, err, want)
 	}
 	// A call that began with the first configuration is held to it.
-	_, err := first.locate(in(dir+"/ws"), dir+"/ws/f", toRead)
+	_, err := first.locate(in(dir+"/ws"), dir+"/ws/f", readAccess)
 	wantKind(t, err, Protected)
-	_, err = first.locate(in(dir+"/ws"), dir+"/ws/g", toRead)
+	_, err = first.locate(in(dir+"/ws"), dir+"/ws/g", readAccess)
 	wantKind(t, err, 0)
 }
 
@@ -395,9 +395,9 @@ func TestWatch_DropsOtherFolders(t *testing.T) {
 	}
 	// Once nothing changes any more, in the folder of all tests either, the paths are not looked up again.
 	testkit.Eventually(t, "a read looks no path up", func() bool {
-		known := p.known
+		result := p.result
 		check()
-		return p.known == known
+		return p.result == result
 	})
 }
 
@@ -453,11 +453,11 @@ func TestWatch_AgreesWithLookup(t *testing.T) {
 				_ = os.Remove(to)
 			}
 			for range 4 {
-				asked := path()
-				got, err := watching.Resolve(t.Context(), in(dir), asked)
-				want, wantErr := looking.Resolve(t.Context(), in(dir), asked)
+				requested := path()
+				got, err := watching.Resolve(t.Context(), in(dir), requested)
+				want, wantErr := looking.Resolve(t.Context(), in(dir), requested)
 				if got != want || kindOf(err) != kindOf(wantErr) {
-					t.Fatalf("%s, of %q, after %s:\nwatching %+v, %v\nlooking  %+v, %v", asked, own, did, got, err, want, wantErr)
+					t.Fatalf("%s, of %q, after %s:\nwatching %+v, %v\nlooking  %+v, %v", requested, own, did, got, err, want, wantErr)
 				}
 			}
 		}

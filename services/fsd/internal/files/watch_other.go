@@ -9,4 +9,4 @@ func newWatch() *watch { return nil }
 
 func (*watch) changed() bool { return true }
 
-func (*watch) look(paths []protectedPath) *watched { return &watched{unwatched: paths} }
+func (*watch) refresh(paths []protectedPath) *watchResult { return &watchResult{unwatched: paths} }

@@ -20,25 +20,27 @@ type Written struct {
 	Notes []string
 }
 
-// Write replaces a file's content, or makes the file and its missing folders (with the umask). If expected is not empty, it is the
-// digest that the file's content must have.
+// Write replaces a file's content, or makes the file and its missing folders (with the umask). If expected is not
+// empty, it is the digest that the file's content must have.
 //
-// Write is atomic: it writes the new content to a temporary file in the same folder, and renames that over the old file, with the old
-// file's permissions, owner and extended attributes. It drops the set-user-id and set-group-id bits. It replaces an existing file
-// only after the new content was synced to disk, so that after a power loss the file has the old content or the new; it does not sync
-// a new file. If a file cannot be replaced (it is a mount point, the folder is read-only, the owner would change), Write writes it in
-// place and adds a note; if that fails half way, it restores the old content.
+// Write is atomic: it writes the new content to a temporary file in the same folder, and renames that over the old
+// file, with the old file's permissions, owner and extended attributes. It drops the set-user-id and set-group-id bits.
+// It replaces an existing file only after the new content was synced to disk, so that after a power loss the file has
+// the old content or the new; it does not sync a new file. If a file cannot be replaced (it is a mount point, the
+// folder is read-only, the owner would change), Write writes it in place and adds a note; if that fails half way, it
+// restores the old content.
 //
-// Write also writes a file with other hard links in place, if all its names lie below the roots and none belongs to git. It rejects a
-// file of git's under every name. If some names are not found, it replaces the file, so that they keep the old content, and adds a
-// note; if it cannot replace the file, it rejects the write.
+// Write also writes a file with other hard links in place, if all its names lie below the roots and none belongs to
+// git. It rejects a file of git's under every name. If some names are not found, it replaces the file, so that they
+// keep the old content, and adds a note; if it cannot replace the file, it rejects the write.
 //
 // A write that has begun runs to its end even if ctx ends, because its caller must learn the result.
 //
 // A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
 //
-// Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any content for a
-// file that is not text, because its encoding would be lost. It does not check a file that is not readable.
+// Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any
+// content for a file that is not text, because its encoding would be lost. It does not check a file that is not
+// readable.
 func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
 	if err := ctx.Err(); err != nil {
 		return Written{}, err
@@ -55,7 +57,7 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	if !isText(bytesOf(content)) {
 		return Written{}, errNewNotText(path)
 	}
-	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
+	w := &writer{disk: d, state: s, target: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
 	defer w.close()
 	if err := w.write(); err != nil {
 		return Written{}, err
@@ -68,8 +70,8 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 }
 
 // locateLocked locates the path and locks its target.
-func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), error) {
-	before, err := s.locate(b, path, toOverwrite)
+func (d *Disk) locateLocked(s *state, b Bounds, path string) (*resolvedPath, func(), error) {
+	before, err := s.locate(b, path, writeAccess)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +83,7 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 		unlock = func() { d.repositories.Unlock(); of() }
 	}
 	// The previous holder of the lock may have made missing files.
-	p, err := s.locate(b, path, toOverwrite)
+	p, err := s.locate(b, path, writeAccess)
 	if err == nil && p.path != before.path {
 		err = errSwapped(path)
 	}
@@ -102,7 +104,7 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 type writer struct {
 	disk     *Disk
 	state    *state
-	place    *place
+	target   *resolvedPath
 	content  []byte
 	expected string
 	roots    []Root
@@ -126,8 +128,8 @@ func (w *writer) close() {
 func (w *writer) exists() bool { return w.old >= 0 }
 
 func (w *writer) write() error {
-	if w.expected != "" && !w.place.exists() {
-		return errStaleGone(w.place.asked)
+	if w.expected != "" && !w.target.exists() {
+		return errStaleGone(w.target.requested)
 	}
 	if err := w.openFolder(); err != nil {
 		return err
@@ -149,10 +151,10 @@ func (w *writer) write() error {
 	}
 	linked := w.exists() && w.meta.links > 1
 	if linked {
-		switch namesOf(w.meta, w.roots) {
-		case gits:
-			return errGit(w.place.asked)
-		case known:
+		switch findLinks(w.meta, w.roots) {
+		case ownedByGit:
+			return errGit(w.target.requested)
+		case allFound:
 			return w.writeInPlace("it has other hard links")
 		}
 	}
@@ -161,7 +163,7 @@ func (w *writer) write() error {
 	case err != nil:
 		return err
 	case linked && why != "":
-		return fail(Protected, "the file has other hard links, not all of which lie in the workspace, so that it is not written in place, and %s: %s", why, w.place.asked)
+		return fail(Protected, "the file has other hard links, not all of which lie in the workspace, so that it is not written in place, and %s: %s", why, w.target.requested)
 	case linked:
 		w.note("it had other hard links, not all of which lie in the workspace: they keep the old content")
 	case why != "":
@@ -174,21 +176,21 @@ func (w *writer) note(text string) { w.notes = append(w.notes, text) }
 
 // openOld opens the existing file, also for reading if permitted. A file that is not writable is not replaced either.
 func (w *writer) openOld() error {
-	fd, err := openat(w.dir, w.name, unix.O_RDWR|quiet)
+	fd, err := openat(w.dir, w.name, unix.O_RDWR|safeOpenFlags)
 	if isPermission(err) {
-		fd, err = openat(w.dir, w.name, unix.O_WRONLY|quiet)
+		fd, err = openat(w.dir, w.name, unix.O_WRONLY|safeOpenFlags)
 	}
 	if errors.Is(err, unix.ENOENT) {
 		if w.expected != "" {
-			return errStaleGone(w.place.asked)
+			return errStaleGone(w.target.requested)
 		}
 		return nil
 	}
 	if err != nil {
-		return openError(w.place, err)
+		return openError(w.target, err)
 	}
 	w.old = fd
-	w.meta, err = w.state.checkOpened(w.place, fd)
+	w.meta, err = w.state.checkOpened(w.target, fd)
 	return err
 }
 
@@ -201,16 +203,16 @@ func (w *writer) checkExpected() error {
 		err = unix.EACCES // it could only be opened for writing
 	}
 	if err != nil {
-		return errSystem("compare", w.place.asked, err)
+		return errSystem("compare", w.target.requested, err)
 	}
 	if digest != w.expected {
-		return errStale(w.place.asked)
+		return errStale(w.target.requested)
 	}
 	return nil
 }
 
-// checkOldText rejects replacing a file that is not text: the agent cannot have read it, and its encoding would be lost. It reads the
-// file in chunks, regardless of its size.
+// checkOldText rejects replacing a file that is not text: the agent cannot have read it, and its encoding would be
+// lost. It reads the file in chunks, regardless of its size.
 func (w *writer) checkOldText() error {
 	if !w.exists() || w.meta.size == 0 {
 		return nil
@@ -223,16 +225,16 @@ func (w *writer) checkOldText() error {
 			return nil // it is not readable
 		}
 		if err != nil {
-			return errSystem("read", w.place.asked, err)
+			return errSystem("read", w.target.requested, err)
 		}
 		at += int64(n)
 		piece := buffer[:kept+n]
 		kept = 0
 		if n > 0 {
-			kept = unfinished(piece)
+			kept = incompleteLen(piece)
 		}
 		if !isText(piece[:len(piece)-kept]) {
-			return errOldNotText(w.place.asked)
+			return errOldNotText(w.target.requested)
 		}
 		if n == 0 {
 			return nil
@@ -241,8 +243,8 @@ func (w *writer) checkOldText() error {
 	}
 }
 
-// unfinished returns the number of bytes at the end of text that belong to an incomplete character.
-func unfinished(text []byte) int {
+// incompleteLen returns the number of bytes at the end of text that belong to an incomplete character.
+func incompleteLen(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {
@@ -256,7 +258,7 @@ func unfinished(text []byte) int {
 
 // openFolder opens the file's folder, and makes its missing parts.
 func (w *writer) openFolder() error {
-	p := w.place
+	p := w.target
 	parent, missing := p.parent, p.missing
 	if p.exists() {
 		parent, missing = splitPath(p.path)
@@ -270,7 +272,7 @@ func (w *writer) openFolder() error {
 	for _, name := range missing[:len(missing)-1] {
 		err := retry(func() error { return unix.Mkdirat(w.dir, name, 0o777) })
 		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return errSystem("create the folder of", p.asked, err)
+			return errSystem("create the folder of", p.requested, err)
 		}
 		next, err := openat(w.dir, name, searchOnly)
 		if err != nil {
@@ -283,9 +285,9 @@ func (w *writer) openFolder() error {
 }
 
 // folderError is openError for a folder that existed, or was made, just before.
-func folderError(p *place, err error) error {
+func folderError(p *resolvedPath, err error) error {
 	if errors.Is(err, unix.ENOENT) {
-		return errSwapped(p.asked)
+		return errSwapped(p.requested)
 	}
 	return openError(p, err)
 }

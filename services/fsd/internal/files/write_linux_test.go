@@ -149,7 +149,7 @@ func TestWrite_BelowSearchOnlyFolder(t *testing.T) {
 		if text, err := read(New(), in(ws), ws+"/d/e/f"); err != nil || text.Content != "new" {
 			t.Errorf("got %+v, %v", text, err)
 		}
-		fd, err := openWalking(ws+"/d/e/f", quiet)
+		fd, err := openWalking(ws+"/d/e/f", safeOpenFlags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestWrite_InPlaceFailureRestoresContent(t *testing.T) {
 			return
 		}
 		defer unlock()
-		w := &writer{disk: d, state: d.state.Load(), place: p, content: []byte(strings.Repeat("n", 64<<10)), dir: -1, old: -1}
+		w := &writer{disk: d, state: d.state.Load(), target: p, content: []byte(strings.Repeat("n", 64<<10)), dir: -1, old: -1}
 		defer w.close()
 		if err := w.openFolder(); err != nil {
 			t.Error(err)

@@ -258,7 +258,7 @@ func TestWrite_DetectsConcurrentWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	w := &writer{disk: d, state: d.state.Load(), place: p, content: []byte("new"), expected: digestOf([]byte("one")), dir: -1, old: -1}
+	w := &writer{disk: d, state: d.state.Load(), target: p, content: []byte("new"), expected: digestOf([]byte("one")), dir: -1, old: -1}
 	defer w.close()
 	for _, step := range []func() error{w.openFolder, w.openOld, w.checkExpected} {
 		if err := step(); err != nil {
@@ -342,10 +342,10 @@ func TestSweep_RemovesOnlyAbandonedTemporaryFiles(t *testing.T) {
 func TestSweep_LimitsRememberedFolders(t *testing.T) {
 	var s sweeper
 	for i := range uint64(3 * sweptFolders) {
-		if !s.first(identity{1, i}) {
+		if !s.firstSweep(identity{1, i}) {
 			t.Fatalf("folder %d was taken for swept", i)
 		}
-		if s.first(identity{1, i}) {
+		if s.firstSweep(identity{1, i}) {
 			t.Fatalf("folder %d was not remembered", i)
 		}
 		if len(s.done) > sweptFolders {

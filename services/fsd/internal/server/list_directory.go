@@ -15,7 +15,7 @@ func (s *Server) ListDirectory(ctx context.Context, req *fsv1.ListDirectoryReque
 	}
 	list, err := s.disk.List(ctx, bounds, req.GetPath(), req.GetLimit())
 	if err != nil {
-		return nil, s.refuse(ctx, "ListDirectory", err)
+		return nil, s.statusError(ctx, "ListDirectory", err)
 	}
 	resp := &fsv1.ListDirectoryResponse{
 		Entries:   make([]*fsv1.DirectoryEntry, 0, len(list.Entries)),

@@ -18,7 +18,7 @@ func (s *Server) ReadTextFile(ctx context.Context, req *fsv1.ReadTextFileRequest
 	}
 	text, err := s.disk.Read(ctx, bounds, req.GetPath(), files.Range{First: req.GetLine(), Limit: req.Limit})
 	if err != nil {
-		return nil, s.refuse(ctx, "ReadTextFile", err)
+		return nil, s.statusError(ctx, "ReadTextFile", err)
 	}
 	result := &acpv1.CallResult{Digest: text.Digest, ResolvedPath: text.Path}
 	if text.Kept != (textform.Form{}) {

@@ -14,7 +14,7 @@ func (s *Server) Resolve(ctx context.Context, req *fsv1.ResolveRequest) (*fsv1.R
 	}
 	at, err := s.disk.Resolve(ctx, bounds, req.GetPath())
 	if err != nil {
-		return nil, s.refuse(ctx, "Resolve", err)
+		return nil, s.statusError(ctx, "Resolve", err)
 	}
 	return &fsv1.ResolveResponse{
 		Path:        at.Path,

@@ -31,9 +31,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	fsv1.RegisterFileSystemServiceServer(r, s)
 }
 
-// refuse converts an error to a gRPC status, and logs errors that only the operator of this machine can fix. It logs neither paths
-// nor contents of ordinary calls.
-func (s *Server) refuse(ctx context.Context, rpc string, err error) error {
+// statusError converts an error to a gRPC status, and logs errors that only the operator of this machine can fix. It
+// logs neither paths nor contents of ordinary calls.
+func (s *Server) statusError(ctx context.Context, rpc string, err error) error {
 	st := statusOf(err)
 	if st.Code() == codes.Internal || st.Code() == codes.ResourceExhausted {
 		s.log.WarnContext(ctx, "file system call failed", "rpc", rpc, "code", st.Code().String(), "error", err)

@@ -228,7 +228,7 @@ func TestStatusOf_EveryKindHasCode(t *testing.T) {
 func TestErrors_InternalAreLogged(t *testing.T) {
 	logged := &bytes.Buffer{}
 	s := New(files.New(), slog.New(slog.NewTextHandler(logged, nil)))
-	wantCode(t, s.refuse(t.Context(), "ReadTextFile", os.ErrClosed), codes.Internal, "closed")
+	wantCode(t, s.statusError(t.Context(), "ReadTextFile", os.ErrClosed), codes.Internal, "closed")
 	if !strings.Contains(logged.String(), "ReadTextFile") {
 		t.Errorf("the log holds %q", logged)
 	}

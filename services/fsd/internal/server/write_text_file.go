@@ -15,7 +15,7 @@ func (s *Server) WriteTextFile(ctx context.Context, req *fsv1.WriteTextFileReque
 	}
 	done, err := s.disk.Write(ctx, bounds, req.GetPath(), req.GetContent(), req.GetContext().GetExpectedDigest())
 	if err != nil {
-		return nil, s.refuse(ctx, "WriteTextFile", err)
+		return nil, s.statusError(ctx, "WriteTextFile", err)
 	}
 	return &fsv1.WriteTextFileResponse{
 		Result: &acpv1.CallResult{Digest: done.Digest, ResolvedPath: done.Path, Notes: done.Notes},

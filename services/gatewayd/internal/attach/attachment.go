@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 )
@@ -31,27 +31,27 @@ const (
 
 // attachment is a session that a client follows.
 type attachment struct {
-	agent   *agent
-	agentID string
-	session string
-	quoted  []byte // session, as JSON
-	client  client // with its role
-	history string
-	own     bool // the client opened the session itself: it gets only messages that its own agent does not send
-	seen    string
-	ctx     context.Context // carries the caller
-	end     context.CancelCauseFunc
-	release func()        // of Calls.Begin
-	over    chan struct{} // closed when no more frames follow
-	others  chan []byte   // changes of other attached clients; dropped if the buffer is full
+	agent       *agent
+	agentID     string
+	session     string
+	sessionJSON []byte // session, as JSON
+	client      client // with its role
+	history     string
+	own         bool // the client opened the session itself: it gets only messages that its own agent does not send
+	cursor      string
+	ctx         context.Context // carries the caller
+	end         context.CancelCauseFunc
+	release     func()        // of Calls.Begin
+	finished    chan struct{} // closed when no more frames follow
+	others      chan []byte   // changes of other attached clients; dropped if the buffer is full
 
 	sessions  supervisorv1.SessionServiceClient
 	approvals supervisorv1.ApprovalServiceClient
 
-	tools map[string]string // the tool calls of questions, by handle; used by follow only
-	ours  *turn             // the client's prompt whose turn is active; used by follow only
-	echo  string            // the text of the turn's prompt, which an agent may repeat; used by follow only
-	told  bool              // a prompt of the record was sent: the agent's repetition of it is not; used by follow only
+	tools      map[string]string // the tool calls of questions, by handle; used by follow only
+	ownTurn    *turn             // the client's prompt whose turn is active; used by follow only
+	echo       string            // the text of the turn's prompt, which an agent may repeat; used by follow only
+	promptSent bool              // a recorded prompt was sent, so its repetition is not; used by follow only
 
 	asking sync.Mutex // held while a question is asked or withdrawn, to keep their order
 
@@ -76,31 +76,31 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	history := cmp.Or(asked.History, historyFull)
 	switch {
 	case err != nil || asked.Session == "":
-		a.fail(m, refusal.BadParams, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
+		a.fail(m, apierror.BadParams, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
 		return
 	case !slices.Contains([]string{historyFull, historyPending, historyNone}, history):
-		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
+		a.fail(m, apierror.BadParams, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
 		return
 	case !slices.Contains([]string{"", controller, observer}, asked.Role):
-		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
+		a.fail(m, apierror.BadParams, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
 		return
-	case asked.Role == controller && !a.who.May(delegation.Approver):
-		a.fail(m, refusal.NotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
+	case asked.Role == controller && !a.caller.HasRole(delegation.Approver):
+		a.fail(m, apierror.NotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.caller.Role)
 		return
 	}
 	role := controller
-	if asked.Role == observer || !a.who.May(delegation.Approver) {
+	if asked.Role == observer || !a.caller.HasRole(delegation.Approver) {
 		role = observer
 	}
-	ctx, done, err := a.hub.calls.Begin(a.ctx, a.who)
+	ctx, done, err := a.hub.calls.Begin(a.ctx, a.caller)
 	if err != nil {
-		a.failBy(a.ctx, m, err)
+		a.failWithError(a.ctx, m, err)
 		return
 	}
 	conn := a.hub.calls.Conn()
 	at := &attachment{
-		agent: a, session: asked.Session, quoted: encoded(asked.Session), history: history, release: done, over: make(chan struct{}), others: make(chan []byte, 16),
-		client: asked.Client.presentable(a.who), tools: map[string]string{}, sessions: supervisorv1.NewSessionServiceClient(conn),
+		agent: a, session: asked.Session, sessionJSON: encode(asked.Session), history: history, release: done, finished: make(chan struct{}), others: make(chan []byte, 16),
+		client: asked.Client.sanitized(a.caller), tools: map[string]string{}, sessions: supervisorv1.NewSessionServiceClient(conn),
 		approvals: supervisorv1.NewApprovalServiceClient(conn),
 	}
 	at.client.Role = role
@@ -109,26 +109,26 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	if err != nil {
 		at.end(err)
 		done()
-		a.failBy(at.ctx, m, err)
+		a.failWithError(at.ctx, m, err)
 		return
 	}
 	a.mu.Lock()
-	there, full := a.attached[at.session] != nil, len(a.attached) >= maxAttached
-	if !there && !full {
+	attached, full := a.attached[at.session] != nil, len(a.attached) >= maxAttached
+	if !attached && !full {
 		a.attached[at.session] = at
 	}
 	a.mu.Unlock()
-	if there || full {
+	if attached || full {
 		at.end(errDetached)
 		done()
-		if there {
-			a.fail(m, refusal.Conflict, "session/attach: the connection is attached to this session: detach first (session/detach)", asked.Session)
+		if attached {
+			a.fail(m, apierror.Conflict, "session/attach: the connection is attached to this session: detach first (session/detach)", asked.Session)
 			return
 		}
-		a.fail(m, refusal.TooMany, fmt.Sprintf("session/attach: the connection is attached to %d sessions: detach from one first (session/detach)", maxAttached), asked.Session)
+		a.fail(m, apierror.TooMany, fmt.Sprintf("session/attach: the connection is attached to %d sessions: detach from one first (session/detach)", maxAttached), asked.Session)
 		return
 	}
-	result := map[string]any{"sessionId": at.session, "role": role, "connectedClients": a.hub.enter(at)}
+	result := map[string]any{"sessionId": at.session, "role": role, "connectedClients": a.hub.add(at)}
 	if history != historyNone {
 		result["history"] = waiting
 	}
@@ -155,7 +155,7 @@ func (at *attachment) find(agentID string) ([]pending, error) {
 		at.own = own.ID() == at.agentID
 	}
 	if at.history != historyFull || at.own {
-		at.seen = cmp.Or(found.GetSession().GetCursor(), "now")
+		at.cursor = cmp.Or(found.GetSession().GetCursor(), "now")
 	}
 	open, err := at.approvals.ListApprovals(at.ctx, &supervisorv1.ListApprovalsRequest{SessionId: at.session})
 	if err != nil {
@@ -178,13 +178,13 @@ func (at *attachment) find(agentID string) ([]pending, error) {
 
 // run sends events to the client until the attachment ends, and then reports the end.
 func (at *attachment) run() {
-	defer close(at.over)
+	defer close(at.finished)
 	defer at.release()
-	leave := sync.OnceFunc(func() { at.agent.hub.leave(at) })
+	leave := sync.OnceFunc(func() { at.agent.hub.remove(at) })
 	defer leave() // after a panic, too
 	var asking sync.WaitGroup
 	asking.Go(panics.Guard(at.agent.hub.log, "asking a client", at.ask, at.end))
-	asking.Go(panics.Guard(at.agent.hub.log, "telling a client of other clients", at.tellOthers, at.end))
+	asking.Go(panics.Guard(at.agent.hub.log, "telling a client of other clients", at.notifyOthers, at.end))
 	err := at.follow()
 	at.end(err)
 	asking.Wait()
@@ -193,31 +193,31 @@ func (at *attachment) run() {
 	delete(a.attached, at.session)
 	a.mu.Unlock()
 	at.asking.Lock()
-	if open := at.forget(func(string) bool { return true }); len(open) > 0 {
-		a.say(a.ctx, open...)
+	if open := at.removeQuestions(func(string) bool { return true }); len(open) > 0 {
+		a.send(a.ctx, open...)
 	}
 	at.asking.Unlock()
 	at.mu.Lock()
 	t, quiet := at.turn, at.detached
 	at.turn = nil
 	at.mu.Unlock()
-	why := problem(at.ctx, err)
+	why := errorText(at.ctx, err)
 	if t != nil {
-		a.fail(t.asked, refusal.Failed, "the turn is not followed any more: "+why, "it may go on: attach again")
+		a.fail(t.asked, apierror.Failed, "the turn is not followed any more: "+why, "it may go on: attach again")
 	}
 	leave()
 	if !quiet {
-		a.say(a.ctx, at.update(map[string]any{"type": "detached", "reason": why + ": if the session is open, attach again (session/attach)"}))
+		a.send(a.ctx, at.update(map[string]any{"type": "detached", "reason": why + ": if the session is open, attach again (session/attach)"}))
 	}
 }
 
 // follow sends the session's events until there are no more.
 func (at *attachment) follow() error {
 	for {
-		before := at.seen
+		before := at.cursor
 		err := at.followFrom(before)
 		// A client that was too slow continues at its last event.
-		if status.Code(err) != codes.ResourceExhausted || at.seen == before || at.ctx.Err() != nil {
+		if status.Code(err) != codes.ResourceExhausted || at.cursor == before || at.ctx.Err() != nil {
 			return err
 		}
 	}
@@ -237,10 +237,10 @@ func (at *attachment) followFrom(cursor string) error {
 			return err
 		}
 		e := m.GetEvent()
-		if frames := at.frames(e); len(frames) > 0 && !at.agent.say(at.ctx, frames...) {
+		if frames := at.frames(e); len(frames) > 0 && !at.agent.send(at.ctx, frames...) {
 			return at.ctx.Err()
 		}
-		at.seen = cmp.Or(e.GetCursor(), at.seen)
+		at.cursor = cmp.Or(e.GetCursor(), at.cursor)
 		if closed := e.GetSessionClosed(); closed != nil {
 			return status.Error(codes.NotFound, "the session was closed: "+closed.GetReason())
 		}
@@ -279,18 +279,18 @@ func (at *attachment) frames(e *supervisorv1.Event) [][]byte {
 		}
 	case *supervisorv1.Event_ConfigOptions:
 		if !isUpdate(e.GetRaw()) {
-			var said struct {
+			var parsed struct {
 				Options json.RawMessage `json:"configOptions"`
 			}
-			if json.Unmarshal([]byte(e.GetRaw()), &said) != nil || said.Options == nil {
+			if json.Unmarshal([]byte(e.GetRaw()), &parsed) != nil || parsed.Options == nil {
 				return nil
 			}
-			return [][]byte{at.update(map[string]any{"sessionUpdate": "config_option_update", "configOptions": said.Options})}
+			return [][]byte{at.update(map[string]any{"sessionUpdate": "config_option_update", "configOptions": parsed.Options})}
 		}
 	default:
 		return nil
 	}
-	if e.GetRaw() == "" || e.GetHistory() && at.told || e.GetOtherUpdate() != nil && !isUpdate(e.GetRaw()) {
+	if e.GetRaw() == "" || e.GetHistory() && at.promptSent || e.GetOtherUpdate() != nil && !isUpdate(e.GetRaw()) {
 		return nil // sent already, or not an update
 	}
 	return [][]byte{at.rawUpdate(e.GetRaw())}
@@ -307,15 +307,15 @@ func isUpdate(raw string) bool {
 
 // rawUpdate returns a session/update with the agent's update, unchanged.
 func (at *attachment) rawUpdate(raw string) []byte {
-	b := make([]byte, 0, len(raw)+len(at.quoted)+96)
+	b := make([]byte, 0, len(raw)+len(at.sessionJSON)+96)
 	b = append(b, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`...)
-	b = append(append(b, at.quoted...), `,"update":`...)
+	b = append(append(b, at.sessionJSON...), `,"update":`...)
 	return append(append(b, raw...), "}}"...)
 }
 
 // update returns a session/update of the gateway itself.
 func (at *attachment) update(update map[string]any) []byte {
-	return at.rawUpdate(string(encoded(update)))
+	return at.rawUpdate(string(encode(update)))
 }
 
 // detach answers session/detach. The answer is the last message about the session.
@@ -324,18 +324,18 @@ func (a *agent) detach(m relay.Message, at *attachment) {
 	at.detached = true
 	at.mu.Unlock()
 	at.end(errDetached)
-	<-at.over
+	<-at.finished
 	a.answer(m, map[string]string{"sessionId": at.session, "status": "detached"})
 }
 
-// problem returns the error of a call to the supervisor as text for the client.
-func problem(ctx context.Context, err error) string { return services.Failure(ctx, err).Message() }
+// errorText returns the error of a call to the supervisor as text for the client.
+func errorText(ctx context.Context, err error) string { return services.Failure(ctx, err).Message() }
 
 // key identifies the session of an attachment.
 func (at *attachment) key() string { return at.agentID + "\x00" + at.session }
 
-// enter adds an attachment, and returns all clients that are attached to its session.
-func (h *Hub) enter(at *attachment) []client {
+// add adds an attachment, and returns all clients that are attached to its session.
+func (h *Hub) add(at *attachment) []client {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at[at.key()] = append(h.at[at.key()], at)
@@ -346,8 +346,8 @@ func (h *Hub) enter(at *attachment) []client {
 	return all
 }
 
-// leave removes an attachment, and notifies the others of its session.
-func (h *Hub) leave(at *attachment) {
+// remove removes an attachment, and notifies the others of its session.
+func (h *Hub) remove(at *attachment) {
 	h.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(h.at[at.key()]), func(o *attachment) bool { return o == at })
 	if h.at[at.key()] = others; len(others) == 0 {
@@ -362,12 +362,12 @@ func (h *Hub) leave(at *attachment) {
 	}
 }
 
-// tellOthers sends changes of other attached clients.
-func (at *attachment) tellOthers() {
+// notifyOthers sends changes of other attached clients.
+func (at *attachment) notifyOthers() {
 	for {
 		select {
 		case frame := <-at.others:
-			at.agent.say(at.ctx, frame)
+			at.agent.send(at.ctx, frame)
 		case <-at.ctx.Done():
 			return
 		}

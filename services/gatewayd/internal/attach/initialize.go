@@ -17,15 +17,15 @@ var capability = json.RawMessage(`{"roles":["controller","observer"]}`)
 
 // initialize records the client's capabilities, and answers initialize if the client has no own agent.
 func (a *agent) initialize(m relay.Message, frame []byte) bool {
-	said, err := params[struct {
+	parsed, err := params[struct {
 		Client struct {
 			Elicitation json.RawMessage `json:"elicitation"`
 		} `json:"clientCapabilities"`
 	}](frame)
 	a.mu.Lock()
-	a.forms = err == nil && len(said.Client.Elicitation) > 0 && string(said.Client.Elicitation) != "null"
+	a.forms = err == nil && len(parsed.Client.Elicitation) > 0 && string(parsed.Client.Elicitation) != "null"
 	if a.own != nil {
-		a.hello = m.ID
+		a.initializeID = m.ID
 	}
 	a.mu.Unlock()
 	if a.own != nil {
@@ -40,22 +40,23 @@ func (a *agent) initialize(m relay.Message, frame []byte) bool {
 	return true
 }
 
-// advertise adds the capability to attach to the own agent's answer to initialize. It does not change an answer that is not ACP v1.
-func (a *agent) advertise(frames [][]byte, hello string) {
+// advertise adds the capability to attach to the own agent's answer to initialize. It does not change an answer that is
+// not ACP v1.
+func (a *agent) advertise(frames [][]byte, initializeID string) {
 	for i, f := range frames {
 		m, err := relay.Read(f)
-		if err != nil || m.Kind != relay.Response || m.ID != hello {
+		if err != nil || m.Kind != relay.Response || m.ID != initializeID {
 			continue
 		}
 		a.mu.Lock()
-		a.hello = ""
+		a.initializeID = ""
 		a.mu.Unlock()
-		var said struct {
+		var parsed struct {
 			Result struct {
 				Version int `json:"protocolVersion"`
 			} `json:"result"`
 		}
-		if json.Unmarshal(f, &said) == nil && said.Result.Version == 1 {
+		if json.Unmarshal(f, &parsed) == nil && parsed.Result.Version == 1 {
 			if with := added(f, "result", "agentCapabilities", "sessionCapabilities", "attach"); with != nil {
 				frames[i] = with
 			}
@@ -64,7 +65,8 @@ func (a *agent) advertise(frames [][]byte, hello string) {
 	}
 }
 
-// added returns an object with the capability at a path, and creates missing objects on the path; nil: another value is there.
+// added returns an object with the capability at a path, and creates missing objects on the path; nil: another value is
+// there.
 func added(object []byte, name string, below ...string) []byte {
 	var members map[string]json.RawMessage
 	if len(object) > 0 && json.Unmarshal(object, &members) != nil {
@@ -81,5 +83,5 @@ func added(object []byte, name string, below ...string) []byte {
 		return nil
 	}
 	members[name] = member
-	return encoded(members)
+	return encode(members)
 }

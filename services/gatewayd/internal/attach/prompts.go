@@ -12,7 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -41,7 +41,7 @@ func (at *attachment) prompt(m relay.Message, frame []byte) {
 	at.mu.Unlock()
 	at.agent.do(func() {
 		if busy {
-			at.agent.fail(m, refusal.Conflict, "session/prompt: your prompt before this one has no answer yet", "wait for it, or cancel it (session/cancel)")
+			at.agent.fail(m, apierror.Conflict, "session/prompt: your prompt before this one has no answer yet", "wait for it, or cancel it (session/cancel)")
 			return
 		}
 		at.beginOrFail(t, frame)
@@ -61,7 +61,7 @@ func (at *attachment) beginOrFail(t *turn, frame []byte) {
 	}
 	at.mu.Unlock()
 	if mine {
-		at.agent.failBy(at.ctx, t.asked, err)
+		at.agent.failWithError(at.ctx, t.asked, err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 	for i, b := range asked.Prompt {
 		content := b.content()
 		if content == nil {
-			return status.Errorf(codes.InvalidArgument, "block %d is none of ACP v1's, or lacks something", i+1)
+			return status.Errorf(codes.InvalidArgument, "block %d is not a block of ACP v1, or is incomplete", i+1)
 		}
 		req.Prompt = append(req.Prompt, content)
 	}
@@ -107,8 +107,8 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 	}
 }
 
-// mine returns the client's own prompt, if it began the turn with that cursor; it waits until that is known.
-func (at *attachment) mine(cursor string) *turn {
+// awaitOwnTurn returns the client's own prompt, if it began the turn with that cursor; it waits until that is known.
+func (at *attachment) awaitOwnTurn(cursor string) *turn {
 	at.mu.Lock()
 	t := at.turn
 	at.mu.Unlock()
@@ -131,12 +131,12 @@ func (at *attachment) turnStarted(e *supervisorv1.Event) (frames [][]byte) {
 		Prompt []json.RawMessage `json:"prompt"`
 	}
 	_ = json.Unmarshal([]byte(e.GetRaw()), &asked) // fields that cannot be parsed stay empty
-	var words strings.Builder
+	var text strings.Builder
 	for _, b := range e.GetTurnStarted().GetPrompt() {
-		words.WriteString(b.GetText().GetText() + "\n")
+		text.WriteString(b.GetText().GetText() + "\n")
 	}
-	at.told, at.echo = true, words.String()
-	if at.ours = at.mine(e.GetCursor()); at.ours != nil {
+	at.promptSent, at.echo = true, text.String()
+	if at.ownTurn = at.awaitOwnTurn(e.GetCursor()); at.ownTurn != nil {
 		return nil
 	}
 	for _, b := range asked.Prompt {
@@ -148,24 +148,24 @@ func (at *attachment) turnStarted(e *supervisorv1.Event) (frames [][]byte) {
 // turnEnded answers the client's prompt if the turn is its own, and otherwise reports the turn's end.
 func (at *attachment) turnEnded(e *supervisorv1.Event, ended *supervisorv1.TurnEnded) [][]byte {
 	at.echo = ""
-	if t := at.ours; t != nil {
-		at.ours = nil
+	if t := at.ownTurn; t != nil {
+		at.ownTurn = nil
 		at.mu.Lock()
 		at.turn = nil
 		at.mu.Unlock()
 		raw := json.RawMessage(e.GetRaw())
 		if f := ended.GetError(); f != nil {
-			var said struct {
+			var parsed struct {
 				Code    *int   `json:"code"`
 				Message string `json:"message"`
 			}
-			if json.Unmarshal(raw, &said) == nil && said.Code != nil {
-				return [][]byte{encoded(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(t.asked.RawID), "error": raw})}
+			if json.Unmarshal(raw, &parsed) == nil && parsed.Code != nil {
+				return [][]byte{encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(t.asked.RawID), "error": raw})}
 			}
-			return [][]byte{relay.Failure(t.asked.RawID, refusal.Failed.RPC, f.GetMessage(), "")}
+			return [][]byte{relay.Failure(t.asked.RawID, apierror.Failed.RPC, f.GetMessage(), "")}
 		}
 		if !json.Valid(raw) {
-			raw = encoded(map[string]string{"stopReason": ended.GetStopReason()})
+			raw = encode(map[string]string{"stopReason": ended.GetStopReason()})
 		}
 		return [][]byte{response(t.asked.RawID, raw)}
 	}
@@ -191,8 +191,8 @@ func (at *attachment) cancelTurn() {
 	defer cancel()
 	_, err := at.sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: at.agentID, SessionId: at.session})
 	if err != nil { // a notification has no answer
-		at.agent.hub.log.Info("an attached client could not cancel a turn", "session", at.session, "caller", at.agent.who.ID, "error", err)
-		at.agent.say(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": problem(ctx, err)}))
+		at.agent.hub.log.Info("an attached client could not cancel a turn", "session", at.session, "caller", at.agent.caller.ID, "error", err)
+		at.agent.send(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": errorText(ctx, err)}))
 	}
 }
 
@@ -232,7 +232,7 @@ func (at *attachment) setMode(m relay.Message, frame []byte) {
 		_, err = at.sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: at.agentID, SessionId: at.session, ModeId: asked.Mode})
 	}
 	if err != nil {
-		at.agent.failBy(ctx, m, err)
+		at.agent.failWithError(ctx, m, err)
 		return
 	}
 	at.agent.answer(m, map[string]any{})
@@ -257,7 +257,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// content converts the block for the services; nil: it is invalid. The supervisor rejects blocks that the agent does not support.
+// content converts the block for the services; nil: it is invalid. The supervisor rejects blocks that the agent does
+// not support.
 func (b *block) content() *supervisorv1.ContentBlock {
 	c := &supervisorv1.ContentBlock{}
 	switch b.Type {

@@ -17,23 +17,23 @@ import (
 const (
 	// maxTools bounds the remembered tool calls of a session's questions.
 	maxTools = 4096
-	// maxAsked bounds the open questions of a client.
-	maxAsked = 256
-	// maxRefused is how many answers to a question may be rejected until the client is not asked again.
-	maxRefused = 8
+	// maxQuestions bounds the open questions of a client.
+	maxQuestions = 256
+	// maxRejections is how many answers to a question may be rejected until the client is not asked again.
+	maxRejections = 8
 	// answerTimeout is the timeout of sending an answer to the supervisor.
 	answerTimeout = 30 * time.Second
-	// askAgain is the pause before questions are watched again after an error, while events are followed.
-	askAgain = time.Second
+	// retryDelay is the pause before questions are watched again after an error, while events are followed.
+	retryDelay = time.Second
 )
 
 // question is a question that the client was asked.
 type question struct {
-	at        *attachment
-	id        string // of the request
-	approval  *supervisorv1.Approval
-	refused   int  // number of rejected answers
-	answering bool // the client's answer is being sent to the supervisor; guarded by the agent's mu
+	at         *attachment
+	id         string // of the request
+	approval   *supervisorv1.Approval
+	rejections int  // number of rejected answers
+	answering  bool // the client's answer is being sent to the supervisor; guarded by the agent's mu
 }
 
 // key returns its key in agent.asked.
@@ -50,11 +50,11 @@ func (at *attachment) ask() {
 		switch err := at.askFrom(first && at.history == historyNone); status.Code(err) {
 		case codes.ResourceExhausted: // the client was too slow
 		case codes.PermissionDenied: // the gateway's role limit is below the client's role
-			at.agent.say(at.ctx, at.update(map[string]any{"type": "permission_refused", "reason": "you are not asked: " + problem(at.ctx, err)}))
+			at.agent.send(at.ctx, at.update(map[string]any{"type": "permission_refused", "reason": "you are not asked: " + errorText(at.ctx, err)}))
 			return
 		default:
 			select {
-			case <-time.After(askAgain):
+			case <-time.After(retryDelay):
 			case <-at.ctx.Done():
 			}
 		}
@@ -79,34 +79,34 @@ func (at *attachment) askFrom(onlyNew bool) error {
 				waiting[of.Asked.GetId()] = true
 			}
 			if of.Asked.GetAgentId() == at.agentID && (!onlyNew || waiting == nil) {
-				at.put(of.Asked)
+				at.askQuestion(of.Asked)
 			}
 		case *supervisorv1.WatchApprovalsResponse_Answered:
-			at.takeBack(func(id string) bool { return id == of.Answered.GetId() })
+			at.withdraw(func(id string) bool { return id == of.Answered.GetId() })
 		case *supervisorv1.WatchApprovalsResponse_CaughtUp:
-			at.takeBack(func(id string) bool { return !waiting[id] }) // answered while the stream was down
+			at.withdraw(func(id string) bool { return !waiting[id] }) // answered while the stream was down
 			waiting = nil
 		}
 	}
 }
 
-// put asks the client a question, unless it was asked already.
-func (at *attachment) put(q *supervisorv1.Approval) {
+// askQuestion asks the client a question, unless it was asked already.
+func (at *attachment) askQuestion(q *supervisorv1.Approval) {
 	a := at.agent
 	asked := at.question(q)
 	at.asking.Lock()
 	defer at.asking.Unlock()
 	a.mu.Lock()
-	skip := len(a.asked) >= maxAsked || asked.elicitation() && !a.forms || q.GetRaw() == ""
-	for _, o := range a.asked {
+	skip := len(a.questions) >= maxQuestions || asked.elicitation() && !a.forms || q.GetRaw() == ""
+	for _, o := range a.questions {
 		skip = skip || o.at == at && o.approval.GetId() == q.GetId()
 	}
 	if !skip {
-		a.asked[asked.key()] = asked
+		a.questions[asked.key()] = asked
 	}
 	a.mu.Unlock()
 	if !skip {
-		a.say(at.ctx, asked.request())
+		a.send(at.ctx, asked.request())
 	}
 }
 
@@ -123,25 +123,25 @@ func (q *question) request() []byte {
 	return request(q.id, method, json.RawMessage(q.approval.GetRaw()))
 }
 
-// takeBack withdraws questions that were answered elsewhere.
-func (at *attachment) takeBack(which func(approval string) bool) {
+// withdraw withdraws questions that were answered elsewhere.
+func (at *attachment) withdraw(match func(approval string) bool) {
 	at.asking.Lock()
 	defer at.asking.Unlock()
-	if gone := at.forget(which); len(gone) > 0 {
-		at.agent.say(at.ctx, gone...)
+	if gone := at.removeQuestions(match); len(gone) > 0 {
+		at.agent.send(at.ctx, gone...)
 	}
 }
 
-// forget drops questions, and returns the messages that withdraw the unanswered ones.
-func (at *attachment) forget(which func(approval string) bool) (withdrawn [][]byte) {
+// removeQuestions drops questions, and returns the messages that withdraw the unanswered ones.
+func (at *attachment) removeQuestions(match func(approval string) bool) (withdrawn [][]byte) {
 	a := at.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key, q := range a.asked {
-		if q.at != at || !which(q.approval.GetId()) {
+	for key, q := range a.questions {
+		if q.at != at || !match(q.approval.GetId()) {
 			continue
 		}
-		delete(a.asked, key)
+		delete(a.questions, key)
 		if !q.answering {
 			withdrawn = append(withdrawn, cancelled(q.id))
 		}
@@ -153,8 +153,8 @@ func cancelled(id string) []byte {
 	return notification("$/cancel_request", map[string]string{"requestId": id})
 }
 
-// answer handles the client's answer. If another answer was faster, the events report that. A rejected answer does not end the question:
-// the client is asked again, unless the next answer would be rejected too.
+// answer handles the client's answer. If another answer was faster, the events report that. A rejected answer does not
+// end the question: the client is asked again, unless the next answer would be rejected too.
 func (q *question) answer(frame []byte) {
 	req, err := q.read(frame)
 	ctx, cancel := withTimeout(q.at.ctx, answerTimeout)
@@ -164,41 +164,42 @@ func (q *question) answer(frame []byte) {
 		_, err = q.at.approvals.AnswerApproval(ctx, req)
 	}
 	if err == nil || errors.Is(err, errUnable) || status.Code(err) == codes.FailedPrecondition || q.at.ctx.Err() != nil {
-		q.at.forget(func(id string) bool { return id == q.approval.GetId() })
+		q.at.removeQuestions(func(id string) bool { return id == q.approval.GetId() })
 		return
 	}
-	q.at.agent.hub.log.Info("an attached client's answer was refused", "session", q.at.session, "caller", q.at.agent.who.ID, "error", err)
-	q.askAgain(problem(ctx, err), status.Code(err) == codes.PermissionDenied)
+	q.at.agent.hub.log.Info("an attached client's answer was refused", "session", q.at.session, "caller", q.at.agent.caller.ID, "error", err)
+	q.reask(errorText(ctx, err), status.Code(err) == codes.PermissionDenied)
 }
 
-// askAgain reports a rejected answer to the client, and asks again if the question is open. final: it is not asked again.
-func (q *question) askAgain(reason string, final bool) {
+// reask reports a rejected answer to the client, and asks again if the question is open. final: it is not asked
+// again.
+func (q *question) reask(reason string, final bool) {
 	at, a := q.at, q.at.agent
 	again := at.question(q.approval)
-	again.refused = q.refused + 1
-	if !final && again.refused >= maxRefused {
+	again.rejections = q.rejections + 1
+	if !final && again.rejections >= maxRejections {
 		final = true
-		reason += fmt.Sprintf(": %d answers were refused, and you are not asked again unless you attach again", maxRefused)
+		reason += fmt.Sprintf(": %d answers were refused, and you are not asked again unless you attach again", maxRejections)
 	}
-	refused := map[string]any{"type": "permission_refused", "reason": reason}
+	rejections := map[string]any{"type": "permission_refused", "reason": reason}
 	if id := toolCall(q.approval); id != "" {
-		refused["toolCallId"] = id
+		rejections["toolCallId"] = id
 	}
-	frames := [][]byte{at.update(refused)}
+	frames := [][]byte{at.update(rejections)}
 	at.asking.Lock()
 	defer at.asking.Unlock()
 	a.mu.Lock()
-	open := a.asked[q.key()] == q
-	delete(a.asked, q.key())
+	open := a.questions[q.key()] == q
+	delete(a.questions, q.key())
 	if open && !final {
-		a.asked[again.key()] = again
+		a.questions[again.key()] = again
 		frames = append(frames, again.request())
 	}
 	a.mu.Unlock()
-	a.say(at.ctx, frames...)
+	a.send(at.ctx, frames...)
 }
 
-// errUnable says that the client cannot answer; others may.
+// errUnable means that the client cannot answer; others may.
 var errUnable = errors.New("the client has answered with an error")
 
 // read converts the client's response to an answer; the error says why that is impossible.

@@ -13,16 +13,16 @@ import (
 )
 
 func TestNew_LogsMissingTokensFile(t *testing.T) {
-	var said bytes.Buffer
+	var log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "tokens.json")
-	auth.New(auth.Options{Tokens: file, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-	if !strings.Contains(said.String(), file) {
-		t.Errorf("the log says %q", said.String())
+	auth.New(auth.Options{Tokens: file, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if !strings.Contains(log.String(), file) {
+		t.Errorf("the log says %q", log.String())
 	}
-	said.Reset()
-	auth.New(auth.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
-	if said.Len() > 0 {
-		t.Errorf("without a file the log says %q", said.String())
+	log.Reset()
+	auth.New(auth.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if log.Len() > 0 {
+		t.Errorf("without a file the log says %q", log.String())
 	}
 }
 
@@ -38,9 +38,9 @@ func TestGate_WithoutTokensFile(t *testing.T) {
 		"with file": {file, "is not known, or has expired"},
 	} {
 		gate := auth.New(auth.Options{Tokens: c.file, Logger: slog.New(slog.DiscardHandler)})
-		_, refusal := gate.Token(t.Context(), "acphost_x")
-		if refusal == nil || refusal.Status != http.StatusUnauthorized || !strings.Contains(refusal.Words, c.want) {
-			t.Errorf("%s: refused by %v, want 401 and %q", name, refusal, c.want)
+		_, rejection := gate.Token(t.Context(), "acphost_x")
+		if rejection == nil || rejection.Status != http.StatusUnauthorized || !strings.Contains(rejection.Text, c.want) {
+			t.Errorf("%s: refused by %v, want 401 and %q", name, rejection, c.want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package console serves the console: its page, and the requests by which a browser signs in and out.
 //
-// It knows HTTP, cookies and the headers that keep other pages out. The page gets its data from the supervisor's services like any
-// client; this package must not know them.
+// It knows HTTP, cookies and the headers that keep other pages out. The page gets its data from the supervisor's
+// services like any client; this package must not know them.
 package console
 
 import (
@@ -34,9 +34,9 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is the page's content security policy: it may use only this server's scripts, styles and connections. Text never becomes code or
-// elements (Trusted Types, without any policy that could create some). Terminals and other elements set styles by the CSSOM, which needs
-// no exception.
+// policy is the page's content security policy: it may use only this server's scripts, styles and connections. Text
+// never becomes code or elements (Trusted Types, without any policy that could create some). Terminals and other
+// elements set styles by the CSSOM, which needs no exception.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -49,8 +49,8 @@ const (
 
 // Options configure a Handler.
 type Options struct {
-	Gate *auth.Gate
-	Desk *signin.Desk
+	Gate   *auth.Gate
+	Broker *signin.Broker
 	// Provider also signs people in; nil: none.
 	Provider *oidc.Provider
 	Logger   *slog.Logger
@@ -76,15 +76,15 @@ func New(o Options) http.Handler {
 		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
 	})
 	mux.HandleFunc("GET /console/", h.page)
-	mux.HandleFunc("POST /console/api/begin", h.begin)
+	mux.HandleFunc("POST /console/api/begin", h.beginSignIn)
 	mux.HandleFunc("POST /console/api/claim", h.claim)
 	mux.HandleFunc("POST /console/api/token", h.token)
-	mux.HandleFunc("POST /console/api/who", h.who)
+	mux.HandleFunc("POST /console/api/who", h.currentSession)
 	if h.Provider != nil {
-		mux.HandleFunc("POST /console/api/oidc/begin", h.leave)
-		mux.HandleFunc("POST /console/api/oidc/finish", h.comeBack)
+		mux.HandleFunc("POST /console/api/oidc/begin", h.redirectToProvider)
+		mux.HandleFunc("POST /console/api/oidc/finish", h.handleCallback)
 	}
-	mux.HandleFunc("POST /console/api/out", h.out)
+	mux.HandleFunc("POST /console/api/out", h.signOut)
 	return h.guarded(mux)
 }
 
@@ -122,7 +122,8 @@ func load() map[string]file {
 	return files
 }
 
-// guarded rejects requests for other hosts, and requests for other resources than files that are not from the console's page.
+// guarded rejects requests for other hosts, and requests for other resources than files that are not from the console's
+// page.
 func (h *handler) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -137,15 +138,15 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 		if r.TLS != nil {
 			header.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		refusal := h.Gate.Host(r)
-		if refusal == nil && r.Method == http.MethodPost {
-			if refusal = h.Gate.Page(r); refusal == nil {
-				refusal = isJSON(r)
+		rejection := h.Gate.Host(r)
+		if rejection == nil && r.Method == http.MethodPost {
+			if rejection = h.Gate.Page(r); rejection == nil {
+				rejection = isJSON(r)
 			}
 		}
-		if refusal != nil {
-			h.Logger.Info("refused a request to the console", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
-			http.Error(w, refusal.Words, refusal.Status)
+		if rejection != nil {
+			h.Logger.Info("refused a request to the console", "from", r.RemoteAddr, "status", rejection.Status, "why", rejection.Text)
+			http.Error(w, rejection.Text, rejection.Status)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -153,9 +154,9 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 }
 
 // isJSON rejects a body of another type, such as that of a form on another page.
-func isJSON(r *http.Request) *auth.Refusal {
+func isJSON(r *http.Request) *auth.Rejection {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return &auth.Refusal{Status: http.StatusUnsupportedMediaType, Words: "it takes application/json"}
+		return &auth.Rejection{Status: http.StatusUnsupportedMediaType, Text: "it takes application/json"}
 	}
 	return nil
 }
@@ -180,8 +181,8 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// said is the body of requests and answers between the page and this package.
-type said struct {
+// message is the body of requests and answers between the page and this package.
+type message struct {
 	// State is "waiting", "stale" (the code has expired), "in" or "out".
 	State string `json:"state,omitempty"`
 	Code  string `json:"code,omitempty"`
@@ -197,116 +198,116 @@ type said struct {
 	Echo     string `json:"echo,omitempty"`
 }
 
-func (h *handler) begin(w http.ResponseWriter, r *http.Request) {
-	s, code, expires := h.Desk.Begin()
+func (h *handler) beginSignIn(w http.ResponseWriter, r *http.Request) {
+	s, code, expires := h.Broker.Begin()
 	h.setCookie(w, r, signingIn, s.Cookie, signin.CodeLifetime)
-	answer := said{State: "waiting", Code: code, Secret: s.Page, Expires: &expires}
+	answer := message{State: "waiting", Code: code, Secret: s.Page, Expires: &expires}
 	if h.Provider != nil {
 		answer.Provider = h.Provider.Name()
 	}
-	say(w, answer)
+	writeJSON(w, answer)
 }
 
-// leave returns the provider's sign-in page for a browser.
-func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
-	s, _, expires := h.Desk.Begin()
-	state, nonce, verifier, _ := h.Desk.Elsewhere(s)
-	url, refusal := h.Provider.SignInURL(state, nonce, verifier)
-	if refusal != nil {
-		http.Error(w, refusal.Words, refusal.Status)
+// redirectToProvider returns the provider's sign-in page for a browser.
+func (h *handler) redirectToProvider(w http.ResponseWriter, r *http.Request) {
+	s, _, expires := h.Broker.Begin()
+	state, nonce, verifier, _ := h.Broker.ProviderParams(s)
+	url, rejection := h.Provider.SignInURL(state, nonce, verifier)
+	if rejection != nil {
+		http.Error(w, rejection.Text, rejection.Status)
 		return
 	}
 	h.setCookie(w, r, signingInElsewhere, s.Cookie, signin.CodeLifetime)
-	say(w, said{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
+	writeJSON(w, message{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
 }
 
-// comeBack signs in a browser that has signed in at the provider. Both of its secrets prove that it began the sign-in: otherwise an
-// attacker could sign it in as another person.
-func (h *handler) comeBack(w http.ResponseWriter, r *http.Request) {
-	got, ok := read(w, r)
+// handleCallback signs in a browser that has signed in at the provider. Both of its secrets prove that it began the
+// sign-in: otherwise an attacker could sign it in as another person.
+func (h *handler) handleCallback(w http.ResponseWriter, r *http.Request) {
+	got, ok := readJSON(w, r)
 	if !ok {
 		return
 	}
-	state, nonce, verifier, ok := h.Desk.Elsewhere(signin.Secrets{Cookie: cookie(r, signingInElsewhere), Page: got.Secret})
+	state, nonce, verifier, ok := h.Broker.ProviderParams(signin.Secrets{Cookie: cookie(r, signingInElsewhere), Page: got.Secret})
 	if !ok || subtle.ConstantTimeCompare([]byte(state), []byte(got.Echo)) != 1 || got.Code == "" {
 		http.Error(w, "this sign-in was not begun by this page, or took more than 5 minutes: begin again at /console/", http.StatusForbidden)
 		return
 	}
 	h.setCookie(w, r, signingInElsewhere, "", -time.Second)
-	who, refusal := h.Provider.SignedIn(r.Context(), got.Code, nonce, verifier)
-	if refusal != nil {
-		http.Error(w, refusal.Words, refusal.Status)
+	caller, rejection := h.Provider.SignedIn(r.Context(), got.Code, nonce, verifier)
+	if rejection != nil {
+		http.Error(w, rejection.Text, rejection.Status)
 		return
 	}
-	h.enter(w, r, who)
+	h.signIn(w, r, caller)
 }
 
 func (h *handler) claim(w http.ResponseWriter, r *http.Request) {
-	got, ok := read(w, r)
+	got, ok := readJSON(w, r)
 	if !ok {
 		return
 	}
-	session, secrets, err := h.Desk.Claim(signin.Secrets{Cookie: cookie(r, signingIn), Page: got.Secret}, browserOf(r), func() error { return noAgent(r) })
+	session, secrets, err := h.Broker.Claim(signin.Secrets{Cookie: cookie(r, signingIn), Page: got.Secret}, browserOf(r), func() error { return rejectAgent(r) })
 	switch {
-	case errors.Is(err, errAgent):
+	case errors.Is(err, errAgentBrowser):
 		h.Logger.Warn("refused a browser at the console", "from", r.RemoteAddr, "error", err)
 		http.Error(w, err.Error(), http.StatusForbidden)
 	case err != nil:
-		say(w, said{State: "stale"})
+		writeJSON(w, message{State: "stale"})
 	case session == nil:
-		say(w, said{State: "waiting"})
+		writeJSON(w, message{State: "waiting"})
 	default:
 		h.setCookie(w, r, signingIn, "", -time.Second)
-		h.in(w, r, session, secrets)
+		h.writeSession(w, r, session, secrets)
 	}
 }
 
 func (h *handler) token(w http.ResponseWriter, r *http.Request) {
-	got, ok := read(w, r)
+	got, ok := readJSON(w, r)
 	if !ok {
 		return
 	}
-	who, refusal := h.Gate.Token(r.Context(), strings.TrimSpace(got.Token))
-	if refusal != nil {
+	caller, rejection := h.Gate.Token(r.Context(), strings.TrimSpace(got.Token))
+	if rejection != nil {
 		h.Logger.Warn("refused a token at the console", "from", r.RemoteAddr)
-		http.Error(w, refusal.Words, refusal.Status)
+		http.Error(w, rejection.Text, rejection.Status)
 		return
 	}
-	h.enter(w, r, who)
+	h.signIn(w, r, caller)
 }
 
-// enter signs in a browser that is authenticated.
-func (h *handler) enter(w http.ResponseWriter, r *http.Request, who auth.Who) {
-	session, secrets, err := h.Desk.SignIn(who, browserOf(r))
+// signIn signs in a browser that is authenticated.
+func (h *handler) signIn(w http.ResponseWriter, r *http.Request, caller auth.Caller) {
+	session, secrets, err := h.Broker.SignIn(caller, browserOf(r))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	h.in(w, r, session, secrets)
+	h.writeSession(w, r, session, secrets)
 }
 
-// in answers a browser that is signed in.
-func (h *handler) in(w http.ResponseWriter, r *http.Request, s *signin.Session, secrets signin.Secrets) {
-	h.Logger.Info("a browser signed in", "session", s.ID, "role", s.Role, "how", s.How, "from", s.Browser.Address)
+// writeSession answers a browser that is signed in.
+func (h *handler) writeSession(w http.ResponseWriter, r *http.Request, s *signin.Session, secrets signin.Secrets) {
+	h.Logger.Info("a browser signed in", "session", s.ID, "role", s.Role, "how", s.Method, "from", s.Browser.Address)
 	h.setCookie(w, r, signedIn, secrets.Cookie, time.Until(s.Expires))
-	say(w, said{State: "in", Secret: secrets.Page, ID: s.ID, Role: s.Role, Expires: &s.Expires})
+	writeJSON(w, message{State: "in", Secret: secrets.Page, ID: s.ID, Role: s.Role, Expires: &s.Expires})
 }
 
-func (h *handler) who(w http.ResponseWriter, r *http.Request) {
-	_, s, ok := h.Desk.Find(SecretsOf(r))
+func (h *handler) currentSession(w http.ResponseWriter, r *http.Request) {
+	_, s, ok := h.Broker.Find(SecretsOf(r))
 	if !ok {
-		say(w, said{State: "out"})
+		writeJSON(w, message{State: "out"})
 		return
 	}
-	say(w, said{State: "in", ID: s.ID, Role: s.Role, Expires: &s.Expires})
+	writeJSON(w, message{State: "in", ID: s.ID, Role: s.Role, Expires: &s.Expires})
 }
 
-func (h *handler) out(w http.ResponseWriter, r *http.Request) {
-	if _, s, ok := h.Desk.Find(SecretsOf(r)); ok && h.Desk.End(s.ID) {
+func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
+	if _, s, ok := h.Broker.Find(SecretsOf(r)); ok && h.Broker.End(s.ID) {
 		h.Logger.Info("a browser signed out", "session", s.ID)
 		h.setCookie(w, r, signedIn, "", -time.Second)
 	}
-	say(w, said{State: "out"})
+	writeJSON(w, message{State: "out"})
 }
 
 // The base names of the cookies. cookieName adds the port.
@@ -316,8 +317,8 @@ const (
 	signedIn           = "acphost-console"
 )
 
-// cookieName returns a cookie's name. Browsers share cookies among all ports of a host, so the name contains the port. They accept a
-// cookie with the prefix __Host- only from this host, and over TLS.
+// cookieName returns a cookie's name. Browsers share cookies among all ports of a host, so the name contains the port.
+// They accept a cookie with the prefix __Host- only from this host, and over TLS.
 func cookieName(r *http.Request, name string) string {
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
 		name += "-" + port
@@ -358,22 +359,23 @@ func SecretsOf(r *http.Request) signin.Secrets {
 	return s
 }
 
-// Browser returns an auth.Options.Browser: it identifies the person that a browser is signed in as at a desk.
-func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
-	return func(r *http.Request) (auth.Who, *auth.Refusal) {
-		if who, _, ok := desk.Find(SecretsOf(r)); ok {
-			return who, nil
+// Browser returns an auth.Options.Browser: it identifies the person that a browser is signed in as at a Broker.
+func Browser(broker *signin.Broker) func(*http.Request) (auth.Caller, *auth.Rejection) {
+	return func(r *http.Request) (auth.Caller, *auth.Rejection) {
+		if caller, _, ok := broker.Find(SecretsOf(r)); ok {
+			return caller, nil
 		}
-		return auth.Who{}, &auth.Refusal{Status: http.StatusUnauthorized, Words: "this browser is not signed in, or not any more: sign in at /console/"}
+		return auth.Caller{}, &auth.Rejection{Status: http.StatusUnauthorized, Text: "this browser is not signed in, or its session has ended: sign in at /console/"}
 	}
 }
 
-// errAgent is wrapped in the error of a browser that belongs to an agent.
-var errAgent = errors.New("what shows this code is not a person's browser")
+// errAgentBrowser is wrapped in the error of a browser that belongs to an agent.
+var errAgentBrowser = errors.New("this code is shown by a program of an agent, not by a person's browser")
 
-// noAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made it: an agent could show
-// a code and have a person type it. For a caller behind a proxy or on another machine, this cannot be determined.
-func noAgent(r *http.Request) error {
+// rejectAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made
+// it: an agent could show a code and have a person type it. For a caller behind a proxy or on another machine, this
+// cannot be determined.
+func rejectAgent(r *http.Request) error {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return nil // not a network connection
@@ -381,16 +383,16 @@ func noAgent(r *http.Request) error {
 	if _, tcp := local.(*net.TCPAddr); !tcp {
 		return nil
 	}
-	to, wrongTo := netip.ParseAddrPort(local.String())
-	from, wrongFrom := netip.ParseAddrPort(r.RemoteAddr)
-	if err := errors.Join(wrongTo, wrongFrom); err != nil {
-		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgent, err)
+	to, toErr := netip.ParseAddrPort(local.String())
+	from, fromErr := netip.ParseAddrPort(r.RemoteAddr)
+	if err := errors.Join(toErr, fromErr); err != nil {
+		return fmt.Errorf("%w, or this could not be verified: %w; sign in with a token", errAgentBrowser, err)
 	}
 	switch why, err := peer.NoPersonTCP(to, from, os.Getpid()); {
 	case err != nil:
-		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgent, err)
+		return fmt.Errorf("%w, or this could not be verified: %w; sign in with a token", errAgentBrowser, err)
 	case why != "":
-		return fmt.Errorf("%w: %s", errAgent, why)
+		return fmt.Errorf("%w: %s", errAgentBrowser, why)
 	}
 	return nil
 }
@@ -404,9 +406,9 @@ func browserOf(r *http.Request) signin.Browser {
 	return signin.Browser{Address: address, Agent: agent[:min(len(agent), maxAgent)]}
 }
 
-// read parses the body of a page's request; false: it answered with an error.
-func read(w http.ResponseWriter, r *http.Request) (said, bool) {
-	var s said
+// readJSON parses the body of a page's request; false: it answered with an error.
+func readJSON(w http.ResponseWriter, r *http.Request) (message, bool) {
+	var s message
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&s)
 	if long := (*http.MaxBytesError)(nil); errors.As(err, &long) {
 		http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
@@ -419,7 +421,7 @@ func read(w http.ResponseWriter, r *http.Request) (said, bool) {
 	return s, true
 }
 
-func say(w http.ResponseWriter, s said) {
+func writeJSON(w http.ResponseWriter, s message) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s) // #nosec G117 -- the secret is the page's own, and goes to nobody else
+	_ = json.NewEncoder(w).Encode(s) // #nosec G117 -- the secret is the page's own, and is sent only to it
 }

@@ -22,11 +22,11 @@ import (
 
 // rig is a console before a service that says who called it.
 type rig struct {
-	t     *testing.T
-	desk  *signin.Desk
-	gate  *auth.Gate
-	all   http.Handler
-	token string
+	t      *testing.T
+	broker *signin.Broker
+	gate   *auth.Gate
+	all    http.Handler
+	token  string
 }
 
 func newRig(t *testing.T) *rig {
@@ -44,18 +44,18 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	r := &rig{t: t, desk: signin.New(nil), token: secret}
-	r.gate = auth.New(auth.Options{Tokens: file, Hosts: []string{"acp.example"}, Browser: Browser(r.desk), Logger: log})
-	page := New(Options{Gate: r.gate, Desk: r.desk, Logger: log})
+	r := &rig{t: t, broker: signin.New(nil), token: secret}
+	r.gate = auth.New(auth.Options{Tokens: file, Hosts: []string{"acp.example"}, Browser: Browser(r.broker), Logger: log})
+	page := New(Options{Gate: r.gate, Broker: r.broker, Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle("/console/", page)
 	mux.HandleFunc("/service", func(w http.ResponseWriter, req *http.Request) {
-		who, refusal := r.gate.Check(req)
-		if refusal != nil {
-			http.Error(w, refusal.Words, refusal.Status)
+		caller, rejection := r.gate.Check(req)
+		if rejection != nil {
+			http.Error(w, rejection.Text, rejection.Status)
 			return
 		}
-		_, _ = io.WriteString(w, who.Role)
+		_, _ = io.WriteString(w, caller.Role)
 	})
 	r.all = mux
 	return r
@@ -83,12 +83,12 @@ func (r *rig) do(method, path, body string, headers ...string) *http.Response {
 	return w.Result()
 }
 
-// in signs a browser in by a token, and returns the headers that show it.
-func (r *rig) in() (cookie *http.Cookie, headers []string) {
+// signInByToken signs a browser in by a token, and returns the headers that show it.
+func (r *rig) signInByToken() (cookie *http.Cookie, headers []string) {
 	r.t.Helper()
 	res := r.do("POST", "/console/api/token", `{"token":"`+r.token+`"}`)
 	defer res.Body.Close()
-	var got said
+	var got message
 	if err := json.NewDecoder(res.Body).Decode(&got); err != nil || got.State != "in" || got.Role != "approver" {
 		r.t.Fatalf("%d, %+v (%v)", res.StatusCode, got, err)
 	}
@@ -98,7 +98,7 @@ func (r *rig) in() (cookie *http.Cookie, headers []string) {
 
 func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 	r := newRig(t)
-	cookie, headers := r.in()
+	cookie, headers := r.signInByToken()
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.Name != "acphost-console-7480" || cookie.MaxAge <= 0 {
 		t.Errorf("the cookie is %+v", cookie)
 	}
@@ -121,7 +121,7 @@ func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 
 func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 	r := newRig(t)
-	_, in := r.in()
+	_, in := r.signInByToken()
 	cookieAlone := in[:2]
 	for name, c := range map[string]struct {
 		headers []string
@@ -219,7 +219,7 @@ func TestSignIn_RejectsInvalidTokens(t *testing.T) {
 			t.Errorf("%.40q: %d, %v, want %d", body, res.StatusCode, res.Cookies(), want)
 		}
 	}
-	if len(r.desk.Sessions()) != 0 {
+	if len(r.broker.Sessions()) != 0 {
 		t.Error("somebody is in")
 	}
 }
@@ -234,7 +234,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	mux := http.NewServeMux()
 	mux.Handle("/service", r.all)
-	mux.Handle("/console/", New(Options{Gate: r.gate, Desk: r.desk, Logger: log, Provider: oidc.New(oidc.Options{
+	mux.Handle("/console/", New(Options{Gate: r.gate, Broker: r.broker, Logger: log, Provider: oidc.New(oidc.Options{
 		Issuer: provider.URL, ClientID: idp.Client, SecretFile: secret, Redirect: "http://acp.example:7480/console/oidc/callback",
 		RoleClaim: "groups", Roles: map[string]string{"g": "approver"}, Logger: log,
 	})}))
@@ -244,7 +244,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		t.Helper()
 		res := r.do("POST", "/console/api/oidc/begin", "{}")
 		defer res.Body.Close()
-		var got said
+		var got message
 		if err := json.NewDecoder(res.Body).Decode(&got); err != nil || len(res.Cookies()) != 1 {
 			t.Fatal(res.Status, err)
 		}
@@ -264,12 +264,12 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		}
 		return c.Name + "=" + c.Value, got.Secret, led.Query()
 	}
-	finish := func(cookie, page string, back url.Values) (*http.Response, said) {
+	finish := func(cookie, page string, back url.Values) (*http.Response, message) {
 		t.Helper()
 		body, _ := json.Marshal(map[string]string{"secret": page, "code": back.Get("code"), "echo": back.Get("state")})
 		res := r.do("POST", "/console/api/oidc/finish", string(body), "Cookie", cookie)
 		defer res.Body.Close()
-		var got said
+		var got message
 		_ = json.NewDecoder(res.Body).Decode(&got)
 		return res, got
 	}
@@ -300,7 +300,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 	if res, _ := finish(cookie, page, url.Values{"code": otherBack["code"], "state": back["state"]}); res.StatusCode != 502 {
 		t.Errorf("another browser's code: %d", res.StatusCode)
 	}
-	if len(r.desk.Sessions()) != 0 {
+	if len(r.broker.Sessions()) != 0 {
 		t.Error("somebody is in")
 	}
 	res, got := finish(cookie, page, back)
@@ -314,7 +314,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 			}
 		}
 	}
-	if all := r.desk.Sessions(); len(all) != 1 || all[0].Name != "u-1" || !strings.HasPrefix(all[0].How, "oidc ") {
+	if all := r.broker.Sessions(); len(all) != 1 || all[0].Name != "u-1" || !strings.HasPrefix(all[0].Method, "oidc ") {
 		t.Errorf("signed in are %+v", all)
 	}
 	if res, _ := finish(cookie, page, back); res.StatusCode == 200 {

@@ -13,15 +13,15 @@ import (
 )
 
 func TestRead_WholeMessage(t *testing.T) {
-	const most = 1 << 20
-	in := intake.New(most)
-	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, most - 1, most} {
+	const maxSize = 1 << 20
+	in := intake.New(maxSize)
+	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, maxSize - 1, maxSize} {
 		want := bytes.Repeat([]byte("x"), size)
 		if got, err := in.Read(t.Context(), "a", bytes.NewReader(want)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("of %d bytes: %d, %v", size, len(got), err)
 		}
 	}
-	if _, err := in.Read(t.Context(), "a", strings.NewReader(strings.Repeat("x", most+1))); !errors.Is(err, intake.ErrLong) {
+	if _, err := in.Read(t.Context(), "a", strings.NewReader(strings.Repeat("x", maxSize+1))); !errors.Is(err, intake.ErrTooLong) {
 		t.Errorf("a message that is too long: %v", err)
 	}
 }

@@ -19,8 +19,8 @@ type desktop struct {
 	args    func(title, body string) []string
 }
 
-// NewDesktop returns the Channel that shows notices on the desktop of gatewayd's user: with notify-send on Linux, with osascript on
-// macOS.
+// NewDesktop returns the Channel that shows notices on the desktop of gatewayd's user: with notify-send on Linux, with
+// osascript on macOS.
 func NewDesktop() (Channel, error) { return newDesktop(runtime.GOOS) }
 
 func newDesktop(system string) (Channel, error) {
@@ -48,8 +48,8 @@ func linux(title, body string) []string {
 	return []string{"--app-name=acphost", "--", title, markup.Replace(body)}
 }
 
-// darwin returns the arguments of osascript. The script is constant: the texts are data. Arguments after the title are never options,
-// since the title is none.
+// darwin returns the arguments of osascript. The script is constant: the texts are data. Arguments after the title are
+// never options, since the title is none.
 func darwin(title, body string) []string {
 	return []string{"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
 }
@@ -64,7 +64,7 @@ func (d *desktop) Send(ctx context.Context, n Notice) error {
 	cmd.WaitDelay = endTimeout
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %q (gatewayd has to run in the session of the desktop)", d.program, err, line(string(out), maxDetails))
+		return fmt.Errorf("%s: %w: %q (gatewayd has to run in the session of the desktop)", d.program, err, singleLine(string(out), maxDetails))
 	}
 	return nil
 }

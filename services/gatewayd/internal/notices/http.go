@@ -27,8 +27,8 @@ const (
 	maxHeaders, maxAnswer = 64 << 10, 1 << 10
 )
 
-// SignatureHeader carries the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal. The body contains
-// the time.
+// SignatureHeader carries the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal.
+// The body contains the time.
 const SignatureHeader = "Acphost-Signature"
 
 // target is an address to which notices are sent.
@@ -38,8 +38,8 @@ type target struct {
 	client *http.Client
 }
 
-// newTarget parses an address, or the path of a file with an address, "@FILE", since some addresses are secret. secret is the path of a
-// file with a secret.
+// newTarget parses an address, or the path of a file with an address, "@FILE", since some addresses are secret. secret
+// is the path of a file with a secret.
 func newTarget(address, secret string) (target, error) {
 	if name, ok := strings.CutPrefix(address, "@"); ok {
 		text, err := readSecret(name)
@@ -70,8 +70,8 @@ func newTarget(address, secret string) (target, error) {
 	}}, nil
 }
 
-// readSecret returns the only line of a file that other users cannot read. It is called for each notice, so that the secret can be
-// changed.
+// readSecret returns the only line of a file that other users cannot read. It is called for each notice, so that the
+// secret can be changed.
 func readSecret(name string) ([]byte, error) {
 	b, err := keyfiles.ReadPrivate(name)
 	if err != nil {
@@ -87,7 +87,7 @@ func readSecret(name string) ([]byte, error) {
 func (t target) post(ctx context.Context, body []byte, headers map[string]string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%w; %w", bare(err), errFinal)
+		return fmt.Errorf("%w; %w", withoutURL(err), errFinal)
 	}
 	req.Header.Set("User-Agent", "acphost-gatewayd")
 	for name, value := range headers {
@@ -95,7 +95,7 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 	}
 	res, err := t.client.Do(req)
 	if err != nil {
-		return bare(err)
+		return withoutURL(err)
 	}
 	defer res.Body.Close()
 	switch said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
@@ -104,14 +104,14 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 	case res.StatusCode/100 == 3:
 		return fmt.Errorf("%s answers %d: redirects are not followed; name the address to which it leads; %w", t.url.Host, res.StatusCode, errFinal)
 	case res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusRequestTimeout:
-		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, line(string(said), maxDetails), errFinal)
+		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails), errFinal)
 	default:
-		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, line(string(said), maxDetails))
+		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails))
 	}
 }
 
-// bare returns an error without the address that net/http adds.
-func bare(err error) error {
+// withoutURL returns an error without the address that net/http adds.
+func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}
@@ -121,8 +121,8 @@ func bare(err error) error {
 // webhook is a Channel.
 type webhook struct{ target }
 
-// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a file, readable only
-// by its owner, with the secret for signatures; "": no signatures.
+// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a
+// file, readable only by its owner, with the secret for signatures; "": no signatures.
 func NewWebhook(address, secret string) (Channel, error) {
 	t, err := newTarget(address, secret)
 	return &webhook{t}, err
@@ -165,8 +165,8 @@ func (w *webhook) Send(ctx context.Context, n Notice) error {
 // ntfy is a Channel.
 type ntfy struct{ target }
 
-// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file, readable only by its
-// owner, with an access token; "": none.
+// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file,
+// readable only by its owner, with an access token; "": none.
 func NewNtfy(topic, token string) (Channel, error) {
 	t, err := newTarget(topic, token)
 	if err == nil && strings.Trim(t.url.Path, "/") == "" {

@@ -24,7 +24,7 @@ func TestLimitsPage_HasLimitsOfNotices(t *testing.T) {
 		fmt.Sprintf("| agent's id in a text | %d characters |", maxName),
 		fmt.Sprintf("| session's id | %d bytes |", maxSession),
 		fmt.Sprintf("| body of a delivery to a webhook | %d KiB |", maxBody>>10),
-		fmt.Sprintf("| time between two deliveries | %g s |", apart.Seconds()),
+		fmt.Sprintf("| time between two deliveries | %g s |", minInterval.Seconds()),
 		fmt.Sprintf("| time for a delivery, with its answer | %g s |", sendTimeout.Seconds()),
 		fmt.Sprintf("| retries of a failed delivery | 1, after %g s |", backoff.Seconds()),
 		fmt.Sprintf("| headers of an answer | %d KiB |", maxHeaders>>10),

@@ -1,8 +1,8 @@
-// Package notices notifies people who are not watching that a question waits: by a webhook, by ntfy, on the desktop. A notice links to
-// the question; it contains nothing that allows answering.
+// Package notices notifies people who are not watching that a question waits: by a webhook, by ntfy, on the desktop. A
+// notice links to the question; it contains nothing that allows answering.
 //
-// A person gets one notice of each question that has waited for a while. Questions that are due at the same time share a notice. A slow
-// channel gets fewer notices, and does not delay others.
+// A person gets one notice of each question that has waited for a while. Questions that are due at the same time share
+// a notice. A slow channel gets fewer notices, and does not delay others.
 //
 // The package knows questions and channels. It must not know how a question is answered.
 package notices
@@ -29,15 +29,17 @@ import (
 )
 
 const (
-	// apart is the minimum time between two notices of one channel: agents choose when they ask.
-	apart = 10 * time.Second
+	// minInterval is the minimum time between two notices of one channel: agents choose when they ask.
+	minInterval = 10 * time.Second
 	// backoff is the pause before the one retry after a failure.
 	backoff = 3 * time.Second
-	// firstWait and lastWait are the first and the longest pause before the supervisor is called again after a lost connection.
-	firstWait, lastWait = time.Second, 30 * time.Second
+	// minRetryDelay and lastWait are the first and the longest pause before the supervisor is called again after a lost
+	// connection.
+	minRetryDelay, maxRetryDelay = time.Second, 30 * time.Second
 	// maxListed is how many questions a notice lists; further ones are only counted.
 	maxListed = 20
-	// maxDetails and maxName bound a question's texts in a notice, in characters; maxSession bounds a session's id in a link.
+	// maxDetails and maxName bound a question's texts in a notice, in characters; maxSession bounds a session's id in a
+	// link.
 	maxDetails, maxName, maxSession = 200, 64, 200
 )
 
@@ -75,8 +77,8 @@ type Notice struct {
 type Channel interface {
 	// String returns the channel's name for the log, without secret parts of its address.
 	String() string
-	// Send sends a notice. It returns soon after ctx ends, and is not called concurrently. An error is logged; errFinal means that a
-	// retry is useless.
+	// Send sends a notice. It returns soon after ctx ends, and is not called concurrently. An error is logged; errFinal
+	// means that a retry is useless.
 	Send(ctx context.Context, n Notice) error
 }
 
@@ -112,9 +114,9 @@ type Watcher struct {
 // entry is a waiting question.
 type entry struct {
 	Question
-	handle string
-	due    time.Time
-	told   map[Channel]bool
+	handle   string
+	due      time.Time
+	notified map[Channel]bool
 }
 
 // New returns a Watcher.
@@ -126,7 +128,7 @@ func New(o Options) *Watcher {
 func (w *Watcher) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, c := range w.Channels {
-		all.Go(panics.Guard(w.Logger, "sending notices by "+c.String(), func() { w.tell(ctx, c) }))
+		all.Go(panics.Guard(w.Logger, "sending notices by "+c.String(), func() { w.serveChannel(ctx, c) }))
 	}
 	w.watch(ctx)
 	all.Wait()
@@ -135,12 +137,12 @@ func (w *Watcher) Run(ctx context.Context) {
 // watch watches the supervisor's questions, and calls it again after a lost connection.
 func (w *Watcher) watch(ctx context.Context) {
 	lost := false
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
 		err := w.follow(ctx, func() {
 			if lost {
 				w.Logger.Info("notices: the supervisor tells what waits again")
 			}
-			lost, wait = false, firstWait
+			lost, wait = false, minRetryDelay
 		})
 		w.change(func() { w.current = false })
 		if ctx.Err() == nil && !lost {
@@ -197,46 +199,46 @@ func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 }
 
 // change applies how, and wakes waiters.
-func (w *Watcher) change(how func()) {
+func (w *Watcher) change(update func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	how()
+	update()
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
 // entry returns the entry of a new question. This machine's clock measures how long it waits.
 func (w *Watcher) entry(a *supervisorv1.Approval) *entry {
-	e := &entry{handle: client.Handle(a.GetId()), due: time.Now().Add(w.Grace), told: map[Channel]bool{}}
-	e.AgentID, e.Asked = line(a.GetAgentId(), maxName), a.GetTime().AsTime()
+	e := &entry{handle: client.Handle(a.GetId()), due: time.Now().Add(w.Grace), notified: map[Channel]bool{}}
+	e.AgentID, e.Asked = singleLine(a.GetAgentId(), maxName), a.GetTime().AsTime()
 	if a.GetExpireTime() != nil {
 		at := a.GetExpireTime().AsTime()
 		e.Expires = &at
 	}
 	e.Link = w.inbox()
 	if s := a.GetSessionId(); s != "" && len(s) <= maxSession {
-		e.SessionID, e.Link = s, w.Base+"/console/#/session/"+segment(a.GetAgentId())+"/"+segment(s)
+		e.SessionID, e.Link = s, w.Base+"/console/#/session/"+escapeSegment(a.GetAgentId())+"/"+escapeSegment(s)
 	}
 	if w.Details {
-		e.Details = line(cmp.Or(a.GetPermission().GetTitle(), a.GetElicitation().GetMessage()), maxDetails)
+		e.Details = singleLine(cmp.Or(a.GetPermission().GetTitle(), a.GetElicitation().GetMessage()), maxDetails)
 	}
 	return e
 }
 
-// line returns an agent's text on one line, with visible characters only.
-func line(text string, most int) string {
-	return delegation.Presentable(text[:min(len(text), 8*most)], most) // do not process all of a long text
+// singleLine returns an agent's text on one line, with visible characters only.
+func singleLine(text string, maxChars int) string {
+	return delegation.Presentable(text[:min(len(text), 8*maxChars)], maxChars) // do not process all of a long text
 }
 
-// segment escapes a path segment: only letters and digits stay, so that it has no special meaning anywhere.
-func segment(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// escapeSegment escapes a path segment: only letters and digits stay, so that it has no special meaning anywhere.
+func escapeSegment(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 func (w *Watcher) inbox() string { return w.Base + "/console/#/inbox" }
 
-// tell sends the due notices of one channel, one at a time.
-func (w *Watcher) tell(ctx context.Context, c Channel) {
+// serveChannel sends the due notices of one channel, one at a time.
+func (w *Watcher) serveChannel(ctx context.Context, c Channel) {
 	for {
-		due, next, changed := w.take(c)
+		due, next, changed := w.takeDue(c)
 		if len(due) == 0 {
 			select {
 			case <-changed:
@@ -247,14 +249,14 @@ func (w *Watcher) tell(ctx context.Context, c Channel) {
 			continue
 		}
 		w.send(ctx, c, due)
-		if !sleep(ctx, apart) {
+		if !sleep(ctx, minInterval) {
 			return
 		}
 	}
 }
 
-// take takes the questions that are due for a channel, oldest first, and returns when others may be due.
-func (w *Watcher) take(c Channel) (due []*entry, next <-chan time.Time, changed <-chan struct{}) {
+// takeDue takes the questions that are due for a channel, oldest first, and returns when others may be due.
+func (w *Watcher) takeDue(c Channel) (due []*entry, next <-chan time.Time, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.current { // it is unknown which questions were answered
@@ -263,9 +265,9 @@ func (w *Watcher) take(c Channel) (due []*entry, next <-chan time.Time, changed 
 	wait := time.Duration(-1)
 	for _, e := range w.open {
 		switch left := time.Until(e.due); {
-		case e.told[c]:
+		case e.notified[c]:
 		case left <= 0:
-			due, e.told[c] = append(due, e), true
+			due, e.notified[c] = append(due, e), true
 		case wait < 0 || left < wait:
 			wait = left
 		}
@@ -278,8 +280,8 @@ func (w *Watcher) take(c Channel) (due []*entry, next <-chan time.Time, changed 
 }
 
 // send sends the notice of some questions, and retries once if that fails and they still wait.
-func (w *Watcher) send(ctx context.Context, c Channel, about []*entry) {
-	err := c.Send(ctx, w.notice(about))
+func (w *Watcher) send(ctx context.Context, c Channel, questions []*entry) {
+	err := c.Send(ctx, w.notice(questions))
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -288,35 +290,35 @@ func (w *Watcher) send(ctx context.Context, c Channel, about []*entry) {
 		if !sleep(ctx, backoff) {
 			return
 		}
-		if about = w.waiting(about); len(about) == 0 {
+		if questions = w.waiting(questions); len(questions) == 0 {
 			return
 		}
-		if err = c.Send(ctx, w.notice(about)); err == nil || ctx.Err() != nil {
+		if err = c.Send(ctx, w.notice(questions)); err == nil || ctx.Err() != nil {
 			return
 		}
 	}
-	w.Logger.Error("notices: nobody was told that questions wait", "by", c.String(), "questions", len(about), "error", err)
+	w.Logger.Error("a notice of waiting questions could not be sent", "by", c.String(), "questions", len(questions), "error", err)
 }
 
 // waiting returns the questions that still wait.
-func (w *Watcher) waiting(some []*entry) []*entry {
+func (w *Watcher) waiting(entries []*entry) []*entry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(some, func(e *entry) bool { return w.open[e.handle] != e })
+	return slices.DeleteFunc(entries, func(e *entry) bool { return w.open[e.handle] != e })
 }
 
 // notice returns the notice of some questions.
-func (w *Watcher) notice(about []*entry) Notice {
-	n := Notice{Title: "acphost: a question waits", Count: len(about)}
-	for _, e := range about[:min(len(about), maxListed)] {
+func (w *Watcher) notice(questions []*entry) Notice {
+	n := Notice{Title: "acphost: a question waits", Count: len(questions)}
+	for _, e := range questions[:min(len(questions), maxListed)] {
 		n.Questions = append(n.Questions, e.Question)
 	}
 	first := n.Questions[0]
-	if len(about) == 1 {
+	if len(questions) == 1 {
 		n.Text, n.Details, n.Link = "The agent "+first.AgentID+" asks.", first.Details, first.Link
 		return n
 	}
-	n.Title, n.Text, n.Link = fmt.Sprintf("acphost: %d questions wait", len(about)), "The agent "+first.AgentID+" asked first.", w.inbox()
+	n.Title, n.Text, n.Link = fmt.Sprintf("acphost: %d questions wait", len(questions)), "The agent "+first.AgentID+" asked first.", w.inbox()
 	return n
 }
 

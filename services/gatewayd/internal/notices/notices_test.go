@@ -19,8 +19,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// desk is a supervisor, and a person who is told: both play in a bubble of synctest, whose time a test moves.
-type desk struct {
+// broker is a supervisor, and a person who is told: both play in a bubble of synctest, whose time a test moves.
+type broker struct {
 	t *testing.T
 
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type desk struct {
 	holds time.Duration
 }
 
-func (d *desk) watch(ctx context.Context, req *supervisorv1.WatchApprovalsRequest) (iter.Seq2[*supervisorv1.WatchApprovalsResponse, error], error) {
+func (d *broker) watch(ctx context.Context, req *supervisorv1.WatchApprovalsRequest) (iter.Seq2[*supervisorv1.WatchApprovalsResponse, error], error) {
 	if !req.GetOnlyLook() {
 		d.t.Error("it does not say that it only looks: questions would wait for it")
 	}
@@ -58,9 +58,9 @@ func (d *desk) watch(ctx context.Context, req *supervisorv1.WatchApprovalsReques
 	}, nil
 }
 
-func (d *desk) String() string { return "a test" }
+func (d *broker) String() string { return "a test" }
 
-func (d *desk) Send(ctx context.Context, n Notice) error {
+func (d *broker) Send(ctx context.Context, n Notice) error {
 	d.mu.Lock()
 	d.sent = append(d.sent, n)
 	var err error
@@ -74,7 +74,7 @@ func (d *desk) Send(ctx context.Context, n Notice) error {
 }
 
 // say has the supervisor tell something.
-func (d *desk) say(all ...*supervisorv1.WatchApprovalsResponse) {
+func (d *broker) say(all ...*supervisorv1.WatchApprovalsResponse) {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,15 +84,15 @@ func (d *desk) say(all ...*supervisorv1.WatchApprovalsResponse) {
 }
 
 // lose breaks the call.
-func (d *desk) lose() {
+func (d *broker) lose() {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	close(d.calls[len(d.calls)-1])
 }
 
-// told are the notices so far.
-func (d *desk) told() []Notice {
+// notified are the notices so far.
+func (d *broker) notified() []Notice {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,10 +100,10 @@ func (d *desk) told() []Notice {
 }
 
 // expect checks how many questions each notice was about so far.
-func (d *desk) expect(when string, counts ...int) {
+func (d *broker) expect(when string, counts ...int) {
 	d.t.Helper()
 	var got []int
-	for _, n := range d.told() {
+	for _, n := range d.notified() {
 		got = append(got, n.Count)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(counts) {
@@ -134,10 +134,10 @@ func caughtUp() *supervisorv1.WatchApprovalsResponse {
 const testGrace = 5 * time.Second
 
 // play runs a Watcher in a bubble.
-func play(t *testing.T, change func(*Options), how func(d *desk)) {
+func play(t *testing.T, change func(*Options), update func(d *broker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &desk{t: t}
+		d := &broker{t: t}
 		o := Options{Watch: d.watch, Channels: []Channel{d}, Base: "https://acp.example", Grace: testGrace, Logger: slog.New(slog.DiscardHandler)}
 		if change != nil {
 			change(&o)
@@ -145,7 +145,7 @@ func play(t *testing.T, change func(*Options), how func(d *desk)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { New(o).Run(ctx); close(done) }()
-		how(d)
+		update(d)
 		cancel()
 		<-done
 	})
@@ -153,7 +153,7 @@ func play(t *testing.T, change func(*Options), how func(d *desk)) {
 
 func TestNotices_OnceForWaitingQuestion(t *testing.T) {
 	t.Parallel()
-	play(t, nil, func(d *desk) {
+	play(t, nil, func(d *broker) {
 		d.say(caughtUp(), asked("claude-1/1"), asked("claude-1/2"))
 		time.Sleep(testGrace - time.Millisecond)
 		d.say(answered("claude-1/1"))
@@ -162,7 +162,7 @@ func TestNotices_OnceForWaitingQuestion(t *testing.T) {
 		d.expect("after it", 1)
 		time.Sleep(time.Hour)
 		d.expect("an hour later", 1)
-		n := d.told()[0]
+		n := d.notified()[0]
 		if n.Title != "acphost: a question waits" || n.Link != "https://acp.example/console/#/session/claude-1/s-1" || n.Text != "The agent claude-1 asks." || n.Details != "" {
 			t.Errorf("the notice is %+v", n)
 		}
@@ -183,11 +183,11 @@ func outgoing(ctx context.Context) map[string][]string {
 
 func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 	t.Parallel()
-	play(t, nil, func(d *desk) {
+	play(t, nil, func(d *broker) {
 		d.say(caughtUp(), asked("a/1"))
 		time.Sleep(testGrace)
 		d.expect("at first", 1)
-		time.Sleep(apart)
+		time.Sleep(minInterval)
 		d.say(asked("a/2"), asked("a/3"))
 		d.lose() // while 2 and 3 have their grace time
 		time.Sleep(testGrace)
@@ -197,7 +197,7 @@ func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 		d.expect("while the supervisor has not told all", 1)
 		d.say(caughtUp())
 		d.expect("after it came back", 1, 1)
-		if q := d.told()[1].Questions; len(q) != 1 || q[0].AgentID != "a" {
+		if q := d.notified()[1].Questions; len(q) != 1 || q[0].AgentID != "a" {
 			t.Errorf("told of %+v", q)
 		}
 		d.lose()
@@ -216,14 +216,14 @@ func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 
 func TestNotices_FloodIsBatched(t *testing.T) {
 	t.Parallel()
-	play(t, nil, func(d *desk) {
+	play(t, nil, func(d *broker) {
 		d.say(caughtUp())
 		for i := range 1000 { // 10 s
 			d.say(asked(fmt.Sprintf("mad-1/%d", i)))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		got := d.told()
+		got := d.notified()
 		if len(got) != 2 || got[0].Count != 1 || got[1].Count != 999 {
 			t.Fatalf("%d notices, want 2", len(got))
 		}
@@ -235,15 +235,15 @@ func TestNotices_FloodIsBatched(t *testing.T) {
 
 func TestNotices_SlowChannelDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	slow := &desk{t: t, holds: time.Hour}
-	play(t, func(o *Options) { o.Channels = append(o.Channels, slow) }, func(d *desk) {
+	slow := &broker{t: t, holds: time.Hour}
+	play(t, func(o *Options) { o.Channels = append(o.Channels, slow) }, func(d *broker) {
 		d.say(caughtUp())
 		for i := range 5 {
 			d.say(asked(fmt.Sprintf("a/%d", i)))
-			time.Sleep(apart)
+			time.Sleep(minInterval)
 		}
 		d.say(answered("a/1"))
-		time.Sleep(apart)
+		time.Sleep(minInterval)
 		d.expect("who is quick", 1, 1, 1, 1, 1)
 		slow.expect("who is slow", 1)
 		time.Sleep(2 * time.Hour)
@@ -255,17 +255,17 @@ func TestNotices_RetryOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fails []error
-		then  func(d *desk)
+		then  func(d *broker)
 		want  []int
 	}{
 		"once":                         {[]error{errors.New("x")}, nil, []int{1, 1}},
 		"twice":                        {[]error{errors.New("x"), errors.New("x")}, nil, []int{1, 1}},
 		"for good":                     {[]error{fmt.Errorf("x; %w", errFinal)}, nil, []int{1}},
-		"and is answered meanwhile":    {[]error{errors.New("x")}, func(d *desk) { d.say(answered("a/1")) }, []int{1}},
-		"and another is asked by then": {[]error{errors.New("x")}, func(d *desk) { d.say(asked("a/2")) }, []int{1, 1, 1}},
+		"and is answered meanwhile":    {[]error{errors.New("x")}, func(d *broker) { d.say(answered("a/1")) }, []int{1}},
+		"and another is asked by then": {[]error{errors.New("x")}, func(d *broker) { d.say(asked("a/2")) }, []int{1, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, nil, func(d *desk) {
+			play(t, nil, func(d *broker) {
 				d.fails = c.fails
 				d.say(caughtUp(), asked("a/1"))
 				time.Sleep(testGrace)
@@ -282,25 +282,25 @@ func TestNotices_RetryOnce(t *testing.T) {
 
 func TestDetails_AreOneVisibleLine(t *testing.T) {
 	t.Parallel()
-	play(t, func(o *Options) { o.Details = true }, func(d *desk) {
+	play(t, func(o *Options) { o.Details = true }, func(d *broker) {
 		long := asked("a\n\x1b]0;x\x07/1")
 		long.GetAsked().SessionId = "../x?y#z\r\nSet-Cookie: a=b <script>&'\""
 		d.say(caughtUp(), long)
 		time.Sleep(testGrace)
-		n := d.told()[0]
+		n := d.notified()[0]
 		if n.Details != "rm -rf /home/alice [2Jtxt" || n.Text != "The agent a ]0;x asks." {
 			t.Errorf("the notice is %+v", n)
 		}
 		if want := "https://acp.example/console/#/session/a%0A%1B%5D0%3Bx%07/..%2Fx%3Fy%23z%0D%0ASet-Cookie%3A%20a%3Db%20%3Cscript%3E%26%27%22"; n.Link != want {
 			t.Errorf("the link is %s, want %s", n.Link, want)
 		}
-		time.Sleep(apart)
+		time.Sleep(minInterval)
 		long = asked("a/2")
 		long.GetAsked().SessionId = strings.Repeat("x", maxSession+1)
 		long.GetAsked().Permission.Title = strings.Repeat("ü", 1<<20)
 		d.say(long)
 		time.Sleep(testGrace)
-		if n := d.told()[1]; n.Link != "https://acp.example/console/#/inbox" || n.Details != strings.Repeat("ü", maxDetails) || n.Questions[0].SessionID != "" {
+		if n := d.notified()[1]; n.Link != "https://acp.example/console/#/inbox" || n.Details != strings.Repeat("ü", maxDetails) || n.Questions[0].SessionID != "" {
 			t.Errorf("the notice is %+v", n)
 		}
 	})

@@ -11,23 +11,25 @@ import (
 	"time"
 )
 
-// registered are the claims and header parameters that decide whether a token is accepted. Go's decoder would read "AUD" as "aud".
+// registered are the claims and header parameters that decide whether a token is accepted. Go's decoder would read
+// "AUD" as "aud".
 var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "client_id", "nonce", "typ", "events", "cnf",
 	"email", "email_verified", "alg", "kid", "crit"}
 
-// skew is how far the provider's clock may be ahead of this machine's.
-const skew = 5 * time.Minute
+// maxClockSkew is how far the provider's clock may be ahead of this machine's.
+const maxClockSkew = 5 * time.Minute
 
-// tokenTypes are the accepted values of "typ", in the header or among the claims: those of ID tokens and access tokens. The provider
-// signs tokens of other types, such as logout tokens ("logout+jwt"), with the same keys.
+// tokenTypes are the accepted values of "typ", in the header or among the claims: those of ID tokens and access tokens.
+// The provider signs tokens of other types, such as logout tokens ("logout+jwt"), with the same keys.
 var tokenTypes = []string{"jwt", "at+jwt", "id", "bearer"}
 
-// clientClaims name the client that a token was issued to: azp in ID tokens (OpenID Connect Core, section 2), client_id in access
-// tokens (RFC 9068, section 2.2). A token with both must name accepted clients in both.
+// clientClaims name the client that a token was issued to: azp in ID tokens (OpenID Connect Core, section 2), client_id
+// in access tokens (RFC 9068, section 2.2). A token with both must name accepted clients in both.
 var clientClaims = []string{"azp", "client_id"}
 
-// checkClaims rejects a token with a valid signature that is not for one of parties: it was issued to another client, has another
-// type, is valid only with a key, has times that are not numbers or are after now, or can be parsed in two ways.
+// checkClaims rejects a token with a valid signature that is not for one of parties: it was issued to another client,
+// has another type, is valid only with a key, has times that are not numbers or are after now, or can be parsed in two
+// ways.
 func checkClaims(token string, parties []string, now time.Time) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -56,11 +58,11 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 			return errors.New("its typ is no text")
 		}
 		if !slices.Contains(tokenTypes, strings.TrimPrefix(strings.ToLower(kind), "application/")) {
-			return fmt.Errorf("its type is %.40q, which says nothing of who somebody is", kind)
+			return fmt.Errorf("its type is %.40q, which does not identify a person", kind)
 		}
 	}
 	if _, ok := members["events"]; ok {
-		return errors.New("it tells of an event, and not who somebody is")
+		return errors.New("it reports an event, and does not identify a person")
 	}
 	if _, ok := members["cnf"]; ok {
 		return errors.New("it counts only together with a key (cnf), which a bearer does not show")
@@ -87,8 +89,8 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 	return nil
 }
 
-// checkTimes rejects times that are not numbers, because decoders read these in different ways (RFC 7519 requires numbers), and
-// tokens that were issued after now.
+// checkTimes rejects times that are not numbers, because decoders read these in different ways (RFC 7519 requires
+// numbers), and tokens that were issued after now.
 func checkTimes(members map[string]json.RawMessage, now time.Time) error {
 	for _, name := range []string{"exp", "nbf", "iat"} {
 		raw, ok := members[name]
@@ -99,15 +101,15 @@ func checkTimes(members map[string]json.RawMessage, now time.Time) error {
 		if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil {
 			return fmt.Errorf("its %s is %.40s, and not a number of seconds", name, raw)
 		}
-		if name == "iat" && *seconds > float64(now.Add(skew).Unix()) {
-			return fmt.Errorf("it was issued at %.40s, more than %v ahead of this machine's clock", raw, skew)
+		if name == "iat" && *seconds > float64(now.Add(maxClockSkew).Unix()) {
+			return fmt.Errorf("it was issued at %.40s, more than %v ahead of this machine's clock", raw, maxClockSkew)
 		}
 	}
 	return nil
 }
 
-// exactMembers returns the members of a JSON object, by their exact names. It rejects duplicate names, and registered names in other
-// case.
+// exactMembers returns the members of a JSON object, by their exact names. It rejects duplicate names, and registered
+// names in other case.
 func exactMembers(object []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {

@@ -1,8 +1,8 @@
-// Package oidc authenticates people with an OpenID Connect provider: by tokens that the provider has signed, and by its sign-in page
-// (authorization code flow with PKCE).
+// Package oidc authenticates people with an OpenID Connect provider: by tokens that the provider has signed, and by its
+// sign-in page (authorization code flow with PKCE).
 //
-// It knows one provider, its tokens, and the roles of its groups. It must not know how a request carries a token, nor what a browser
-// stores.
+// It knows one provider, its tokens, and the roles of its groups. It must not know how a request carries a token, nor
+// what a browser stores.
 package oidc
 
 import (
@@ -33,8 +33,9 @@ const (
 	callTimeout = 10 * time.Second
 	// refresh is how long the provider's metadata and keys are cached.
 	refresh = time.Hour
-	// apart is the minimum time between two equal requests to the provider: every caller can send a token with an unknown key.
-	apart = 5 * time.Second
+	// minInterval is the minimum time between two equal requests to the provider: every caller can send a token with an
+	// unknown key.
+	minInterval = 5 * time.Second
 	// maxAnswer bounds a response of the provider, in bytes.
 	maxAnswer = 1 << 20
 )
@@ -57,7 +58,8 @@ type Options struct {
 	Audience string
 	// Parties are further clients of the provider whose tokens (azp, client_id) for Audience are accepted.
 	Parties []string
-	// RoleClaim is the claim with a person's groups, "groups"; a dot selects a member of an object. Roles maps groups to roles.
+	// RoleClaim is the claim with a person's groups, "groups"; a dot selects a member of an object. Roles maps groups
+	// to roles.
 	RoleClaim string
 	Roles     map[string]string
 	Logger    *slog.Logger
@@ -68,16 +70,16 @@ type Options struct {
 // Provider authenticates people. Safe for concurrent use.
 type Provider struct {
 	Options
-	client *http.Client
-	seldom *seldom
+	client    *http.Client
+	transport *rateLimitedTransport
 
-	mu    sync.Mutex // guards the fields below
-	found *found
-	until time.Time // when the cache expires
+	mu     sync.Mutex // guards the fields below
+	cached *providerMetadata
+	expiry time.Time // when the cache expires
 }
 
-// found is the cached metadata of the provider.
-type found struct {
+// providerMetadata is the cached metadata of the provider.
+type providerMetadata struct {
 	endpoint        oauth2.Endpoint
 	bearer, browser *oidc.IDTokenVerifier
 }
@@ -87,8 +89,8 @@ func New(o Options) *Provider {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &seldom{next: http.DefaultTransport, now: o.Now, asked: map[string]answer{}}
-	return &Provider{Options: o, seldom: s, client: &http.Client{
+	s := &rateLimitedTransport{next: http.DefaultTransport, now: o.Now, asked: map[string]answer{}}
+	return &Provider{Options: o, transport: s, client: &http.Client{
 		Timeout:       callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     s,
@@ -103,31 +105,31 @@ func (p *Provider) Name() string {
 	return p.Issuer
 }
 
-// ask returns the provider's metadata, from the cache if possible.
-func (p *Provider) ask() (*found, error) {
+// metadata returns the provider's metadata, from the cache if possible.
+func (p *Provider) metadata() (*providerMetadata, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Now()
-	if p.found != nil && now.Before(p.until) {
-		return p.found, nil
+	if p.cached != nil && now.Before(p.expiry) {
+		return p.cached, nil
 	}
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), p.client), callTimeout)
 	defer cancel()
 	got, err := oidc.NewProvider(ctx, p.Issuer)
 	switch {
-	case err != nil && p.found == nil:
+	case err != nil && p.cached == nil:
 		return nil, fmt.Errorf("ask the provider %s about itself: %w", p.Issuer, err)
 	case err != nil:
-		p.Logger.Warn("the provider of OpenID Connect does not answer; what it said before counts", "issuer", p.Issuer, "error", err)
-		p.until = now.Add(refresh / 60)
-		return p.found, nil
+		p.Logger.Warn("the OpenID Connect provider does not answer; its earlier answers are used", "issuer", p.Issuer, "error", err)
+		p.expiry = now.Add(refresh / 60)
+		return p.cached, nil
 	}
 	verifier := func(audience string) *oidc.IDTokenVerifier {
 		return got.Verifier(&oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms, Now: p.Now})
 	}
-	p.seldom.forget() // the keys are read again, too
-	p.found, p.until = &found{got.Endpoint(), verifier(p.Audience), verifier(p.ClientID)}, now.Add(refresh)
-	return p.found, nil
+	p.transport.forget() // the keys are read again, too
+	p.cached, p.expiry = &providerMetadata{got.Endpoint(), verifier(p.Audience), verifier(p.ClientID)}, now.Add(refresh)
+	return p.cached, nil
 }
 
 // IsToken reports whether a bearer token has the form of a provider's token. Tokens of acphost have no dots.
@@ -136,42 +138,43 @@ func IsToken(bearer string) bool {
 }
 
 // Bearer returns the owner of a bearer token.
-func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Refusal) {
+func (p *Provider) Bearer(ctx context.Context, token string) (auth.Caller, *auth.Rejection) {
 	if p.Audience == "" {
-		return auth.Who{}, p.refuse(http.StatusUnauthorized, "tokens of "+p.Name()+" are not taken here: --oidc-audience says which are", nil)
+		return auth.Caller{}, p.reject(http.StatusUnauthorized, "tokens of "+p.Name()+" are not taken here: --oidc-audience says which are", nil)
 	}
-	f, err := p.ask()
+	f, err := p.metadata()
 	if err != nil {
-		return auth.Who{}, p.refuse(http.StatusServiceUnavailable, p.Name()+" cannot be asked about the token now: try again later, or use a token of \"acphost tokens create\"", err)
+		return auth.Caller{}, p.reject(http.StatusServiceUnavailable, p.Name()+" cannot be asked about the token now: try again later, or use a token of \"acphost tokens create\"", err)
 	}
 	got, err := f.bearer.Verify(ctx, token)
 	if err == nil {
 		err = checkClaims(token, append([]string{p.Audience, p.ClientID}, p.Parties...), p.Now())
 	}
 	if err != nil {
-		return auth.Who{}, p.invalid(err)
+		return auth.Caller{}, p.invalid(err)
 	}
-	who, refusal := p.who(got)
-	who.Stands = func() bool { return p.Now().Before(got.Expiry) }
-	return who, refusal
+	caller, rejection := p.caller(got)
+	caller.Valid = func() bool { return p.Now().Before(got.Expiry) }
+	return caller, rejection
 }
 
-// SignInURL returns the URL of the provider's sign-in page. The three texts belong to the browser, and are hard to guess.
-func (p *Provider) SignInURL(state, nonce, verifier string) (string, *auth.Refusal) {
-	f, err := p.ask()
+// SignInURL returns the URL of the provider's sign-in page. The three texts belong to the browser, and are hard to
+// guess.
+func (p *Provider) SignInURL(state, nonce, verifier string) (string, *auth.Rejection) {
+	f, err := p.metadata()
 	if err != nil {
-		return "", p.refuse(http.StatusServiceUnavailable, p.Name()+" cannot be reached now: try again later, or sign in by a code or a token", err)
+		return "", p.reject(http.StatusServiceUnavailable, p.Name()+" cannot be reached now: try again later, or sign in by a code or a token", err)
 	}
 	return p.config(f).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
-func (p *Provider) config(f *found) *oauth2.Config {
+func (p *Provider) config(f *providerMetadata) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.ClientID, Endpoint: f.endpoint, RedirectURL: p.Redirect, Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}
 }
 
 // SignedIn returns the person that has signed in at the provider's page, by the code that the browser got there.
-func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (auth.Who, *auth.Refusal) {
-	f, err := p.ask()
+func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (auth.Caller, *auth.Rejection) {
+	f, err := p.metadata()
 	config := &oauth2.Config{}
 	if err == nil {
 		config = p.config(f)
@@ -186,7 +189,7 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 		tokens, err = config.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	}
 	if err != nil {
-		return auth.Who{}, p.refuse(http.StatusBadGateway, p.Name()+" did not say who you are: sign in again; gatewayd's log says why", err)
+		return auth.Caller{}, p.reject(http.StatusBadGateway, p.Name()+" did not say who you are: sign in again; gatewayd's log says why", err)
 	}
 	id, _ := tokens.Extra("id_token").(string)
 	got, err := f.browser.Verify(ctx, id)
@@ -197,57 +200,57 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 		err = checkClaims(id, []string{p.ClientID}, p.Now())
 	}
 	if err != nil {
-		return auth.Who{}, p.invalid(err)
+		return auth.Caller{}, p.invalid(err)
 	}
-	who, refusal := p.who(got)
-	who.Stands = func() bool { return true } // the browser's session has its own lifetime
-	return who, refusal
+	caller, rejection := p.caller(got)
+	caller.Valid = func() bool { return true } // the browser's session has its own lifetime
+	return caller, rejection
 }
 
 // invalid returns the refusal of an invalid token.
-func (p *Provider) invalid(err error) *auth.Refusal {
-	words := "gatewayd's log says why"
+func (p *Provider) invalid(err error) *auth.Rejection {
+	text := "gatewayd's log says why"
 	if expired := (*oidc.TokenExpiredError)(nil); errors.As(err, &expired) {
-		words = "it has expired"
+		text = "it has expired"
 	}
-	return p.refuse(http.StatusUnauthorized, "the token of "+p.Name()+" does not count: "+words, err)
+	return p.reject(http.StatusUnauthorized, "the token of "+p.Name()+" does not count: "+text, err)
 }
 
-func (p *Provider) refuse(status int, words string, err error) *auth.Refusal {
+func (p *Provider) reject(status int, text string, err error) *auth.Rejection {
 	if err != nil {
 		text := err.Error()
-		p.Logger.Warn("nobody was recognized by OpenID Connect", "issuer", p.Issuer, "told", words, "error", text[:min(len(text), 500)])
+		p.Logger.Warn("a caller was rejected by OpenID Connect", "issuer", p.Issuer, "told", text, "error", text[:min(len(text), 500)])
 	}
-	return &auth.Refusal{Status: status, Words: words}
+	return &auth.Rejection{Status: status, Text: text}
 }
 
-// who returns the owner of a valid token: by their e-mail address, if the provider has verified it, or by the unique subject. People may
-// be able to choose other names.
-func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
+// caller returns the owner of a valid token: by their e-mail address, if the provider has verified it, or by the unique
+// subject. People may be able to choose other names.
+func (p *Provider) caller(token *oidc.IDToken) (auth.Caller, *auth.Rejection) {
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {
-		return auth.Who{}, p.invalid(err)
+		return auth.Caller{}, p.invalid(err)
 	}
 	name := token.Subject
 	if email, _ := claims["email"].(string); email != "" && claims["email_verified"] == true {
 		name = email
 	}
 	digest := sha256.Sum256([]byte(token.Issuer + "\x00" + token.Subject))
-	w := auth.Who{ID: "oidc " + hex.EncodeToString(digest[:8]), Name: delegation.Presentable(name, delegation.MaxName)}
-	for _, group := range texts(at(claims, p.RoleClaim)) {
-		if role := p.Roles[group]; role != "" && !w.May(role) {
+	w := auth.Caller{ID: "oidc " + hex.EncodeToString(digest[:8]), Name: delegation.Presentable(name, delegation.MaxName)}
+	for _, group := range stringsOf(claimAt(claims, p.RoleClaim)) {
+		if role := p.Roles[group]; role != "" && !w.HasRole(role) {
 			w.Role = role
 		}
 	}
 	if w.Role == "" || token.Subject == "" {
-		return auth.Who{}, p.refuse(http.StatusForbidden, fmt.Sprintf("%s knows you as %s, and gives you none of the groups that have a role here: "+
+		return auth.Caller{}, p.reject(http.StatusForbidden, fmt.Sprintf("%s knows you as %s, and gives you none of the groups that have a role here: "+
 			"whoever runs this gateway names them by --oidc-role", p.Name(), w.Name), errors.New("no group with a role in the claim "+p.RoleClaim))
 	}
 	return w, nil
 }
 
-// at returns a claim; a dot selects a member of an object, unless the claim's own name contains the dot.
-func at(claims map[string]any, name string) any {
+// claimAt returns a claim; a dot selects a member of an object, unless the claim's own name contains the dot.
+func claimAt(claims map[string]any, name string) any {
 	if value, ok := claims[name]; ok {
 		return value
 	}
@@ -256,11 +259,11 @@ func at(claims map[string]any, name string) any {
 	if inner == nil || rest == "" {
 		return nil
 	}
-	return at(inner, rest)
+	return claimAt(inner, rest)
 }
 
-// texts returns the strings of a claim: a single one, or a list.
-func texts(value any) (all []string) {
+// stringsOf returns the strings of a claim: a single one, or a list.
+func stringsOf(value any) (all []string) {
 	switch value := value.(type) {
 	case string:
 		return []string{value}
@@ -274,8 +277,8 @@ func texts(value any) (all []string) {
 	return all
 }
 
-// seldom is a transport that limits how often the same request is sent to a provider.
-type seldom struct {
+// rateLimitedTransport is a transport that limits how often the same request is sent to a provider.
+type rateLimitedTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
 
@@ -285,38 +288,38 @@ type seldom struct {
 
 // answer is when a request was sent, and its error.
 type answer struct {
-	at  time.Time
-	err error
+	sent time.Time
+	err  error
 }
 
-func (s *seldom) forget() {
+func (s *rateLimitedTransport) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.asked)
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *seldom) RoundTrip(req *http.Request) (*http.Response, error) {
-	what := req.URL.String()
+func (s *rateLimitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	key := req.URL.String()
 	if req.Method == http.MethodGet {
 		s.mu.Lock()
-		last, ok := s.asked[what]
-		if ok && s.now().Sub(last.at) < apart {
+		last, ok := s.asked[key]
+		if ok && s.now().Sub(last.sent) < minInterval {
 			s.mu.Unlock()
 			if last.err == nil {
-				last.err = fmt.Errorf("%s was asked less than %v ago", req.URL.Host, apart)
+				last.err = fmt.Errorf("%s was asked less than %v ago", req.URL.Host, minInterval)
 			}
 			return nil, last.err
 		}
-		s.asked[what] = answer{at: s.now()}
+		s.asked[key] = answer{sent: s.now()}
 		s.mu.Unlock()
 	}
 	res, err := s.next.RoundTrip(req)
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if _, ok := s.asked[what]; ok { // counted from now, however long it took: others wait for the same answer
-			s.asked[what] = answer{s.now(), err}
+		if _, ok := s.asked[key]; ok { // counted from now, however long it took: others wait for the same answer
+			s.asked[key] = answer{s.now(), err}
 		}
 		return nil, err
 	}

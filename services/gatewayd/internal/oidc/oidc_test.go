@@ -48,20 +48,20 @@ func TestBearer_AcceptsTokenOfProvider(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, alg := range []string{"RS256", "ES256"} {
-		who, refusal := r.Bearer(t.Context(), r.idp.Sign(alg, r.idp.Claims("acp", idp.Claims{"groups": []string{"see", "say", "other"}, "email": "a@example.org", "email_verified": true})))
-		if refusal != nil || who.Role != "approver" || who.Name != "a@example.org" || !strings.HasPrefix(who.ID, "oidc ") || !who.Stands() {
-			t.Errorf("%s: %+v, %v", alg, who, refusal)
+		caller, rejection := r.Bearer(t.Context(), r.idp.Sign(alg, r.idp.Claims("acp", idp.Claims{"groups": []string{"see", "say", "other"}, "email": "a@example.org", "email_verified": true})))
+		if rejection != nil || caller.Role != "approver" || caller.Name != "a@example.org" || !strings.HasPrefix(caller.ID, "oidc ") || !caller.Valid() {
+			t.Errorf("%s: %+v, %v", alg, caller, rejection)
 		}
 		r.pass(2 * time.Hour)
-		if who.Stands() {
+		if caller.Valid() {
 			t.Errorf("%s: it stands when it has expired", alg)
 		}
 		r.pass(-2 * time.Hour)
 	}
 	// A name that nobody vouches for is not used.
-	who, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "see", "email": "root@example.org", "name": "root", "preferred_username": "root"})))
-	if refusal != nil || who.Name != "u-1" || who.Role != "viewer" {
-		t.Errorf("%+v, %v", who, refusal)
+	caller, rejection := r.Bearer(t.Context(), r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "see", "email": "root@example.org", "name": "root", "preferred_username": "root"})))
+	if rejection != nil || caller.Name != "u-1" || caller.Role != "viewer" {
+		t.Errorf("%+v, %v", caller, rejection)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestBearer_RejectsInvalidTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		token  string
 		status int
-		words  string
+		text   string
 	}{
 		"alg none":                  {r.idp.Sign("none", with()), 401, "does not count"},
 		"HS256 with the public key": {r.idp.Sign("HS256", with()), 401, "does not count"},
@@ -119,27 +119,27 @@ func TestBearer_RejectsInvalidTokens(t *testing.T) {
 		"without a signature":       {valid[:strings.LastIndexByte(valid, '.')+1], 401, "does not count"},
 		"nonsense":                  {"ey.ey.ey", 401, "does not count"},
 	} {
-		who, refusal := r.Bearer(t.Context(), c.token)
-		if refusal == nil || refusal.Status != c.status || !strings.Contains(refusal.Words, c.words) || who.Role != "" {
-			t.Errorf("%s: %+v, %v", name, who, refusal)
+		caller, rejection := r.Bearer(t.Context(), c.token)
+		if rejection == nil || rejection.Status != c.status || !strings.Contains(rejection.Text, c.text) || caller.Role != "" {
+			t.Errorf("%s: %+v, %v", name, caller, rejection)
 		}
 	}
-	if _, refusal := r.Bearer(t.Context(), valid); refusal != nil {
-		t.Errorf("the good one: %v", refusal)
+	if _, rejection := r.Bearer(t.Context(), valid); rejection != nil {
+		t.Errorf("the good one: %v", rejection)
 	}
 	for name, c := range map[string]idp.Claims{
 		"its own client's": with("azp", idp.Client), "the audience's": with("azp", "acp"), "an access token": with("typ", "Bearer"),
 		"an access token of its own client": with("client_id", idp.Client),
 		"several audiences and a client_id": with("aud", []string{"acp", "other"}, "client_id", idp.Client),
 	} {
-		if _, refusal := r.Bearer(t.Context(), r.idp.SignTyped("RS256", "at+jwt", c)); refusal != nil {
-			t.Errorf("%s: %v", name, refusal)
+		if _, rejection := r.Bearer(t.Context(), r.idp.SignTyped("RS256", "at+jwt", c)); rejection != nil {
+			t.Errorf("%s: %v", name, rejection)
 		}
 	}
 	r.Parties = []string{"cli"}
 	for _, claim := range []string{"azp", "client_id"} {
-		if _, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", with(claim, "cli"))); refusal != nil {
-			t.Errorf("a party's %s: %v", claim, refusal)
+		if _, rejection := r.Bearer(t.Context(), r.idp.Sign("RS256", with(claim, "cli"))); rejection != nil {
+			t.Errorf("a party's %s: %v", claim, rejection)
 		}
 	}
 	if strings.Contains(r.log.String(), valid[:40]) {
@@ -152,15 +152,15 @@ func TestKeys_RotationIsFetchedAndRateLimited(t *testing.T) {
 	r := newRig(t)
 	token := func() string { return r.idp.Sign("ES256", r.idp.Claims("acp", idp.Claims{"groups": "do"})) }
 	old := token()
-	if _, refusal := r.Bearer(t.Context(), old); refusal != nil {
-		t.Fatal(refusal)
+	if _, rejection := r.Bearer(t.Context(), old); rejection != nil {
+		t.Fatal(rejection)
 	}
 	r.idp.Rotate()
-	r.pass(apart)
-	if _, refusal := r.Bearer(t.Context(), token()); refusal != nil {
-		t.Errorf("a token of the new key: %v", refusal)
+	r.pass(minInterval)
+	if _, rejection := r.Bearer(t.Context(), token()); rejection != nil {
+		t.Errorf("a token of the new key: %v", rejection)
 	}
-	if _, refusal := r.Bearer(t.Context(), old); refusal == nil {
+	if _, rejection := r.Bearer(t.Context(), old); rejection == nil {
 		t.Error("a token of the old key counts")
 	}
 	for range 100 {
@@ -173,7 +173,7 @@ func TestKeys_RotationIsFetchedAndRateLimited(t *testing.T) {
 	last := token()
 	r.idp.Rotate()
 	r.pass(refresh)
-	if _, refusal := r.Bearer(t.Context(), last); refusal == nil {
+	if _, rejection := r.Bearer(t.Context(), last); rejection == nil {
 		t.Error("a token of a key that is gone counts after an hour")
 	}
 }
@@ -184,22 +184,22 @@ func TestBearer_ProviderIsDown(t *testing.T) {
 	token := r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "do"}))
 	r.idp.Down(true)
 	for range 2 {
-		if _, refusal := r.Bearer(t.Context(), token); refusal == nil || refusal.Status != http.StatusServiceUnavailable || !strings.Contains(refusal.Words, "acphost tokens create") {
-			t.Errorf("got %v", refusal)
+		if _, rejection := r.Bearer(t.Context(), token); rejection == nil || rejection.Status != http.StatusServiceUnavailable || !strings.Contains(rejection.Text, "acphost tokens create") {
+			t.Errorf("got %v", rejection)
 		}
-		if _, refusal := r.SignInURL("s", "n", "v"); refusal == nil || refusal.Status != http.StatusServiceUnavailable {
-			t.Errorf("got %v", refusal)
+		if _, rejection := r.SignInURL("s", "n", "v"); rejection == nil || rejection.Status != http.StatusServiceUnavailable {
+			t.Errorf("got %v", rejection)
 		}
 	}
 	r.idp.Down(false)
-	r.pass(apart)
-	if _, refusal := r.Bearer(t.Context(), token); refusal != nil {
-		t.Errorf("when it is there again: %v", refusal)
+	r.pass(minInterval)
+	if _, rejection := r.Bearer(t.Context(), token); rejection != nil {
+		t.Errorf("when it is there again: %v", rejection)
 	}
 	r.idp.Down(true)
 	r.pass(refresh / 2)
-	if _, refusal := r.Bearer(t.Context(), token); refusal != nil {
-		t.Errorf("when it is down later: %v", refusal)
+	if _, rejection := r.Bearer(t.Context(), token); rejection != nil {
+		t.Errorf("when it is down later: %v", rejection)
 	}
 }
 
@@ -247,9 +247,9 @@ func TestSignIn_AtProvider(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.idp.Person(c.person)
-			address, refusal := r.SignInURL("s", "n", verifier)
-			if refusal != nil {
-				t.Fatal(refusal)
+			address, rejection := r.SignInURL("s", "n", verifier)
+			if rejection != nil {
+				t.Fatal(rejection)
 			}
 			back := visit(t, address)
 			if back.Get("state") != "s" {
@@ -258,12 +258,12 @@ func TestSignIn_AtProvider(t *testing.T) {
 			if c.change != nil {
 				c.change(r)
 			}
-			who, refusal := r.SignedIn(t.Context(), back.Get("code"), c.nonce, c.verifier)
-			if status := statusOf(refusal); status != c.status || status == 0 && (who.Role != "approver" || !who.Stands()) {
-				t.Fatalf("%+v, %v", who, refusal)
+			caller, rejection := r.SignedIn(t.Context(), back.Get("code"), c.nonce, c.verifier)
+			if status := statusOf(rejection); status != c.status || status == 0 && (caller.Role != "approver" || !caller.Valid()) {
+				t.Fatalf("%+v, %v", caller, rejection)
 			}
-			if refusal == nil { // a code is good once
-				if _, refusal = r.SignedIn(context.Background(), back.Get("code"), "n", verifier); refusal == nil {
+			if rejection == nil { // a code is good once
+				if _, rejection = r.SignedIn(context.Background(), back.Get("code"), "n", verifier); rejection == nil {
 					t.Error("the code is good twice")
 				}
 			}
@@ -271,7 +271,7 @@ func TestSignIn_AtProvider(t *testing.T) {
 	}
 }
 
-func statusOf(r *auth.Refusal) int {
+func statusOf(r *auth.Rejection) int {
 	if r == nil {
 		return 0
 	}
@@ -281,7 +281,7 @@ func statusOf(r *auth.Refusal) int {
 func TestClaims_OfManyForms(t *testing.T) {
 	claims := map[string]any{"https://x/roles": []any{"a", 1, "b"}, "realm_access": map[string]any{"roles": []any{"c"}}, "group": "d", "a.b": "e"}
 	for name, want := range map[string]string{"https://x/roles": "a b", "realm_access.roles": "c", "group": "d", "a.b": "e", "realm_access": "", "group.x": "", "x.y": "", "": ""} {
-		if got := strings.Join(texts(at(claims, name)), " "); got != want {
+		if got := strings.Join(stringsOf(claimAt(claims, name)), " "); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

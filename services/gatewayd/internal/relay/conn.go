@@ -13,11 +13,11 @@ import (
 // maxSessions bounds the session streams of a connection, with and without readers.
 const maxSessions = 4096
 
-// lastWords is how long a client may take to read the last messages of an ended agent.
-const lastWords = 5 * time.Second
+// finalReadTimeout is how long a client may take to read the last messages of an ended agent.
+const finalReadTimeout = 5 * time.Second
 
-// Conn is a connection: a client and its agent. It is safe for concurrent use, except for Initialize, Stream and Route, of which one is
-// called once.
+// Conn is a connection: a client and its agent. It is safe for concurrent use, except for Initialize, Stream and Route,
+// of which one is called once.
 type Conn struct {
 	// ID is random: only the client knows it.
 	ID string
@@ -32,23 +32,23 @@ type Conn struct {
 
 	sending sync.Mutex // held while a frame is sent
 
-	mu       sync.Mutex // guards the fields below
-	main     *outbox
-	sessions map[string]*outbox
-	asked    map[string]string // the client's open requests, by id: the session whose stream gets the answer; "": the connection's
-	asking   map[string]string // the agent's open requests on session streams
-	initial  chan []byte       // receives the answer to initialize; nil: received
-	hello    string            // the id of initialize
-	room     chan struct{}     // closed when the client has read a frame
-	busy     int               // number of active streams and requests
-	idle     *time.Timer
-	finished bool
-	turns    map[string]bool // the client's open prompts, by id
+	mu             sync.Mutex // guards the fields below
+	main           *outbox
+	sessions       map[string]*outbox
+	clientRequests map[string]string // the session whose stream gets the answer, by request id; "": main
+	agentRequests  map[string]string // the agent's open requests on session streams
+	initial        chan []byte       // receives the answer to initialize; nil: received
+	initializeID   string            // the id of initialize
+	room           chan struct{}     // closed when the client has read a frame
+	busy           int               // number of active streams and requests
+	idle           *time.Timer
+	finished       bool
+	turns          map[string]bool // the client's open prompts, by id
 }
 
 func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 	c := &Conn{
-		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{}, turns: map[string]bool{},
+		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, clientRequests: map[string]string{}, agentRequests: map[string]string{}, turns: map[string]bool{},
 		room: make(chan struct{}),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -77,7 +77,7 @@ func (c *Conn) Close(why error) {
 		for _, o := range c.sessions {
 			o.close()
 		}
-		c.read()
+		c.notifyRead()
 		c.mu.Unlock()
 		c.reg.mu.Lock()
 		delete(c.reg.all, c.ID)
@@ -97,8 +97,8 @@ func (c *Conn) Send(frame []byte) error {
 	return c.agent.Send(frame) // after an error, the reader of the agent reports how it ended
 }
 
-// prompted records that a turn begins; beyond Limits.Open, turns are not counted.
-func (c *Conn) prompted(m Message) {
+// recordPrompt records that a turn begins; beyond Limits.Open, turns are not counted.
+func (c *Conn) recordPrompt(m Message) {
 	if m.Kind != Request || m.Method != "session/prompt" {
 		return
 	}
@@ -117,22 +117,23 @@ func (c *Conn) turnEnded(id string) {
 	}
 }
 
-// works reports whether a turn is active, or frames wait for the client.
-func (c *Conn) works() bool {
+// isActive reports whether a turn is active, or frames wait for the client.
+func (c *Conn) isActive() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.turns) > 0 || c.waiting() > 0
 }
 
-// Pass is Send of a parsed message, for a client with one stream for all frames.
-func (c *Conn) Pass(m Message, frame []byte) error {
-	c.prompted(m)
+// SendMessage is Send of a parsed message, for a client with one stream for all frames.
+func (c *Conn) SendMessage(m Message, frame []byte) error {
+	c.recordPrompt(m)
 	return c.Send(frame)
 }
 
-// Passed records which turns end with frames of Recv that were sent to the client. It assumes that a frame with a member "method"
-// anywhere is no answer, which is nearly always right: parsing each would be too expensive. An error only makes Drain wait longer.
-func (c *Conn) Passed(frames [][]byte) {
+// RecordSent records which turns end with frames of Recv that were sent to the client. It assumes that a frame with a
+// member "method" anywhere is no answer, which is nearly always right: parsing each would be too expensive. An error
+// only makes Drain wait longer.
+func (c *Conn) RecordSent(frames [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.turns) == 0 {
@@ -148,8 +149,8 @@ func (c *Conn) Passed(frames [][]byte) {
 	}
 }
 
-// Recv returns the agent's next frames, in order, for a client with one stream for all frames. It is for one goroutine. Any error means
-// that the connection has ended.
+// Recv returns the agent's next frames, in order, for a client with one stream for all frames. It is for one goroutine.
+// Any error means that the connection has ended.
 func (c *Conn) Recv() ([][]byte, error) {
 	frames, err := c.agent.Recv()
 	if err != nil {
@@ -159,12 +160,13 @@ func (c *Conn) Recv() ([][]byte, error) {
 	return frames, nil
 }
 
-// Initialize sends the client's first message, and passes the agent's frames to streams from now on. It returns the answer.
+// Initialize sends the client's first message, and passes the agent's frames to streams from now on. It returns the
+// answer.
 func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte, error) {
 	c.mu.Lock()
-	c.hello, c.initial = m.ID, make(chan []byte, 1)
+	c.initializeID, c.initial = m.ID, make(chan []byte, 1)
 	initial := c.initial
-	c.idle = time.AfterFunc(c.reg.limits.Idle, panics.Guard(c.reg.log, "ending an idle connection", c.unused))
+	c.idle = time.AfterFunc(c.reg.limits.Idle, panics.Guard(c.reg.log, "ending an idle connection", c.closeIfUnused))
 	c.busy = 1
 	c.mu.Unlock()
 	defer c.release()
@@ -206,8 +208,8 @@ func (c *Conn) release() {
 	}
 }
 
-// unused ends the connection if its client has left.
-func (c *Conn) unused() {
+// closeIfUnused ends the connection if its client has left.
+func (c *Conn) closeIfUnused() {
 	c.mu.Lock()
 	busy := c.busy
 	c.mu.Unlock()
@@ -216,24 +218,25 @@ func (c *Conn) unused() {
 	}
 }
 
-// Problem is the reason why a message of the client is invalid.
-type Problem string
+// InvalidError is the reason why a message of the client is invalid.
+type InvalidError string
 
-func (p Problem) Error() string { return string(p) }
+func (p InvalidError) Error() string { return string(p) }
 
-// Excess is a limit that a client has reached. Nothing was sent.
-type Excess string
+// LimitError is a limit that a client has reached. Nothing was sent.
+type LimitError string
 
-func (e Excess) Error() string { return string(e) }
+func (e LimitError) Error() string { return string(e) }
 
-// Take sends a message of the client to the agent. beside is the session that the request names in its header; "": none. A request waits
-// until the client has read enough of the earlier frames. A Problem is a client error; after a Problem or an Excess, nothing was sent.
-func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
-	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
-		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
+// Forward sends a message of the client to the agent. sessionHeader is the session that the request names in its
+// header; "": none. A request waits until the client has read enough of the earlier frames. A Problem is a client
+// error; after a Problem or an Excess, nothing was sent.
+func (c *Conn) Forward(ctx context.Context, m Message, frame []byte, sessionHeader string) error {
+	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(sessionHeader) > MaxID {
+		return InvalidError(fmt.Sprintf("an id has more than %d bytes", MaxID))
 	}
 	if m.Kind == Response {
-		if err := c.answered(m, beside); err != nil {
+		if err := c.recordAnswer(m, sessionHeader); err != nil {
 			return err
 		}
 		return c.Send(frame)
@@ -242,49 +245,50 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 		if err := c.awaitRoom(ctx); err != nil {
 			return err
 		}
-		session := beside
+		session := sessionHeader
 		if m.Method == "session/load" || m.Method == "session/attach" { // its session's stream has the history meanwhile
 			session = ""
 		}
-		if err := c.expect(m.ID, session); err != nil {
+		if err := c.recordRequest(m.ID, session); err != nil {
 			return err
 		}
-		c.prompted(m)
+		c.recordPrompt(m)
 	}
 	return c.Send(frame)
 }
 
-// answered closes a request of the agent.
-func (c *Conn) answered(m Message, beside string) error {
+// recordAnswer closes a request of the agent.
+func (c *Conn) recordAnswer(m Message, sessionHeader string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	session, known := c.asking[m.ID]
+	session, known := c.agentRequests[m.ID]
 	switch {
-	case known && beside == "":
-		return Problem("Missing Acp-Session-Id")
-	case known && beside != session:
-		return Problem("Mismatched Acp-Session-Id")
+	case known && sessionHeader == "":
+		return InvalidError("Missing Acp-Session-Id")
+	case known && sessionHeader != session:
+		return InvalidError("Mismatched Acp-Session-Id")
 	}
-	delete(c.asking, m.ID)
+	delete(c.agentRequests, m.ID)
 	return nil
 }
 
-// expect records the stream for the answer to a request.
-func (c *Conn) expect(id, session string) error {
+// recordRequest records the stream for the answer to a request.
+func (c *Conn) recordRequest(id, session string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.asked) >= c.reg.limits.Open {
-		return Excess(fmt.Sprintf("%d requests are unanswered: wait for an answer", len(c.asked)))
+	if len(c.clientRequests) >= c.reg.limits.Open {
+		return LimitError(fmt.Sprintf("%d requests are unanswered: wait for an answer", len(c.clientRequests)))
 	}
-	c.asked[id] = session
+	c.clientRequests[id] = session
 	return nil
 }
 
-// Stream returns a reader of the connection's stream, or of a session's. after, if set, is the number of the last frame that the client
-// has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the connection has ended.
+// Stream returns a reader of the connection's stream, or of a session's. after, if set, is the number of the last frame
+// that the client has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the
+// connection has ended.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
-		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
+		return nil, InvalidError(fmt.Sprintf("an id has more than %d bytes", MaxID))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,8 +298,8 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	o := c.main
 	if session != "" {
 		if o = c.sessions[session]; o == nil {
-			if len(c.sessions) >= maxSessions && !c.forget() {
-				return nil, Excess(fmt.Sprintf("the connection has %d session streams: end one", len(c.sessions)))
+			if len(c.sessions) >= maxSessions && !c.dropEmptyStreams() {
+				return nil, LimitError(fmt.Sprintf("the connection has %d session streams: end one", len(c.sessions)))
 			}
 			if after != nil && *after > 0 {
 				return nil, ErrTooOld
@@ -307,8 +311,8 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	return o.attach(after)
 }
 
-// forget drops empty session streams without a reader; mu is held.
-func (c *Conn) forget() (dropped bool) {
+// dropEmptyStreams drops empty session streams without a reader; mu is held.
+func (c *Conn) dropEmptyStreams() (dropped bool) {
 	for id, o := range c.sessions {
 		if o.reader == nil && len(o.frames) == 0 {
 			delete(c.sessions, id)
@@ -328,7 +332,7 @@ func (c *Conn) route() {
 			return
 		}
 		for _, f := range frames {
-			if err := c.hand(f); err != nil {
+			if err := c.deliver(f); err != nil {
 				c.Close(err)
 				return
 			}
@@ -338,7 +342,7 @@ func (c *Conn) route() {
 
 // drain waits until the client has read the last frames of the agent, and ends its streams.
 func (c *Conn) drain() {
-	late := time.NewTimer(lastWords)
+	late := time.NewTimer(finalReadTimeout)
 	defer late.Stop()
 	for {
 		c.mu.Lock()
@@ -361,24 +365,24 @@ func (c *Conn) drain() {
 	}
 }
 
-// hand puts a frame into its stream, and waits for room for the next.
-func (c *Conn) hand(frame []byte) error {
+// deliver puts a frame into its stream, and waits for room for the next.
+func (c *Conn) deliver(frame []byte) error {
 	m, err := Read(frame)
 	if err != nil {
 		c.reg.log.Debug("a frame of the agent makes no sense; it was dropped", "connection", c.ID, "error", err)
 		return nil
 	}
-	if err := c.place(m, frame); err != nil {
+	if err := c.enqueue(m, frame); err != nil {
 		return err
 	}
-	return c.awaitReading()
+	return c.awaitClient()
 }
 
-// place puts a frame into its stream, or passes it to Initialize if that waits for it.
-func (c *Conn) place(m Message, frame []byte) error {
+// enqueue puts a frame into its stream, or passes it to Initialize if that waits for it.
+func (c *Conn) enqueue(m Message, frame []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.Kind == Response && c.initial != nil && m.ID == c.hello {
+	if m.Kind == Response && c.initial != nil && m.ID == c.initializeID {
 		c.initial <- frame
 		c.initial = nil
 		return nil
@@ -395,15 +399,15 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	session := ""
 	switch m.Kind {
 	case Response:
-		session = c.asked[m.ID]
-		delete(c.asked, m.ID)
+		session = c.clientRequests[m.ID]
+		delete(c.clientRequests, m.ID)
 		c.turnEnded(m.ID)
 	case Request, Notification:
 		if session = m.Session; session != "" && m.Kind == Request {
-			if len(c.asking) >= c.reg.limits.Open {
-				return nil, fmt.Errorf("the client has left %d requests of the agent unanswered", len(c.asking))
+			if len(c.agentRequests) >= c.reg.limits.Open {
+				return nil, fmt.Errorf("the client has left %d requests of the agent unanswered", len(c.agentRequests))
 			}
-			c.asking[m.ID] = session
+			c.agentRequests[m.ID] = session
 		}
 	}
 	if session == "" {
@@ -418,7 +422,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 			unread++
 		}
 	}
-	if unread >= c.reg.limits.Unread && !c.forget() || len(session) > MaxID {
+	if unread >= c.reg.limits.Unread && !c.dropEmptyStreams() || len(session) > MaxID {
 		return nil, fmt.Errorf("the agent speaks of more than %d sessions whose streams the client does not read", c.reg.limits.Unread)
 	}
 	o := c.newOutbox()
@@ -426,8 +430,8 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	return o, nil
 }
 
-// read wakes waiters after the client has read frames, or the state has changed; mu is held.
-func (c *Conn) read() {
+// notifyRead wakes waiters after the client has read frames, or the state has changed; mu is held.
+func (c *Conn) notifyRead() {
 	close(c.room)
 	c.room = make(chan struct{})
 	c.reg.becameIdle()
@@ -445,16 +449,17 @@ func (c *Conn) waiting() int {
 // full reports whether too many bytes wait for the client; mu is held.
 func (c *Conn) full() bool {
 	n := c.waiting()
-	return n >= c.reg.limits.Buffered || n >= bufferedSure && c.reg.waiting.Load() >= int64(c.reg.limits.BufferedAll)
+	return n >= c.reg.limits.Buffered || n >= guaranteedBuffer && c.reg.waiting.Load() >= int64(c.reg.limits.BufferedAll)
 }
 
 // newOutbox returns a new stream.
 func (c *Conn) newOutbox() *outbox {
-	return newOutbox(&c.mu, min(c.reg.limits.Replay, keptAll/(1+len(c.sessions))), &c.reg.waiting, c.read)
+	return newOutbox(&c.mu, min(c.reg.limits.Replay, maxReplayAll/(1+len(c.sessions))), &c.reg.waiting, c.notifyRead)
 }
 
-// awaitReading waits while too many bytes wait for the client. It ends the connection of a client that reads nothing for too long.
-func (c *Conn) awaitReading() error {
+// awaitClient waits while too many bytes wait for the client. It ends the connection of a client that reads nothing
+// for too long.
+func (c *Conn) awaitClient() error {
 	for {
 		c.mu.Lock()
 		full, room := c.full(), c.room
@@ -475,7 +480,8 @@ func (c *Conn) awaitReading() error {
 	}
 }
 
-// awaitRoom waits until fewer bytes wait for the client than make its agent wait: a client that does not read cannot send more requests.
+// awaitRoom waits until fewer bytes wait for the client than make its agent wait: a client that does not read cannot
+// send more requests.
 func (c *Conn) awaitRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()

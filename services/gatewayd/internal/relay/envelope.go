@@ -9,8 +9,8 @@ import (
 // maxEnvelope bounds each name and value that an Envelope keeps, in bytes.
 const maxEnvelope = 1 << 10
 
-// Envelope extracts the id and the method of a JSON-RPC message that is too large to keep. It is an io.Writer for the pieces of the
-// message, and keeps at most 2 KiB. For invalid JSON, the results are undefined. The zero value is ready.
+// Envelope extracts the id and the method of a JSON-RPC message that is too large to keep. It is an io.Writer for the
+// pieces of the message, and keeps at most 2 KiB. For invalid JSON, the results are undefined. The zero value is ready.
 type Envelope struct {
 	// ID is the id as JSON; Method is the method as JSON, with its quotes. Nil: missing, or too long.
 	ID, Method []byte

@@ -29,7 +29,8 @@ const (
 type Message struct {
 	Kind   Kind
 	Method string
-	// ID is the id as a map key: ids that are equal as JSON values have equal keys. Empty: there is none, or its type is invalid.
+	// ID is the id as a map key: ids that are equal as JSON values have equal keys. Empty: there is none, or its type
+	// is invalid.
 	ID string
 	// RawID is the id as received.
 	RawID []byte
@@ -42,9 +43,9 @@ type Message struct {
 const idNull = "null"
 
 var (
-	// ErrBatch says that a message is an array: ACP has no batches.
+	// ErrBatch means that a message is an array: ACP has no batches.
 	ErrBatch = errors.New("JSON-RPC batches are not supported")
-	// ErrNoObject says that a message is neither an object nor an array.
+	// ErrNoObject means that a message is neither an object nor an array.
 	ErrNoObject = errors.New("a JSON-RPC message is an object")
 )
 
@@ -193,8 +194,8 @@ func idKey(raw []byte) string {
 	return ""
 }
 
-// Line returns a parsed message as one line. It replaces line breaks between JSON values by spaces; strings contain none. All other bytes
-// stay the same, as agents get them on standard input.
+// Line returns a parsed message as one line. It replaces line breaks between JSON values by spaces; strings contain
+// none. All other bytes stay the same, as agents get them on standard input.
 func Line(message []byte) []byte {
 	if bytes.IndexByte(message, '\n') < 0 {
 		return message

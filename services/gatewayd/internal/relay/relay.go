@@ -1,9 +1,9 @@
-// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an agent go to the
-// streams that its client reads: the connection's, and one for each session.
+// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an
+// agent go to the streams that its client reads: the connection's, and one for each session.
 //
-// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is bounded, and an agent
-// whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how clients are authenticated: an owner is a
-// name.
+// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is
+// bounded, and an agent whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how
+// clients are authenticated: an owner is a name.
 package relay
 
 import (
@@ -36,7 +36,7 @@ type Agent interface {
 type Target struct {
 	// Name is the agent's name; empty: the only one.
 	Name string
-	// None says that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
+	// None means that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
 	None bool
 }
 
@@ -57,8 +57,8 @@ type Limits struct {
 	Connections, ConnectionsEach int
 	// Buffered is how many bytes of frames may wait for a client before its agent waits: 64 MiB.
 	Buffered int
-	// BufferedAll is how many bytes of frames may wait for all clients: 512 MiB. Above it, the agents of clients with more than
-	// bufferedSure bytes wait.
+	// BufferedAll is how many bytes of frames may wait for all clients: 512 MiB. Above it, the agents of clients with
+	// more than bufferedSure bytes wait.
 	BufferedAll int
 	// Replay is how many bytes of sent frames each stream keeps for a client that loses it: 1 MiB.
 	Replay int
@@ -72,11 +72,12 @@ type Limits struct {
 	Open int
 }
 
-// bufferedSure is how many bytes of frames may wait for a client regardless of other clients.
-const bufferedSure = 1 << 20
+// guaranteedBuffer is how many bytes of frames may wait for a client regardless of other clients.
+const guaranteedBuffer = 1 << 20
 
-// keptAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than Limits.Replay.
-const keptAll = limits.Whole
+// maxReplayAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than
+// Limits.Replay.
+const maxReplayAll = limits.Whole
 
 // MaxID bounds ids of sessions and requests, in bytes.
 const MaxID = 1024
@@ -111,14 +112,14 @@ type Registry struct {
 	idle    chan struct{} // gets an entry when a connection may have become idle
 	waiting atomic.Int64  // bytes of frames that wait for clients
 
-	mu     sync.Mutex // guards the fields below
-	all    map[string]*Conn
-	owners map[string]int // number of connections by owner, including those being opened
-	count  int
-	ending map[*func()]bool // see Closing
-	drains bool             // Drain was called
-	closed bool
-	wg     sync.WaitGroup // connections that have not ended
+	mu       sync.Mutex // guards the fields below
+	all      map[string]*Conn
+	owners   map[string]int // number of connections by owner, including those being opened
+	count    int
+	ending   map[*func()]bool // see OnClose
+	draining bool             // Drain was called
+	closed   bool
+	wg       sync.WaitGroup // connections that have not ended
 }
 
 // New returns a Registry without connections.
@@ -127,9 +128,9 @@ func New(open Open, l Limits, logger *slog.Logger) *Registry {
 }
 
 var (
-	// ErrFull says that the limit of connections is reached, in total or for the owner.
+	// ErrFull means that the limit of connections is reached, in total or for the owner.
 	ErrFull = errors.New("there are too many connections: end one, or try again later")
-	// ErrClosing says that the gateway is stopping.
+	// ErrClosing means that the gateway is stopping.
 	ErrClosing = errors.New("the gateway is stopping")
 )
 
@@ -137,12 +138,12 @@ var (
 type Owner struct {
 	// ID is unique.
 	ID string
-	// Stands reports whether the owner may keep the connection; Sweep calls it. Nil: always.
-	Stands func() bool
+	// Valid reports whether the owner may keep the connection; Sweep calls it. Nil: always.
+	Valid func() bool
 }
 
-// Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and Recv, and in any
-// case Close. ctx bounds only the opening.
+// Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and
+// Recv, and in any case Close. ctx bounds only the opening.
 func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Target) (*Conn, error) {
 	if err := r.enter(owner.ID); err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Ta
 	opened = true
 	c := newConn(r, id, owner, a)
 	r.mu.Lock()
-	closed := r.closed || r.drains
+	closed := r.closed || r.draining
 	r.all[c.ID] = c
 	r.mu.Unlock()
 	if closed {
@@ -175,7 +176,7 @@ func (r *Registry) enter(owner string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed, r.drains:
+	case r.closed, r.draining:
 		return ErrClosing
 	case r.count >= r.limits.Connections, r.owners[owner] >= r.limits.ConnectionsEach:
 		return ErrFull
@@ -214,18 +215,19 @@ func (r *Registry) Sweep() {
 	r.mu.Unlock()
 	for _, c := range all {
 		panics.Guard(r.log, "looking whether a client may stay", func() {
-			if c.owner.Stands != nil && !c.owner.Stands() {
+			if c.owner.Valid != nil && !c.owner.Valid() {
 				c.Close(ErrNotAllowed)
 			}
 		}, c.Close)()
 	}
 }
 
-// ErrNotAllowed says that the owner of a connection may not keep it.
+// ErrNotAllowed means that the owner of a connection may not keep it.
 var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
 
-// Closing calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen exactly once.
-func (r *Registry) Closing(f func()) (done func()) {
+// OnClose calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen
+// exactly once.
+func (r *Registry) OnClose(f func()) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wg.Add(1)
@@ -242,17 +244,17 @@ func (r *Registry) Closing(f func()) (done func()) {
 	}
 }
 
-// Drain rejects new connections, and ends each one as soon as it has no active turn and its client has got all frames of the agent. It
-// returns when all have ended, or ctx ends. The caller then calls Close.
+// Drain rejects new connections, and ends each one as soon as it has no active turn and its client has got all frames
+// of the agent. It returns when all have ended, or ctx ends. The caller then calls Close.
 func (r *Registry) Drain(ctx context.Context) {
 	for {
 		r.mu.Lock()
-		r.drains = true
+		r.draining = true
 		all := slices.Collect(maps.Values(r.all))
 		r.mu.Unlock()
 		left := 0
 		for _, c := range all {
-			if c.works() {
+			if c.isActive() {
 				left++
 				continue
 			}

@@ -83,8 +83,8 @@ func (d *describing) single(f protoreflect.FieldDescriptor) object {
 
 func inJSON(schema any) object { return object{"application/json": object{"schema": schema}} }
 
-func parameter(in, name, says string, required bool) object {
-	return object{"in": in, "name": name, "description": says, "required": required, "schema": object{"type": "string"}}
+func parameter(in, name, summary string, required bool) object {
+	return object{"in": in, "name": name, "description": summary, "required": required, "schema": object{"type": "string"}}
 }
 
 var inPath = regexp.MustCompile(`\{([a-z_]+)\}`)
@@ -111,7 +111,7 @@ func describe(t *testing.T) string {
 	paths := object{}
 	for _, p := range all {
 		operation := object{
-			"operationId": strings.ReplaceAll(p.method, ".", "_"), "summary": p.says,
+			"operationId": strings.ReplaceAll(p.method, ".", "_"), "summary": p.summary,
 			"description": "It takes the role " + p.need.Role + ". It stands for acphost.supervisor.v1." + p.method + ".",
 		}
 		var parameters []object
@@ -142,7 +142,7 @@ func describe(t *testing.T) string {
 		default:
 			answer = d.ref(p.output.Descriptor())
 		}
-		operation["responses"] = object{strconv.Itoa(p.status): object{"description": p.says, "content": inJSON(answer)}, "default": failures}
+		operation["responses"] = object{strconv.Itoa(p.status): object{"description": p.summary, "content": inJSON(answer)}, "default": failures}
 		at, there := paths[p.path].(object)
 		if !there {
 			at = object{}

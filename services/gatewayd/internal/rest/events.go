@@ -68,23 +68,23 @@ func nameOfTool(t *supervisorv1.ToolCallReport) string {
 
 // events streams events: of a session, or of all.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	who := auth.From(r.Context())
-	if !who.May(delegation.Viewer) {
+	caller := auth.From(r.Context())
+	if !caller.HasRole(delegation.Viewer) {
 		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+delegation.Viewer)))
 		return
 	}
 	if r.ContentLength != 0 {
-		say(w, http.StatusBadRequest, "invalid_argument", "a GET takes no body")
+		writeError(w, http.StatusBadRequest, "invalid_argument", "a GET takes no body")
 		return
 	}
 	query := r.URL.Query()
 	err := errors.Join(checkText("session", query.Get("session")), checkText("agent", query.Get("agent")),
 		checkText("Last-Event-ID", r.Header.Get("Last-Event-ID")))
 	if err != nil {
-		say(w, http.StatusBadRequest, "invalid_argument", err.Error())
+		writeError(w, http.StatusBadRequest, "invalid_argument", err.Error())
 		return
 	}
-	ctx, done, err := h.calls.Begin(r.Context(), who)
+	ctx, done, err := h.calls.Begin(r.Context(), caller)
 	if err != nil {
 		fail(w, services.Failure(r.Context(), err))
 		return
@@ -98,7 +98,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 // follow writes the stream.
 func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
-	told, logins, ended := make(chan *supervisorv1.Event, maxWaiting), make(chan completed, maxWaiting), make(chan error, 1)
+	queue, logins, ended := make(chan *supervisorv1.Event, maxWaiting), make(chan completed, maxWaiting), make(chan error, 1)
 	h.mu.Lock()
 	h.watchers[logins] = struct{}{}
 	h.mu.Unlock()
@@ -107,7 +107,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(watching)
 		ended <- panics.Catch(h.log, "watching events", func() error {
-			return h.watch(ctx, query.Get("session"), query.Get("agent"), r.Header.Get("Last-Event-ID"), told)
+			return h.watch(ctx, query.Get("session"), query.Get("agent"), r.Header.Get("Last-Event-ID"), queue)
 		})
 	}()
 	defer func() {
@@ -127,15 +127,15 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	defer quiet.Stop()
 	for out.err == nil {
 		select {
-		case e := <-told:
+		case e := <-queue:
 			out.event(e)
 		case c := <-logins:
 			out.json(authComplete, c)
 		case <-quiet.C:
 			out.comment()
 		case err := <-ended:
-			for len(told) > 0 {
-				out.event(<-told)
+			for len(queue) > 0 {
+				out.event(<-queue)
 			}
 			if r.Context().Err() == nil || context.Cause(r.Context()) != context.Canceled { //nolint:errorlint // the very one: the caller has gone
 				out.json(streamFailed, bodyOf(services.Failure(r.Context(), err)))
@@ -146,10 +146,11 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	h.log.Debug("a stream of events could not be written", "error", out.err)
 }
 
-// watch passes events to told until ctx ends, or there can be no more. If it was too slow, it starts again after the last event.
-func (h *Handler) watch(ctx context.Context, session, agent, cursor string, told chan<- *supervisorv1.Event) error {
+// watch passes events to queue until ctx ends, or there can be no more. If it was too slow, it starts again after the
+// last event.
+func (h *Handler) watch(ctx context.Context, session, agent, cursor string, queue chan<- *supervisorv1.Event) error {
 	for {
-		last, err := h.watchFrom(ctx, session, agent, cursor, told)
+		last, err := h.watchFrom(ctx, session, agent, cursor, queue)
 		if status.Code(err) != codes.ResourceExhausted || last == cursor {
 			return err
 		}
@@ -158,7 +159,7 @@ func (h *Handler) watch(ctx context.Context, session, agent, cursor string, told
 }
 
 // watchFrom returns the cursor of the last event that it passed on.
-func (h *Handler) watchFrom(ctx context.Context, session, agent, cursor string, told chan<- *supervisorv1.Event) (last string, err error) {
+func (h *Handler) watchFrom(ctx context.Context, session, agent, cursor string, queue chan<- *supervisorv1.Event) (last string, err error) {
 	last = cursor
 	var next func() (*supervisorv1.Event, error)
 	if session != "" {
@@ -185,7 +186,7 @@ func (h *Handler) watchFrom(ctx context.Context, session, agent, cursor string, 
 			continue
 		}
 		select {
-		case told <- e:
+		case queue <- e:
 		case <-ctx.Done():
 			return last, ctx.Err()
 		}

@@ -12,11 +12,11 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// told is an event of the stream.
-type told struct{ id, name, data string }
+// streamEvent is an event of the stream.
+type streamEvent struct{ id, name, data string }
 
 // follow reads a stream of events.
-func (r *rig) follow(query, last string) (next func() told, cancel func()) {
+func (r *rig) follow(query, last string) (next func() streamEvent, cancel func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	req, err := http.NewRequestWithContext(ctx, "GET", r.url+"/events"+query, nil)
@@ -36,7 +36,7 @@ func (r *rig) follow(query, last string) (next func() told, cancel func()) {
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 1<<20)
 	r.t.Cleanup(func() { cancel(); _ = res.Body.Close() })
-	return func() (e told) {
+	return func() (e streamEvent) {
 		for lines.Scan() {
 			key, value, _ := strings.Cut(lines.Text(), ": ")
 			switch key {
@@ -52,7 +52,7 @@ func (r *rig) follow(query, last string) (next func() told, cancel func()) {
 				}
 			}
 		}
-		return told{}
+		return streamEvent{}
 	}, cancel
 }
 
@@ -63,14 +63,14 @@ func TestEvents_HaveNames(t *testing.T) {
 		t.Errorf("followed from %q", from)
 	}
 	done, failed, running := "completed", "failed", "in_progress"
-	say := &supervisorv1.MessageChunk{Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: "a\r\nid: forged\n\nevent: auth.complete\u2028"}}}}
+	writeError := &supervisorv1.MessageChunk{Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: "a\r\nid: forged\n\nevent: auth.complete\u2028"}}}}
 	for i, c := range []struct {
 		event *supervisorv1.Event
 		want  string
 	}{
-		{&supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: say}}, "message.part.updated"},
-		{&supervisorv1.Event{Event: &supervisorv1.Event_AgentThought{AgentThought: say}}, "message.part.updated"},
-		{&supervisorv1.Event{Event: &supervisorv1.Event_UserMessage{UserMessage: say}}, "message.part.updated"},
+		{&supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: writeError}}, "message.part.updated"},
+		{&supervisorv1.Event{Event: &supervisorv1.Event_AgentThought{AgentThought: writeError}}, "message.part.updated"},
+		{&supervisorv1.Event{Event: &supervisorv1.Event_UserMessage{UserMessage: writeError}}, "message.part.updated"},
 		{&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: &supervisorv1.ToolCallReport{ToolCallId: "t"}}}, "tool.execute"},
 		{&supervisorv1.Event{Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{ToolCallId: "t", Status: &running}}}, "tool.execute"},
 		{&supervisorv1.Event{Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{ToolCallId: "t", Status: &done}}}, "tool.result"},

@@ -64,7 +64,7 @@ func (r *rig) breaking(b *brokenConn) (h *Handler, url string) {
 	mux := http.NewServeMux()
 	h.Register(mux)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mux.ServeHTTP(w, req.WithContext(auth.With(req.Context(), auth.Who{ID: "t", Role: "operator", Stands: func() bool { return true }})))
+		mux.ServeHTTP(w, req.WithContext(auth.With(req.Context(), auth.Caller{ID: "t", Role: "operator", Valid: func() bool { return true }})))
 	}))
 	r.t.Cleanup(func() {
 		calls.Close()

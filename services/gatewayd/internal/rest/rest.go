@@ -1,9 +1,9 @@
 // Package rest serves the calls that a simple front end needs, as REST with JSON, and a stream of server-sent events.
 // openapi.json describes them.
 //
-// Each path calls a method of the supervisor's services. Requests and responses are the method's messages in JSON form, and the
-// caller needs the method's role. The package knows the paths and the names of events. It must not know how callers
-// authenticate.
+// Each path calls a method of the supervisor's services. Requests and responses are the method's messages in JSON form,
+// and the caller needs the method's role. The package knows the paths and the names of events. It must not know how
+// callers authenticate.
 package rest
 
 import (
@@ -64,8 +64,8 @@ func (h *Handler) Close() {
 	h.logins.Wait()
 }
 
-// Register adds the paths to a mux. Their requests must carry a caller (auth.With). It also answers all paths of the mux that
-// have no other handler.
+// Register adds the paths to a mux. Their requests must carry a caller (auth.With). It also answers all paths of the
+// mux that have no other handler.
 func (h *Handler) Register(mux *http.ServeMux) {
 	verbs := map[string][]string{"/events": {"GET"}, "/openapi.json": {"GET"}}
 	for _, p := range h.plans {
@@ -82,12 +82,12 @@ func (h *Handler) Register(mux *http.ServeMux) {
 
 // call serves a route.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, p *plan) {
-	who := auth.From(r.Context())
-	if !who.May(p.need.Role) {
-		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+p.need.Role+"; yours is "+who.Role)))
+	caller := auth.From(r.Context())
+	if !caller.HasRole(p.need.Role) {
+		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+p.need.Role+"; yours is "+caller.Role)))
 		return
 	}
-	ctx, done, err := h.calls.Begin(r.Context(), who)
+	ctx, done, err := h.calls.Begin(r.Context(), caller)
 	if err != nil {
 		fail(w, services.Failure(r.Context(), err))
 		return
@@ -115,12 +115,12 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, p *plan) {
 	answer(w, p.status, res)
 }
 
-// body reads a request's JSON; false: the request was answered with an error. For a page of another origin, the browser sends a
-// preflight request before it sends this content type.
+// body reads a request's JSON; false: the request was answered with an error. For a page of another origin, the browser
+// sends a preflight request before it sends this content type.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if r.Method == http.MethodPost {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			say(w, http.StatusUnsupportedMediaType, "invalid_argument", "a POST takes the Content-Type application/json")
+			writeError(w, http.StatusUnsupportedMediaType, "invalid_argument", "a POST takes the Content-Type application/json")
 			return nil, false
 		}
 	}
@@ -129,11 +129,11 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		say(w, http.StatusRequestEntityTooLarge, "resource_exhausted", "the body is too long")
+		writeError(w, http.StatusRequestEntityTooLarge, "resource_exhausted", "the body is too long")
 	case err != nil:
-		say(w, http.StatusBadRequest, "invalid_argument", "the body did not come whole")
+		writeError(w, http.StatusBadRequest, "invalid_argument", "the body did not come whole")
 	case r.Method != http.MethodPost && len(body) > 0:
-		say(w, http.StatusBadRequest, "invalid_argument", "a "+r.Method+" takes no body")
+		writeError(w, http.StatusBadRequest, "invalid_argument", "a "+r.Method+" takes no body")
 	default:
 		return body, true
 	}
@@ -175,19 +175,19 @@ type loginAnswer struct {
 
 // login logs an agent in, and answers when the agent names a page, or has finished.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req proto.Message) {
-	who := auth.From(r.Context())
+	caller := auth.From(r.Context())
 	// It outlives the request, so it is a separate call.
 	life, cancel := context.WithTimeout(h.ending, loginTimeout)
-	ctx, done, err := h.calls.Begin(auth.With(life, who), who)
+	ctx, done, err := h.calls.Begin(auth.With(life, caller), caller)
 	if err != nil {
 		cancel()
 		fail(w, services.Failure(r.Context(), err))
 		return
 	}
 	finish := sync.OnceFunc(func() { done(); cancel() })
-	goesOn := false
+	continues := false
 	defer func() {
-		if !goesOn { // after a panic, too
+		if !continues { // after a panic, too
 			finish()
 		}
 	}()
@@ -211,24 +211,24 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	}
 	// The agent continues when it knows that the user will see the page. The caller of the login shows it.
 	answer := &supervisorv1.AnswerApprovalRequest{Id: step.GetQuestion().GetId(), Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: "{}"}}
-	opens := opensPage(page(step))
-	if opens != nil {
+	pageErr := checkPage(page(step))
+	if pageErr != nil {
 		answer.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
 	}
 	if answer.GetId() != "" { // otherwise the agent does not wait for an answer
 		_, err = supervisorv1.NewApprovalServiceClient(h.calls.Conn()).AnswerApproval(ctx, answer)
 	}
-	if opens == nil && err != nil {
-		opens = services.Failure(ctx, err)
+	if pageErr == nil && err != nil {
+		pageErr = services.Failure(ctx, err)
 	}
-	if !gone() && opens == nil {
-		opens = services.Failure(r.Context(), context.Canceled)
+	if !gone() && pageErr == nil {
+		pageErr = services.Failure(r.Context(), context.Canceled)
 	}
-	if opens != nil {
-		fail(w, opens)
+	if pageErr != nil {
+		fail(w, pageErr)
 		return
 	}
-	goesOn = true
+	continues = true
 	h.logins.Go(func() {
 		defer finish()
 		defer panics.Recover(h.log, "waiting for the end of a login", func(err error) {
@@ -239,8 +239,9 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	reply(w, p.status, loginAnswer{URL: page(step).GetUrl(), Message: page(step).GetMessage()})
 }
 
-// opensPage returns the reason not to show a page to a user. The agent chose the URL, which may run a script or open a file.
-func opensPage(e *supervisorv1.Elicitation) *connect.Error {
+// checkPage returns the reason not to show a page to a user. The agent chose the URL, which may run a script or open a
+// file.
+func checkPage(e *supervisorv1.Elicitation) *connect.Error {
 	if e.GetMode() != "url" {
 		return connect.NewError(connect.CodeFailedPrecondition, errors.New("the agent asks for more than opening a page: log it in by \"acphost agents login\""))
 	}
@@ -270,9 +271,9 @@ func (h *Handler) await(ctx context.Context, stream grpc.ClientStream, agent str
 func (h *Handler) complete(c completed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for told := range h.watchers {
+	for queue := range h.watchers {
 		select {
-		case told <- c:
+		case queue <- c:
 		default:
 		}
 	}
@@ -327,7 +328,7 @@ func bodyOf(err *connect.Error) failureBody {
 	return body
 }
 
-func say(w http.ResponseWriter, status int, code, message string) {
+func writeError(w http.ResponseWriter, status int, code, message string) {
 	reply(w, status, failureBody{Code: code, Message: message})
 }
 
@@ -344,7 +345,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 func answer(w http.ResponseWriter, status int, m proto.Message) {
 	text, err := protojson.Marshal(m)
 	if err != nil {
-		say(w, http.StatusInternalServerError, "internal", "the answer could not be written")
+		writeError(w, http.StatusInternalServerError, "internal", "the answer could not be written")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

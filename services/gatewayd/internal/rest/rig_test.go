@@ -68,8 +68,8 @@ func newRig(t *testing.T) *rig {
 	handler.Register(mux)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		role, _ := r.role.Load().(string)
-		who := auth.Who{ID: "token 1", Name: "alice", Role: role, Stands: func() bool { return !r.revoked.Load() }}
-		mux.ServeHTTP(w, req.WithContext(auth.With(req.Context(), who)))
+		caller := auth.Caller{ID: "token 1", Name: "alice", Role: role, Valid: func() bool { return !r.revoked.Load() }}
+		mux.ServeHTTP(w, req.WithContext(auth.With(req.Context(), caller)))
 	}))
 	r.url = h.URL
 	t.Cleanup(func() {

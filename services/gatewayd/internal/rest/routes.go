@@ -22,9 +22,9 @@ import (
 type route struct {
 	verb, path string
 	// method is the method to call: "AgentService.ListAgents".
-	method string
-	status int
-	says   string // for the description
+	method  string
+	status  int
+	summary string // for the description
 	// query are the parameters that are fields of the request.
 	query map[string]string
 	// reshape converts a simple client's JSON to that of the request; nil: they are the same.
@@ -37,22 +37,22 @@ type route struct {
 
 // routes are the routes of methods, without the stream of events.
 var routes = []route{
-	{verb: "GET", path: "/agents", method: "AgentService.ListAgents", status: http.StatusOK, says: "List the agents"},
-	{verb: "POST", path: "/agents", method: "AgentService.StartAgent", status: http.StatusCreated, says: "Start an agent: preset is its name"},
-	{verb: "GET", path: "/agents/{agent_id}", method: "AgentService.GetAgent", status: http.StatusOK, says: "Show an agent"},
-	{verb: "DELETE", path: "/agents/{agent_id}", method: "AgentService.StopAgent", status: http.StatusOK, says: "Stop an agent"},
+	{verb: "GET", path: "/agents", method: "AgentService.ListAgents", status: http.StatusOK, summary: "List the agents"},
+	{verb: "POST", path: "/agents", method: "AgentService.StartAgent", status: http.StatusCreated, summary: "Start an agent: preset is its name"},
+	{verb: "GET", path: "/agents/{agent_id}", method: "AgentService.GetAgent", status: http.StatusOK, summary: "Show an agent"},
+	{verb: "DELETE", path: "/agents/{agent_id}", method: "AgentService.StopAgent", status: http.StatusOK, summary: "Stop an agent"},
 	{verb: "POST", path: "/agents/{agent_id}/login", method: "AgentService.Authenticate", status: http.StatusOK,
-		says: "Log an agent in. The answer has the page that the user must open; the event auth.complete follows", serve: (*Handler).login},
-	{verb: "GET", path: "/sessions", method: "SupervisorStateService.ListSessions", status: http.StatusOK, says: "List the open sessions"},
-	{verb: "POST", path: "/sessions", method: "SessionService.NewSession", status: http.StatusCreated, says: "Open a session"},
-	{verb: "GET", path: "/sessions/{session_id}", method: "SupervisorStateService.GetSession", status: http.StatusOK, says: "Show a session"},
+		summary: "Log an agent in. The answer has the page that the user must open; the event auth.complete follows", serve: (*Handler).login},
+	{verb: "GET", path: "/sessions", method: "SupervisorStateService.ListSessions", status: http.StatusOK, summary: "List the open sessions"},
+	{verb: "POST", path: "/sessions", method: "SessionService.NewSession", status: http.StatusCreated, summary: "Open a session"},
+	{verb: "GET", path: "/sessions/{session_id}", method: "SupervisorStateService.GetSession", status: http.StatusOK, summary: "Show a session"},
 	{verb: "POST", path: "/sessions/{session_id}/prompt", method: "SessionService.Prompt", status: http.StatusAccepted,
-		says: "Begin a turn. What the agent does comes as events after the cursor in the answer", serve: (*Handler).prompt, reshape: textAsPrompt,
+		summary: "Begin a turn. What the agent does comes as events after the cursor in the answer", serve: (*Handler).prompt, reshape: textAsPrompt,
 		extra: map[string]any{"text": map[string]any{"type": "string", "description": "A block of text, after those of prompt"}}},
-	{verb: "POST", path: "/sessions/{session_id}/cancel", method: "SessionService.CancelPrompt", status: http.StatusOK, says: "Ask the agent to end its turn"},
-	{verb: "POST", path: "/sessions/{session_id}/mode", method: "SessionService.SetMode", status: http.StatusOK, says: "Set the mode"},
-	{verb: "GET", path: "/permissions", method: "ApprovalService.ListApprovals", status: http.StatusOK, says: "List the questions that wait", query: map[string]string{"session": "session_id"}},
-	{verb: "POST", path: "/permissions/{id}", method: "ApprovalService.AnswerApproval", status: http.StatusOK, says: "Answer a question", reshape: objectAsAccept,
+	{verb: "POST", path: "/sessions/{session_id}/cancel", method: "SessionService.CancelPrompt", status: http.StatusOK, summary: "Ask the agent to end its turn"},
+	{verb: "POST", path: "/sessions/{session_id}/mode", method: "SessionService.SetMode", status: http.StatusOK, summary: "Set the mode"},
+	{verb: "GET", path: "/permissions", method: "ApprovalService.ListApprovals", status: http.StatusOK, summary: "List the questions that wait", query: map[string]string{"session": "session_id"}},
+	{verb: "POST", path: "/permissions/{id}", method: "ApprovalService.AnswerApproval", status: http.StatusOK, summary: "Answer a question", reshape: objectAsAccept,
 		extra: map[string]any{"accept": map[string]any{"type": []string{"object", "string"}, "description": "The answers to a form, or {}"}}},
 }
 

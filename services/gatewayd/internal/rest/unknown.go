@@ -11,24 +11,24 @@ import (
 // maxShown bounds how much of a request's path an error repeats, in bytes.
 const maxShown = 200
 
-// registerUnknown answers requests without a route in the form of other failures: 405 if the path has other methods, 404 for other
-// paths. verbs are the methods of each path.
+// registerUnknown answers requests without a route in the form of other failures: 405 if the path has other methods,
+// 404 for other paths. verbs are the methods of each path.
 func registerUnknown(mux *http.ServeMux, verbs map[string][]string) {
 	for path, allowed := range verbs {
 		slices.Sort(allowed)
 		allow := strings.Join(allowed, ", ")
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allow)
-			say(w, http.StatusMethodNotAllowed, "unimplemented", fmt.Sprintf("%s takes %s, got %.20s", path, allow, r.Method))
+			writeError(w, http.StatusMethodNotAllowed, "unimplemented", fmt.Sprintf("%s takes %s, got %.20s", path, allow, r.Method))
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		say(w, http.StatusNotFound, "not_found", unknownPath(r.URL.Path))
+		writeError(w, http.StatusNotFound, "not_found", unknownPath(r.URL.Path))
 	})
 }
 
-// unknownPath returns the error for a path without a route. Ids contain slashes: a client that does not escape them requests such
-// a path.
+// unknownPath returns the error for a path without a route. Ids contain slashes: a client that does not escape them
+// requests such a path.
 func unknownPath(path string) string {
 	shown := url.PathEscape(path[:min(len(path), maxShown)])
 	shown = strings.ReplaceAll(shown, "%2F", "/")

@@ -199,6 +199,6 @@ func TestStream_ResumesAfterLastEventID(t *testing.T) {
 		second.want(frame(n))
 	}
 	r.want(409, "the frames after "+last+" are not kept any more: the last 1000 bytes that were sent are", "GET", "", append(of, "Last-Event-ID", last)...)
-	r.want(409, "nobody was sent a frame 5000 of this stream, the next one is 101: load the session again", "GET", "", append(of, "Last-Event-ID", "5000")...)
+	r.want(409, "frame 5000 of this stream was not sent yet, the next one is 101: load the session again", "GET", "", append(of, "Last-Event-ID", "5000")...)
 	r.want(409, "active receiver", "GET", "", of...)
 }

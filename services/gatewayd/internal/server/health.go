@@ -11,12 +11,13 @@ import (
 const (
 	// readyTimeout is how long the supervisor may take to answer one check.
 	readyTimeout = 3 * time.Second
-	// readyFor is how long the result of a check is cached, so that callers without a token cannot cause many calls to the supervisor.
+	// readyFor is how long the result of a check is cached, so that callers without a token cannot cause many calls to
+	// the supervisor.
 	readyFor = time.Second
 )
 
-// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So they are answered
-// before the Gate, and only say whether this process runs, and whether it can serve.
+// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So
+// they are answered before the Gate, and only say whether this process runs, and whether it can serve.
 type probes struct {
 	ready func(context.Context) error
 	log   *slog.Logger
@@ -36,18 +37,18 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		say(w, http.StatusMethodNotAllowed, "Method Not Allowed")
-	case r.URL.Path == "/readyz" && p.look() != nil:
-		say(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
+		writeText(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+	case r.URL.Path == "/readyz" && p.check() != nil:
+		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
 	default:
-		say(w, http.StatusOK, "ok")
+		writeText(w, http.StatusOK, "ok")
 	}
 	return true
 }
 
-// look checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The check does not end with
-// the request that started it, because others wait for its result.
-func (p *probes) look() error {
+// check checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The
+// check does not end with the request that started it, because others wait for its result.
+func (p *probes) check() error {
 	if p.ready == nil {
 		return nil
 	}

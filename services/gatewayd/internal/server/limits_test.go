@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
@@ -32,7 +32,7 @@ func TestGateway_PassesMessagesUpToLimit(t *testing.T) {
 			r.want(202, "", "POST", sent, "Acp-Connection-Id", id)
 			p.want(t, sent)
 		}
-		r.want(refusal.TooLong.HTTP, "", "POST", sized(message, limit+1), "Acp-Connection-Id", id)
+		r.want(apierror.TooLong.HTTP, "", "POST", sized(message, limit+1), "Acp-Connection-Id", id)
 		r.want(202, "", "POST", `{"method":"_after"}`, "Acp-Connection-Id", id)
 		p.want(t, `{"method":"_after"}`)
 	})
@@ -44,7 +44,7 @@ func TestGateway_PassesMessagesUpToLimit(t *testing.T) {
 			r.write(ws, sent)
 			p.want(t, sent)
 		}
-		if got, end := r.says(ws, sized(message, limit+1)); end != 0 || !strings.Contains(got, fmt.Sprintf(`"id":7,"error":{"code":%d`, refusal.TooLong.RPC)) {
+		if got, end := r.says(ws, sized(message, limit+1)); end != 0 || !strings.Contains(got, fmt.Sprintf(`"id":7,"error":{"code":%d`, apierror.TooLong.RPC)) {
 			t.Errorf("a message above the limit: got %.200s, and the end %d", got, end)
 		}
 		r.write(ws, `{"method":"_after"}`)

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -61,7 +61,7 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 	}
 	t.Run("before a message", func(t *testing.T) {
 		r := newRig(t, relay.Limits{})
-		for secret, want := range map[string]refusal.Kind{"": refusal.NotSignedIn, r.secrets["viewer"]: refusal.NotAllowed} {
+		for secret, want := range map[string]apierror.Kind{"": apierror.NotSignedIn, r.secrets["viewer"]: apierror.NotAllowed} {
 			by := []string{"Authorization", "Bearer " + secret}
 			r.want(want.HTTP, "", "POST", hello, by...)
 			if _, got := r.dial(by...); got != want.HTTP {
@@ -72,15 +72,15 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 	for name, c := range map[string]struct {
 		opening error
 		limits  relay.Limits
-		want    refusal.Kind
+		want    apierror.Kind
 	}{
-		"no such agent":            {opening: status.Error(codes.NotFound, "no such agent"), want: refusal.NotFound},
-		"an agent without program": {opening: unstarted.Err(), want: refusal.Failed},
-		"an agent that is broken":  {opening: errors.New("broken"), want: refusal.Failed},
-		"too many agents":          {opening: status.Error(codes.ResourceExhausted, "32 agents"), want: refusal.TooMany},
-		"too many connections":     {limits: relay.Limits{Connections: 1}, want: refusal.TooMany},
-		"no supervisor":            {opening: status.Error(codes.Unavailable, "connection error: x"), want: refusal.Unavailable},
-		"a gateway that stops":     {opening: relay.ErrClosing, want: refusal.Unavailable},
+		"no such agent":            {opening: status.Error(codes.NotFound, "no such agent"), want: apierror.NotFound},
+		"an agent without program": {opening: unstarted.Err(), want: apierror.Failed},
+		"an agent that is broken":  {opening: errors.New("broken"), want: apierror.Failed},
+		"too many agents":          {opening: status.Error(codes.ResourceExhausted, "32 agents"), want: apierror.TooMany},
+		"too many connections":     {limits: relay.Limits{Connections: 1}, want: apierror.TooMany},
+		"no supervisor":            {opening: status.Error(codes.Unavailable, "connection error: x"), want: apierror.Unavailable},
+		"a gateway that stops":     {opening: relay.ErrClosing, want: apierror.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, c.limits)
@@ -90,7 +90,7 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 			}
 			code := fmt.Sprintf(`"id":0,"error":{"code":%d,"message":"Initialize failed"`, c.want.RPC)
 			header := r.want(c.want.HTTP, code, "POST", hello)
-			if again := header.Get("Retry-After") != ""; again != (c.want == refusal.TooMany) {
+			if again := header.Get("Retry-After") != ""; again != (c.want == apierror.TooMany) {
 				t.Errorf("whether to come again is said: %t", again)
 			}
 			ws, _ := r.dial()
@@ -101,15 +101,15 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		message string
-		want    refusal.Kind
+		want    apierror.Kind
 		ends    bool // the WebSocket
 	}{
-		"no JSON":           {`{"jsonrpc"`, refusal.NotJSON, false},
-		"a batch":           {`[]`, refusal.Invalid, false},
-		"no object":         {`7`, refusal.Invalid, false},
-		"initialize, again": {hello, refusal.Invalid, false},
-		"a long id":         {`{"id":"` + strings.Repeat("i", 1025) + `","method":"_x"}`, refusal.Invalid, true},
-		"a long message":    {`{"x":"` + strings.Repeat("x", 16<<20) + `"}`, refusal.TooLong, false},
+		"no JSON":           {`{"jsonrpc"`, apierror.NotJSON, false},
+		"a batch":           {`[]`, apierror.Invalid, false},
+		"no object":         {`7`, apierror.Invalid, false},
+		"initialize, again": {hello, apierror.Invalid, false},
+		"a long id":         {`{"id":"` + strings.Repeat("i", 1025) + `","method":"_x"}`, apierror.Invalid, true},
+		"a long message":    {`{"x":"` + strings.Repeat("x", 16<<20) + `"}`, apierror.TooLong, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, relay.Limits{})
@@ -128,6 +128,6 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 		p, id := r.connect()
 		r.want(202, "", "POST", `{"id":1,"method":"_x"}`, "Acp-Connection-Id", id)
 		p.want(t, `{"id":1,"method":"_x"}`)
-		r.want(refusal.TooMany.HTTP, "1 requests", "POST", `{"id":2,"method":"_x"}`, "Acp-Connection-Id", id)
+		r.want(apierror.TooMany.HTTP, "1 requests", "POST", `{"id":2,"method":"_x"}`, "Acp-Connection-Id", id)
 	})
 }

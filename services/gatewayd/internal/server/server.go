@@ -1,8 +1,8 @@
-// Package server serves a gateway's HTTP: the endpoint /acp according to ACP's remote transport, for POST with server-sent events. It
-// passes WebSocket connections to package socket, and other paths to packages services and rest.
+// Package server serves a gateway's HTTP: the endpoint /acp according to ACP's remote transport, for POST with
+// server-sent events. It passes WebSocket connections to package socket, and other paths to packages services and rest.
 //
-// It knows the rules and statuses of the transport, and which role a request needs. It must not know how an agent is reached, nor what a
-// message means.
+// It knows the rules and statuses of the transport, and which role a request needs. It must not know how an agent is
+// reached, nor what a message means.
 package server
 
 import (
@@ -18,9 +18,9 @@ import (
 
 	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/internal/panics/httppanics"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -53,7 +53,8 @@ type Options struct {
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
-	// Attach says that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets no own agent.
+	// Attach means that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets
+	// no own agent.
 	Attach bool
 	// Services serves the supervisor's services to callers over HTTP; nil: not served.
 	Services *services.Handler
@@ -61,7 +62,8 @@ type Options struct {
 	Rest *rest.Handler
 	// Console serves the paths below /console/, and authenticates its callers itself. Nil: not served.
 	Console http.Handler
-	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not checked.
+	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not
+	// checked.
 	Ready  func(context.Context) error
 	Logger *slog.Logger
 }
@@ -87,7 +89,7 @@ func New(o Options) http.Handler {
 	if h.Rest != nil {
 		h.Rest.Register(mux)
 	}
-	others := h.forPages(h.guarded(mux))
+	others := h.cors(h.guarded(mux))
 	probed := &probes{ready: h.Ready, log: h.Logger}
 	return httppanics.Handler(h.Logger, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -105,35 +107,35 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		who, refusal := h.Gate.Check(r)
-		if refusal != nil {
-			if refusal.Status == http.StatusUnauthorized {
+		caller, rejection := h.Gate.Check(r)
+		if rejection != nil {
+			if rejection.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="acphost"`)
 			}
-			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
+			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", rejection.Status, "why", rejection.Text)
 			if r.ContentLength != 0 && r.ProtoMajor == 1 { // otherwise the server would wait for the rest of the body
 				w.Header().Set("Connection", "close")
 			}
-			say(w, refusal.Status, refusal.Words)
+			writeText(w, rejection.Status, rejection.Text)
 			return
 		}
-		recognised(r.Context(), who.ID)
-		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
+		recordOwner(r.Context(), caller.ID)
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), caller)))
 	})
 }
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
-	who := auth.From(r.Context())
-	if !who.May("viewer") || !h.Attach && !who.May("operator") {
-		say(w, refusal.NotAllowed.HTTP, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
+	caller := auth.From(r.Context())
+	if !caller.HasRole("viewer") || !h.Attach && !caller.HasRole("operator") {
+		writeText(w, apierror.NotAllowed.HTTP, "this takes the role operator, since a client gives an agent its prompts; yours is "+caller.Role)
 		return
 	}
-	owner := relay.Owner{ID: who.ID, Stands: who.Stands}
+	owner := relay.Owner{ID: caller.ID, Valid: caller.Valid}
 	switch r.Method {
 	case http.MethodPost:
 		h.post(w, r, owner)
 	case http.MethodGet:
-		if socket.Asked(r) {
+		if socket.IsUpgrade(r) {
 			id := relay.NewID()
 			w.Header().Set(HeaderConnection, id)
 			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), Intake: h.Intake, Logger: h.Logger})
@@ -147,7 +149,7 @@ func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 		}
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
-		say(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+		writeText(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
 }
 
@@ -155,7 +157,7 @@ var errDeleted = errors.New("the client has ended it")
 
 // agent returns the agent that a request is for.
 func (h *handler) agent(r *http.Request) relay.Target {
-	if h.Attach && (r.URL.Query().Has("attach") || !auth.From(r.Context()).May("operator")) {
+	if h.Attach && (r.URL.Query().Has("attach") || !auth.From(r.Context()).HasRole("operator")) {
 		return relay.Target{None: true}
 	}
 	if name := r.URL.Query().Get("agent"); name != "" {
@@ -166,7 +168,7 @@ func (h *handler) agent(r *http.Request) relay.Target {
 
 func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		say(w, http.StatusUnsupportedMediaType, "Unsupported Media Type: it takes application/json")
+		writeText(w, http.StatusUnsupportedMediaType, "Unsupported Media Type: it takes application/json")
 		return
 	}
 	frame, ok := h.body(w, r, owner)
@@ -175,16 +177,16 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	}
 	m, err := relay.Read(frame)
 	if err != nil {
-		kind, failure := refusal.Unread(err)
+		kind, failure := apierror.Unread(err)
 		answer(w, kind.HTTP, failure)
 		return
 	}
 	frame = relay.Line(frame)
-	switch known := r.Header.Get(HeaderConnection) != ""; {
-	case m.Method == "initialize" && m.Kind != relay.Invalid && known:
-		say(w, refusal.Invalid.HTTP, "Initialize not allowed on existing connection")
+	switch authenticated := r.Header.Get(HeaderConnection) != ""; {
+	case m.Method == "initialize" && m.Kind != relay.Invalid && authenticated:
+		writeText(w, apierror.Invalid.HTTP, "Initialize not allowed on existing connection")
 		return
-	case m.Method == "initialize" && !known:
+	case m.Method == "initialize" && !authenticated:
 		h.initialize(w, r, owner, m, frame)
 		return
 	}
@@ -193,51 +195,51 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 		return
 	}
 	defer c.Use()()
-	if problem := besides(m, r.Header.Get(HeaderSession)); problem != "" {
-		say(w, refusal.Invalid.HTTP, problem)
+	if problem := checkSessionHeader(m, r.Header.Get(HeaderSession)); problem != "" {
+		writeText(w, apierror.Invalid.HTTP, problem)
 		return
 	}
-	h.sent(w, r, c.Take(r.Context(), m, frame, r.Header.Get(HeaderSession)))
+	h.writeResult(w, r, c.Forward(r.Context(), m, frame, r.Header.Get(HeaderSession)))
 }
 
 // body reads a request's message; false: it answered with an error.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner) ([]byte, bool) {
-	ctx, cancel := context.WithTimeout(r.Context(), intake.Patience)
+	ctx, cancel := context.WithTimeout(r.Context(), intake.Timeout)
 	defer cancel()
-	if r.ContentLength > h.Intake.Most() {
-		say(w, refusal.TooLong.HTTP, tooLong)
+	if r.ContentLength > h.Intake.MaxSize() {
+		writeText(w, apierror.TooLong.HTTP, tooLong)
 		return nil, false
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(intake.Patience))
-	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // closes a longer body
-	_ = control.SetReadDeadline(time.Time{})                                                    // else it would end the request
+	_ = control.SetReadDeadline(time.Now().Add(intake.Timeout))
+	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.MaxSize())) // closes a longer body
+	_ = control.SetReadDeadline(time.Time{})                                                       // else it would end the request
 	var long *http.MaxBytesError
 	switch {
-	case errors.As(err, &long), errors.Is(err, intake.ErrLong):
-		say(w, refusal.TooLong.HTTP, tooLong)
+	case errors.As(err, &long), errors.Is(err, intake.ErrTooLong):
+		writeText(w, apierror.TooLong.HTTP, tooLong)
 	case ctx.Err() != nil && r.Context().Err() == nil:
-		say(w, http.StatusRequestTimeout, "the message did not come whole within "+intake.Patience.String()+", or too many long ones came at once")
+		writeText(w, http.StatusRequestTimeout, "the message did not come whole within "+intake.Timeout.String()+", or too many long ones came at once")
 	case err != nil:
-		say(w, refusal.Invalid.HTTP, "the message did not come whole")
+		writeText(w, apierror.Invalid.HTTP, "the message did not come whole")
 	}
 	return frame, err == nil
 }
 
 const tooLong = "Payload Too Large: a message has at most 16 MiB"
 
-// ofSessions are the methods that always belong to a session.
-var ofSessions = map[string]bool{
+// sessionMethods are the methods that always belong to a session.
+var sessionMethods = map[string]bool{
 	"session/cancel": true, "session/close": true, "session/delete": true, "session/fork": true, "session/load": true, "session/prompt": true,
 	"session/resume": true, "session/set_config_option": true, "session/set_mode": true, "session/set_model": true,
 }
 
-// besides returns an error text if the session header of a request does not fit its message.
-func besides(m relay.Message, session string) string {
+// checkSessionHeader returns an error text if the session header of a request does not fit its message.
+func checkSessionHeader(m relay.Message, session string) string {
 	switch {
 	case m.Kind == relay.Response:
 		return "" // the request that it answers determines the session
-	case session == "" && (m.HasSession || ofSessions[m.Method]):
+	case session == "" && (m.HasSession || sessionMethods[m.Method]):
 		return "Missing Acp-Session-Id"
 	case m.HasSession && session != "" && session != m.Session:
 		return "Mismatched Acp-Session-Id"
@@ -245,46 +247,46 @@ func besides(m relay.Message, session string) string {
 	return ""
 }
 
-// sent answers a request whose message was sent to the agent, or could not be sent.
-func (h *handler) sent(w http.ResponseWriter, r *http.Request, err error) {
+// writeResult answers a request whose message was sent to the agent, or could not be sent.
+func (h *handler) writeResult(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case r.Context().Err() != nil:
-		say(w, clientGone, "Request aborted")
+		writeText(w, clientGone, "Request aborted")
 	default:
-		refuse(w, r, err)
+		writeRejection(w, r, err)
 	}
 }
 
-// refuse answers a request for a connection with an error. A connection that has ended is unknown.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	kind, words := refusal.Of(r.Context(), err)
+// writeRejection answers a request for a connection with an error. A connection that has ended is unknown.
+func writeRejection(w http.ResponseWriter, r *http.Request, err error) {
+	kind, text := apierror.Of(r.Context(), err)
 	switch kind {
-	case refusal.Invalid, refusal.TooMany, refusal.Conflict:
-		say(w, kind.HTTP, words)
+	case apierror.Invalid, apierror.TooMany, apierror.Conflict:
+		writeText(w, kind.HTTP, text)
 	default:
-		say(w, refusal.NotFound.HTTP, "Unknown Acp-Connection-Id")
+		writeText(w, apierror.NotFound.HTTP, "Unknown Acp-Connection-Id")
 	}
 }
 
 // initialize creates a connection.
 func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay.Owner, m relay.Message, frame []byte) {
 	if m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null" {
-		say(w, refusal.Invalid.HTTP, "Initialize request must include an ID")
+		writeText(w, apierror.Invalid.HTTP, "Initialize request must include an ID")
 		return
 	}
 	fail := func(err error) {
 		h.Logger.Warn("initialize failed", "owner", owner.ID, "error", err)
 		if r.Context().Err() != nil {
-			say(w, clientGone, "Request aborted")
+			writeText(w, clientGone, "Request aborted")
 			return
 		}
-		kind, words := refusal.Of(r.Context(), err)
-		if kind == refusal.TooMany {
+		kind, text := apierror.Of(r.Context(), err)
+		if kind == apierror.TooMany {
 			w.Header().Set("Retry-After", "10")
 		}
-		answer(w, kind.HTTP, kind.Initialize(m.RawID, words))
+		answer(w, kind.HTTP, kind.Initialize(m.RawID, text))
 	}
 	c, err := h.Relay.Connect(r.Context(), relay.NewID(), owner, h.agent(r))
 	if err != nil {
@@ -314,12 +316,12 @@ var errNotInitialized = errors.New("the agent could not be initialized")
 func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay.Owner) *relay.Conn {
 	id := r.Header.Get(HeaderConnection)
 	if id == "" {
-		say(w, refusal.Invalid.HTTP, "Missing Acp-Connection-Id")
+		writeText(w, apierror.Invalid.HTTP, "Missing Acp-Connection-Id")
 		return nil
 	}
 	c := h.Relay.Get(owner.ID, id)
 	if c == nil {
-		say(w, refusal.NotFound.HTTP, "Unknown Acp-Connection-Id")
+		writeText(w, apierror.NotFound.HTTP, "Unknown Acp-Connection-Id")
 	}
 	return c
 }
@@ -327,7 +329,7 @@ func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay
 // get serves a stream.
 func (h *handler) get(w http.ResponseWriter, r *http.Request, owner relay.Owner) {
 	if !strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/event-stream") {
-		say(w, http.StatusNotAcceptable, "Not Acceptable: it gives text/event-stream")
+		writeText(w, http.StatusNotAcceptable, "Not Acceptable: it gives text/event-stream")
 		return
 	}
 	c := h.connection(w, r, owner)
@@ -338,7 +340,7 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request, owner relay.Owner)
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseUint(last, 10, 64)
 		if err != nil {
-			say(w, refusal.Invalid.HTTP, "Last-Event-ID is no id of this server")
+			writeText(w, apierror.Invalid.HTTP, "Last-Event-ID is no id of this server")
 			return
 		}
 		after = &n
@@ -346,7 +348,7 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request, owner relay.Owner)
 	defer c.Use()()
 	reader, err := c.Stream(r.Header.Get(HeaderSession), after)
 	if err != nil {
-		refuse(w, r, err)
+		writeRejection(w, r, err)
 		return
 	}
 	defer reader.Close()
@@ -361,8 +363,8 @@ func answer(w http.ResponseWriter, status int, frame []byte) {
 	_, _ = w.Write(frame)
 }
 
-func say(w http.ResponseWriter, status int, words string) {
+func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, words)
+	_, _ = io.WriteString(w, text)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// stream writes the frames of a reader as server-sent events, with their numbers as ids, until the client or the reader ends.
+// stream writes the frames of a reader as server-sent events, with their numbers as ids, until the client or the reader
+// ends.
 func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error {
 	control := http.NewResponseController(w)
 	header := w.Header()
@@ -59,8 +60,8 @@ func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error 
 	}
 }
 
-// appendEvent appends a frame as an event. A frame contains no line feed. A carriage return between its values would end the event's
-// line, and let the frame's author add events.
+// appendEvent appends a frame as an event. A frame contains no line feed. A carriage return between its values would
+// end the event's line, and let the frame's author add events.
 func appendEvent(b []byte, number uint64, frame []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, number, 10)

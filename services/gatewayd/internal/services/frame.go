@@ -33,14 +33,14 @@ func frameOf(v any) (*frame, error) {
 	return f, nil
 }
 
-// binary is Connect's protobuf codec for frames. Connect also encodes the statuses of gRPC errors with it.
-type binary struct{}
+// protoCodec is Connect's protobuf codec for frames. Connect also encodes the statuses of gRPC errors with it.
+type protoCodec struct{}
 
 // Name implements connect.Codec.
-func (binary) Name() string { return "proto" }
+func (protoCodec) Name() string { return "proto" }
 
 // Marshal implements connect.Codec.
-func (binary) Marshal(v any) ([]byte, error) {
+func (protoCodec) Marshal(v any) ([]byte, error) {
 	if m, ok := v.(proto.Message); ok {
 		return proto.Marshal(m)
 	}
@@ -52,7 +52,7 @@ func (binary) Marshal(v any) ([]byte, error) {
 }
 
 // Unmarshal implements connect.Codec.
-func (binary) Unmarshal(data []byte, v any) error {
+func (protoCodec) Unmarshal(data []byte, v any) error {
 	f, err := frameOf(v)
 	if err != nil {
 		return err
@@ -62,14 +62,14 @@ func (binary) Unmarshal(data []byte, v any) error {
 	return err
 }
 
-// inJSON is Connect's JSON codec for frames.
-type inJSON struct{}
+// jsonCodec is Connect's JSON codec for frames.
+type jsonCodec struct{}
 
 // Name implements connect.Codec.
-func (inJSON) Name() string { return "json" }
+func (jsonCodec) Name() string { return "json" }
 
 // Marshal implements connect.Codec.
-func (inJSON) Marshal(v any) ([]byte, error) {
+func (jsonCodec) Marshal(v any) ([]byte, error) {
 	f, err := frameOf(v)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (inJSON) Marshal(v any) ([]byte, error) {
 }
 
 // Unmarshal implements connect.Codec. Unknown fields are an error, so that a caller notices a misspelled one.
-func (inJSON) Unmarshal(data []byte, v any) error {
+func (jsonCodec) Unmarshal(data []byte, v any) error {
 	f, err := frameOf(v)
 	if err != nil {
 		return err

@@ -1,10 +1,10 @@
-// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and HTTP/2.
-// Each call goes to the supervisor in its caller's name and with its caller's role (package delegation), and the supervisor checks that
-// role again.
+// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over
+// HTTP/1.1 and HTTP/2. Each call goes to the supervisor in its caller's name and with its caller's role (package
+// delegation), and the supervisor checks that role again.
 //
-// Methods are served by their descriptors: the package has no code for single methods, and passes each message on as its bytes, or
-// converts it from JSON. The package knows calls, roles and their limits. It must not know what a method does, nor how a caller is
-// authenticated.
+// Methods are served by their descriptors: the package has no code for single methods, and passes each message on as
+// its bytes, or converts it from JSON. The package knows calls, roles and their limits. It must not know what a method
+// does, nor how a caller is authenticated.
 package services
 
 import (
@@ -58,11 +58,11 @@ var (
 
 // Handler serves the services. Safe for concurrent use.
 type Handler struct {
-	conn    grpc.ClientConnInterface
-	log     *slog.Logger
-	methods map[string]*method // by path
-	refusal *connect.ErrorWriter
-	calls   *connlimit.Limiter
+	conn      grpc.ClientConnInterface
+	log       *slog.Logger
+	methods   map[string]*method // by path
+	rejection *connect.ErrorWriter
+	calls     *connlimit.Limiter
 
 	mu     sync.Mutex // guards the fields below
 	live   map[*call]struct{}
@@ -71,8 +71,8 @@ type Handler struct {
 
 // call is an active call.
 type call struct {
-	who auth.Who
-	end context.CancelCauseFunc
+	caller auth.Caller
+	end    context.CancelCauseFunc
 }
 
 // method is a served method.
@@ -87,7 +87,7 @@ type method struct {
 // New returns a Handler that calls the supervisor over a connection. Close ends its calls.
 func New(conn grpc.ClientConnInterface, log *slog.Logger) (*Handler, error) {
 	h := &Handler{
-		conn: conn, log: log, methods: map[string]*method{}, refusal: connect.NewErrorWriter(),
+		conn: conn, log: log, methods: map[string]*method{}, rejection: connect.NewErrorWriter(),
 		calls: connlimit.New(maxCalls, maxCallsEach, connlimit.RejectNew), live: map[*call]struct{}{},
 	}
 	var problem error
@@ -122,7 +122,7 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	}
 	m := &method{name: name, need: delegation.NeedOf(d), input: input, output: output}
 	options := []connect.HandlerOption{
-		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
+		connect.WithCodec(protoCodec{}), connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(maxRequest),
 		// A few bytes can decompress to many; the limits apply to the received bytes.
 		connect.WithCompression("gzip", nil, nil),
 		connect.WithRequestInitializer(func(_ connect.Spec, made any) error {
@@ -160,7 +160,7 @@ type bodyKey struct{}
 
 // ServeHTTP implements http.Handler. The request's context must carry the caller (auth.From).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m, who := h.methods[r.URL.Path], auth.From(r.Context())
+	m, caller := h.methods[r.URL.Path], auth.From(r.Context())
 	if m == nil {
 		http.NotFound(w, r)
 		return
@@ -169,13 +169,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.need.Asks {
 		need = delegation.Viewer // the request decides
 	}
-	if !who.May(need) {
-		h.refuse(w, r, who, lacks(who, need))
+	if !caller.HasRole(need) {
+		h.writeRejection(w, r, caller, missingRole(caller, need))
 		return
 	}
-	ctx, done, err := h.Begin(r.Context(), who)
+	ctx, done, err := h.Begin(r.Context(), caller)
 	if err != nil {
-		h.refuse(w, r, who, asError(err))
+		h.writeRejection(w, r, caller, asError(err))
 		return
 	}
 	defer done()
@@ -183,18 +183,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.handler.ServeHTTP(w, r)
 }
 
-// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. Arrived ends the
-// timeout of the body.
+// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the
+// answer. Arrived ends the timeout of the body.
 func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	control := http.NewResponseController(w)
 	limit := int64(maxSmall)
-	if auth.From(r.Context()).May(delegation.Operator) {
+	if auth.From(r.Context()).HasRole(delegation.Operator) {
 		limit = maxRequest + 1<<10 // plus its envelope
 	}
 	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, control))
 	r.Body = http.MaxBytesReader(w, r.Body, limit)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	return &patient{ResponseWriter: w, control: control}, r
+	return &timeoutWriter{ResponseWriter: w, control: control}, r
 }
 
 // Arrived ends the timeout of a request's body, after Bound.
@@ -204,10 +204,10 @@ func Arrived(ctx context.Context) {
 	}
 }
 
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, err *connect.Error) {
-	h.log.Info("refused a call", "method", r.URL.Path, "caller", who.ID, "error", err.Message())
-	if h.refusal.IsSupported(r) {
-		_ = h.refusal.Write(w, r, err)
+func (h *Handler) writeRejection(w http.ResponseWriter, r *http.Request, caller auth.Caller, err *connect.Error) {
+	h.log.Info("refused a call", "method", r.URL.Path, "caller", caller.ID, "error", err.Message())
+	if h.rejection.IsSupported(r) {
+		_ = h.rejection.Write(w, r, err)
 		return
 	}
 	http.Error(w, "this takes a POST of Connect, gRPC or gRPC-Web", http.StatusUnsupportedMediaType)
@@ -216,22 +216,22 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, e
 // Conn returns the connection to the supervisor. Calls on it need a context of Begin.
 func (h *Handler) Conn() grpc.ClientConnInterface { return h.conn }
 
-func lacks(who auth.Who, need string) *connect.Error {
-	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("this takes the role %s; yours is %s", need, who.Role))
+func missingRole(caller auth.Caller, need string) *connect.Error {
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("this takes the role %s; yours is %s", need, caller.Role))
 }
 
 // ErrTooManyCalls rejects a call: the limit of concurrent calls is reached.
 var ErrTooManyCalls = errors.New("too many calls are being answered: try again later")
 
-// Begin begins a call for a caller, unless there are too many. The returned context carries the caller to the supervisor, and ends when
-// the caller loses the permission to call. The caller of Begin calls done when the call ends.
-func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error) {
-	leave, ok := h.calls.Admit(who.ID, nil)
+// Begin begins a call for a caller, unless there are too many. The returned context carries the caller to the
+// supervisor, and ends when the caller loses the permission to call. The caller of Begin calls done when the call ends.
+func (h *Handler) Begin(ctx context.Context, caller auth.Caller) (_ context.Context, done func(), err error) {
+	leave, ok := h.calls.Admit(caller.ID, nil)
 	if !ok {
 		return nil, nil, ErrTooManyCalls
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	c := &call{who: who, end: end}
+	c := &call{caller: caller, end: end}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -240,7 +240,7 @@ func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, d
 		return nil, nil, errStopping
 	}
 	h.live[c] = struct{}{}
-	return For(ctx, who), func() {
+	return WithCaller(ctx, caller), func() {
 		h.mu.Lock()
 		delete(h.live, c)
 		h.mu.Unlock()
@@ -249,13 +249,13 @@ func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, d
 	}, nil
 }
 
-// For returns a context for calls to a supervisor on behalf of a caller.
-func For(ctx context.Context, who auth.Who) context.Context {
-	name := delegation.Presentable(who.Name, delegation.MaxName)
+// WithCaller returns a context for calls to a supervisor on behalf of a caller.
+func WithCaller(ctx context.Context, caller auth.Caller) context.Context {
+	name := delegation.Presentable(caller.Name, delegation.MaxName)
 	if name == "" {
-		name = who.ID
+		name = caller.ID
 	}
-	return metadata.AppendToOutgoingContext(ctx, delegation.Caller{Name: name, Role: who.Role}.Metadata()...)
+	return metadata.AppendToOutgoingContext(ctx, delegation.Caller{Name: name, Role: caller.Role}.Metadata()...)
 }
 
 // Sweep ends the calls of callers that have lost their permission.
@@ -263,7 +263,7 @@ func (h *Handler) Sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.live {
-		if !c.who.Stands() {
+		if !c.caller.Valid() {
 			c.end(errRevoked)
 		}
 	}
@@ -279,11 +279,12 @@ func (h *Handler) Close() {
 	}
 }
 
-// arrived is called when the request is complete. It returns an error if the request needs a role that the caller lacks.
+// arrived is called when the request is complete. It returns an error if the request needs a role that the caller
+// lacks.
 func arrived(ctx context.Context, m *method, req *frame) error {
 	Arrived(ctx)
-	who := auth.From(ctx)
-	if !m.need.Asks || who.May(m.need.Role) {
+	caller := auth.From(ctx)
+	if !m.need.Asks || caller.HasRole(m.need.Role) {
 		return nil
 	}
 	message, err := req.message()
@@ -293,7 +294,7 @@ func arrived(ctx context.Context, m *method, req *frame) error {
 	if look, ok := message.(interface{ GetOnlyLook() bool }); ok && look.GetOnlyLook() {
 		return nil
 	}
-	return lacks(who, m.need.Role)
+	return missingRole(caller, m.need.Role)
 }
 
 func (h *Handler) unary(ctx context.Context, m *method, req *frame) (*connect.Response[frame], error) {
@@ -375,22 +376,22 @@ func asError(err error) *connect.Error {
 	return e
 }
 
-// patient is a response writer with a timeout for each write.
-type patient struct {
+// timeoutWriter is a response writer with a timeout for each write.
+type timeoutWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
-func (p *patient) Write(b []byte) (int, error) {
+func (p *timeoutWriter) Write(b []byte) (int, error) {
 	_ = p.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return p.ResponseWriter.Write(b)
 }
 
 // Flush implements http.Flusher, which Connect requires.
-func (p *patient) Flush() {
+func (p *timeoutWriter) Flush() {
 	_ = p.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_ = p.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *timeoutWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -109,9 +109,9 @@ func newRig(t *testing.T, role string) *rig {
 	if r.handler, err = services.New(conn, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	who := auth.Who{ID: "token 0123", Name: "Łucja of the build", Role: role, Stands: func() bool { return !r.revoked.Load() }}
+	caller := auth.Caller{ID: "token 0123", Name: "Łucja of the build", Role: role, Valid: func() bool { return !r.revoked.Load() }}
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.handler.ServeHTTP(w, req.WithContext(auth.With(req.Context(), who)))
+		r.handler.ServeHTTP(w, req.WithContext(auth.With(req.Context(), caller)))
 	}))
 	h.Config.Protocols = &http.Protocols{}
 	h.Config.Protocols.SetHTTP1(true)
@@ -328,7 +328,7 @@ func TestRole_LimitsMethods(t *testing.T) {
 			}
 			n++
 			need := delegation.NeedOf(m)
-			may := auth.Who{Role: role}.May(need.Role)
+			may := auth.Caller{Role: role}.HasRole(need.Role)
 			for name, w := range ways {
 				call := func(body proto.Message) error {
 					codec := connect.Codec(sending{body})
@@ -359,7 +359,7 @@ func TestRole_LimitsMethods(t *testing.T) {
 				}
 				if look := m.Input().Fields().ByName(delegation.OnlyLook); need.Asks {
 					req.Set(look, protoreflect.ValueOfBool(true))
-					if err := call(req.Interface()); (connect.CodeOf(err) != connect.CodePermissionDenied) != (auth.Who{Role: role}).May("viewer") {
+					if err := call(req.Interface()); (connect.CodeOf(err) != connect.CodePermissionDenied) != (auth.Caller{Role: role}).HasRole("viewer") {
 						t.Errorf("%s as %q only looks by %s: %v", name, role, path, err)
 					}
 				}

@@ -17,7 +17,7 @@ var firefox = Browser{Address: "192.0.2.7", Agent: "Firefox"}
 func anybody() error { return nil }
 
 // ask plays a browser that asks until it is in, its code ends, or ctx ends.
-func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
+func ask(ctx context.Context, d *Broker, s Secrets) (*Session, Secrets) {
 	for ctx.Err() == nil {
 		if got, in, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
 			return got, in
@@ -30,7 +30,7 @@ func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
 func TestLook_RejectsMalformedCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if _, err := New(nil).Look(t.Context(), "abc"); !errors.Is(err, ErrNoBrowser) || time.Since(began) > 0 {
+		if _, err := New(nil).AwaitBrowser(t.Context(), "abc"); !errors.Is(err, ErrNoBrowser) || time.Since(began) > 0 {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 	})
@@ -44,9 +44,9 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 			session *Session
 			secrets Secrets
 		}
-		came := make(chan in, 1)
-		go func() { session, secrets := ask(t.Context(), d, s); came <- in{session, secrets} }()
-		b, err := d.Look(t.Context(), " "+strings.ToUpper(strings.ReplaceAll(code, "-", " ")))
+		done := make(chan in, 1)
+		go func() { session, secrets := ask(t.Context(), d, s); done <- in{session, secrets} }()
+		b, err := d.AwaitBrowser(t.Context(), " "+strings.ToUpper(strings.ReplaceAll(code, "-", " ")))
 		if err != nil || b != firefox {
 			t.Fatalf("the browser is %v (%v)", b, err)
 		}
@@ -57,10 +57,10 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 		if err != nil || session.Role != "approver" || session.Browser != firefox {
 			t.Fatalf("%+v (%v)", session, err)
 		}
-		got := <-came
-		who, _, ok := d.Find(got.secrets)
-		if !ok || who.Role != "approver" || who.ID != "console "+session.ID || !who.Stands() {
-			t.Errorf("the browser is %+v, %v", who, ok)
+		got := <-done
+		caller, _, ok := d.Find(got.secrets)
+		if !ok || caller.Role != "approver" || caller.ID != "console "+session.ID || !caller.Valid() {
+			t.Errorf("the browser is %+v, %v", caller, ok)
 		}
 		if again, _, _ := d.Claim(s, firefox, anybody); again != nil {
 			t.Error("the code let somebody in twice")
@@ -81,7 +81,7 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if _, _, ok := d.Find(got.secrets); ok || who.Stands() {
+		if _, _, ok := d.Find(got.secrets); ok || caller.Valid() {
 			t.Error("a browser stays signed in for longer than was said")
 		}
 	})
@@ -95,7 +95,7 @@ func TestCode_BelongsToOneBrowser(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _, _ = ask(ctx, d, s) }()
-		if _, err := d.Look(t.Context(), code); err != nil {
+		if _, err := d.AwaitBrowser(t.Context(), code); err != nil {
 			t.Fatal(err)
 		}
 		cancel() // the browser asks no more
@@ -133,15 +133,15 @@ func TestCode_Expires(t *testing.T) {
 		}
 		time.Sleep(CodeLifetime)
 		looked := make(chan error, 1)
-		go func() { _, err := d.Look(t.Context(), code); looked <- err }()
+		go func() { _, err := d.AwaitBrowser(t.Context(), code); looked <- err }()
 		synctest.Wait()
-		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrStale) {
+		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrExpired) {
 			t.Errorf("after its time: %v, %v", got, err)
 		}
 		if err := <-looked; !errors.Is(err, ErrNoBrowser) {
 			t.Errorf("after its time: %v", err)
 		}
-		if len(d.offers) != 0 {
+		if len(d.confirmations) != 0 {
 			t.Error("something is kept of it")
 		}
 	})
@@ -149,45 +149,45 @@ func TestCode_Expires(t *testing.T) {
 
 func TestBegin_KeepsNoState(t *testing.T) {
 	d := New(nil)
-	seen := map[string]bool{}
+	shown := map[string]bool{}
 	for range 10_000 {
 		s, code, _ := d.Begin()
-		if seen[code] {
+		if shown[code] {
 			t.Fatalf("the code %s came twice", code)
 		}
-		seen[code] = true
+		shown[code] = true
 		if got, _, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
 			t.Fatal("a code that nobody has confirmed is good, or has ended")
 		}
 	}
-	if len(d.offers)+len(d.sessions) != 0 {
-		t.Errorf("%d offers and %d sessions are kept", len(d.offers), len(d.sessions))
+	if len(d.confirmations)+len(d.sessions) != 0 {
+		t.Errorf("%d offers and %d sessions are kept", len(d.confirmations), len(d.sessions))
 	}
 }
 
 func TestDesk_LimitsCodesAndBrowsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
-		errs := make(chan error, maxOffers+1)
-		for range maxOffers + 1 {
+		errs := make(chan error, maxConfirmations+1)
+		for range maxConfirmations + 1 {
 			go func() {
 				_, code, _ := d.Begin()
-				_, err := d.Look(t.Context(), code)
+				_, err := d.AwaitBrowser(t.Context(), code)
 				errs <- err
 			}()
 		}
 		full := 0
-		for range maxOffers + 1 {
-			if errors.Is(<-errs, ErrOffers) {
+		for range maxConfirmations + 1 {
+			if errors.Is(<-errs, ErrTooManyCodes) {
 				full++
 			}
 		}
 		if full != 1 {
-			t.Errorf("%d of %d codes found no room", full, maxOffers+1)
+			t.Errorf("%d of %d codes found no room", full, maxConfirmations+1)
 		}
-		who := auth.Who{ID: "token x", Role: "viewer", Stands: func() bool { return true }}
+		caller := auth.Caller{ID: "token x", Role: "viewer", Valid: func() bool { return true }}
 		for i := range maxSessions + 1 {
-			if _, _, err := d.SignIn(who, firefox); (err != nil) != (i == maxSessions) {
+			if _, _, err := d.SignIn(caller, firefox); (err != nil) != (i == maxSessions) {
 				t.Fatalf("browser %d: %v", i, err)
 			}
 		}
@@ -196,32 +196,32 @@ func TestDesk_LimitsCodesAndBrowsers(t *testing.T) {
 
 func TestSession_EndsWithToken(t *testing.T) {
 	d := New(nil)
-	stands := true
-	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "operator", Stands: func() bool { return stands }}, firefox)
-	if err != nil || session.Role != "operator" || session.How != "token x" {
+	valid := true
+	session, secrets, err := d.SignIn(auth.Caller{ID: "token x", Role: "operator", Valid: func() bool { return valid }}, firefox)
+	if err != nil || session.Role != "operator" || session.Method != "token x" {
 		t.Fatalf("%+v (%v)", session, err)
 	}
-	who, _, ok := d.Find(secrets)
-	if !ok || !who.Stands() {
+	caller, _, ok := d.Find(secrets)
+	if !ok || !caller.Valid() {
 		t.Fatal("it is not in")
 	}
-	stands = false
-	if _, _, ok := d.Find(secrets); ok || who.Stands() || len(d.Sessions()) != 0 {
+	valid = false
+	if _, _, ok := d.Find(secrets); ok || caller.Valid() || len(d.Sessions()) != 0 {
 		t.Error("it stays in without its token")
 	}
 }
 
 func TestSignOut_EndsSession(t *testing.T) {
 	d := New(nil)
-	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "viewer", Stands: func() bool { return true }}, firefox)
+	session, secrets, err := d.SignIn(auth.Caller{ID: "token x", Role: "viewer", Valid: func() bool { return true }}, firefox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, _, _ := d.Find(secrets)
+	caller, _, _ := d.Find(secrets)
 	if d.End("no such id") || !d.End(session.ID) || d.End(session.ID) {
 		t.Error("the wrong one was signed out")
 	}
-	if _, _, ok := d.Find(secrets); ok || who.Stands() {
+	if _, _, ok := d.Find(secrets); ok || caller.Valid() {
 		t.Error("it is still in")
 	}
 }
@@ -247,7 +247,7 @@ func TestConfirm_RejectsUsedCode(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go ask(ctx, d, s)
-			if _, err := d.Look(ctx, code); err != nil {
+			if _, err := d.AwaitBrowser(ctx, code); err != nil {
 				return err
 			}
 			_, err := d.Confirm(ctx, code, role, time.Hour)
@@ -259,7 +259,7 @@ func TestConfirm_RejectsUsedCode(t *testing.T) {
 		if err := signIn("operator"); !errors.Is(err, ErrUsed) {
 			t.Errorf("once more: got %v, want ErrUsed", err)
 		}
-		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrStale) {
+		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrExpired) {
 			t.Errorf("the browser once more: got %v, %v", got, err)
 		}
 		if all := d.Sessions(); len(all) != 1 || all[0].Role != "viewer" {
@@ -275,7 +275,7 @@ func TestLook_ReportsRejectedBrowser(t *testing.T) {
 		agent := errors.New("an agent shows it")
 		told := make(chan error, 1)
 		go func() {
-			_, err := d.Look(t.Context(), code)
+			_, err := d.AwaitBrowser(t.Context(), code)
 			told <- err
 		}()
 		synctest.Wait()

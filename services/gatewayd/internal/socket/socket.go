@@ -1,6 +1,8 @@
-// Package socket implements ACP's remote transport over WebSocket: a text message is a frame, and one connection carries all streams.
+// Package socket implements ACP's remote transport over WebSocket: a text message is a frame, and one connection
+// carries all streams.
 //
-// It knows the transport's rules and close codes. It must not know how a client is authenticated, nor how an agent is reached.
+// It knows the transport's rules and close codes. It must not know how a client is authenticated, nor how an agent is
+// reached.
 package socket
 
 import (
@@ -20,19 +22,20 @@ import (
 
 	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/services/gatewayd/internal/apierror"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
-	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
 const (
-	// firstTimeout is how long a client may take to send initialize.
-	firstTimeout = 30 * time.Second
-	// writeTimeout is how long a client may take to read a frame; for long frames, slowest is the minimum rate in bytes per second.
+	// initializeTimeout is how long a client may take to send initialize.
+	initializeTimeout = 30 * time.Second
+	// writeTimeout is how long a client may take to read a frame; for long frames, slowest is the minimum rate in bytes
+	// per second.
 	writeTimeout = time.Minute
-	slowest      = 64 << 10
-	// pingEvery is the interval of pings to a client, so that networks keep the connection.
-	pingEvery = 30 * time.Second
+	minRate      = 64 << 10
+	// pingInterval is the interval of pings to a client, so that networks keep the connection.
+	pingInterval = 30 * time.Second
 	// maxReason is the maximum length of a close reason, in bytes (RFC 6455).
 	maxReason = 123
 )
@@ -49,13 +52,13 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Asked reports whether a request asks for a WebSocket.
-func Asked(r *http.Request) bool {
+// IsUpgrade reports whether a request asks for a WebSocket.
+func IsUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// Serve answers a request that asks for a WebSocket, and returns when the connection has ended. The caller has authenticated the request
-// and checked its page.
+// Serve answers a request that asks for a WebSocket, and returns when the connection has ended. The caller has
+// authenticated the request and checked its page.
 func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -83,7 +86,7 @@ type session struct {
 }
 
 func (s *session) run() {
-	stop := s.Relay.Closing(func() { s.close(refusal.Unavailable.Close, relay.ErrClosing.Error()) })
+	stop := s.Relay.OnClose(func() { s.close(apierror.Unavailable.Close, relay.ErrClosing.Error()) })
 	defer stop()
 	m, frame, ok := s.first()
 	if !ok {
@@ -93,8 +96,8 @@ func (s *session) run() {
 	c, err := s.Relay.Connect(opening, s.ID, s.Owner, s.Agent)
 	cancel()
 	if err != nil {
-		kind, words := refusal.Of(s.ctx, err)
-		s.send(kind.Initialize(m.RawID, words))
+		kind, text := apierror.Of(s.ctx, err)
+		s.send(kind.Initialize(m.RawID, text))
 		s.close(kind.Close, "Initialize failed")
 		return
 	}
@@ -114,7 +117,7 @@ var errGone = errors.New("the client has closed its WebSocket")
 
 // first reads messages until initialize; false: there was none, and the connection is closed.
 func (s *session) first() (relay.Message, []byte, bool) {
-	ctx, cancel := context.WithTimeout(s.ctx, firstTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, initializeTimeout)
 	defer cancel()
 	for {
 		m, frame, ok := s.next(ctx)
@@ -123,12 +126,12 @@ func (s *session) first() (relay.Message, []byte, bool) {
 			return m, nil, false
 		case frame == nil, m.Kind == relay.Response:
 		case m.Kind == relay.Invalid:
-			s.send(relay.Failure(nil, refusal.Invalid.RPC, "Invalid request", "a message has a method, or an id and a result or an error"))
+			s.send(relay.Failure(nil, apierror.Invalid.RPC, "Invalid request", "a message has a method, or an id and a result or an error"))
 		case m.Method != "initialize":
-			s.close(refusal.Invalid.Close, "First message must be initialize")
+			s.close(apierror.Invalid.Close, "First message must be initialize")
 			return m, nil, false
 		case m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null":
-			s.close(refusal.Invalid.Close, "Initialize request must include an ID")
+			s.close(apierror.Invalid.Close, "Initialize request must include an ID")
 			return m, nil, false
 		default:
 			return m, frame, true
@@ -139,8 +142,8 @@ func (s *session) first() (relay.Message, []byte, bool) {
 // next reads a message; a nil frame: it was answered, or is ignored. False: the connection has ended.
 func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 	kind, frame, err := s.read(ctx)
-	if long, ok := errors.AsType[*tooLong](err); ok {
-		return relay.Message{}, nil, s.refuse(long)
+	if oversized, ok := errors.AsType[*tooLong](err); ok {
+		return relay.Message{}, nil, s.answerTooLong(oversized)
 	}
 	if err != nil {
 		return relay.Message{}, nil, false
@@ -151,13 +154,13 @@ func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 	}
 	m, err := relay.Read(frame)
 	if err != nil {
-		_, failure := refusal.Unread(err)
+		_, failure := apierror.Unread(err)
 		return m, nil, s.send(failure)
 	}
 	return m, relay.Line(frame), true
 }
 
-// read reads a message. It waits for the start without a limit, and then for intake.Patience.
+// read reads a message. It waits for the start without a limit, and then for intake.Timeout.
 func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,21 +170,21 @@ func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, erro
 	if err != nil {
 		return 0, nil, err
 	}
-	late := time.AfterFunc(intake.Patience, cancel)
+	late := time.AfterFunc(intake.Timeout, cancel)
 	defer late.Stop()
 	frame, err := s.Intake.Read(ctx, s.Owner.ID, r)
-	if errors.Is(err, intake.ErrLong) {
-		long := &tooLong{size: int64(len(frame))}
-		_, _ = long.Envelope.Write(frame)
-		rest, err := io.Copy(&long.Envelope, r)
-		long.size += rest
+	if errors.Is(err, intake.ErrTooLong) {
+		oversized := &tooLong{size: int64(len(frame))}
+		_, _ = oversized.Envelope.Write(frame)
+		rest, err := io.Copy(&oversized.Envelope, r)
+		oversized.size += rest
 		if errors.Is(err, websocket.ErrMessageTooBig) {
-			s.close(refusal.TooLong.Close, fmt.Sprintf("a message has more than %d MiB", maxSkipped>>20))
+			s.close(apierror.TooLong.Close, fmt.Sprintf("a message has more than %d MiB", maxSkipped>>20))
 		}
 		if err != nil {
 			return 0, nil, err
 		}
-		return 0, nil, long
+		return 0, nil, oversized
 	}
 	return kind, frame, err
 }
@@ -195,20 +198,20 @@ type tooLong struct {
 	size int64
 }
 
-func (t *tooLong) Error() string { return intake.ErrLong.Error() }
+func (t *tooLong) Error() string { return intake.ErrTooLong.Error() }
 
-// refuse answers a skipped message: a request to the client, an answer to the agent, which waits for it. It reports whether the
-// connection continues.
-func (s *session) refuse(long *tooLong) bool {
-	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", long.size, s.Intake.Most())
-	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", long.Name())
+// answerTooLong answers a skipped message: a request to the client, an answer to the agent, which waits for it. It
+// reports whether the connection continues.
+func (s *session) answerTooLong(oversized *tooLong) bool {
+	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", oversized.size, s.Intake.MaxSize())
+	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", oversized.size, "limit", s.Intake.MaxSize(), "method", oversized.Name())
 	switch {
-	case long.Method != nil && long.ID == nil: // a notification has no answer
+	case oversized.Method != nil && oversized.ID == nil: // a notification has no answer
 		return true
-	case long.Method == nil && long.ID != nil && s.conn != nil:
-		return s.conn.Send(relay.Line(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid response", "the client's answer was dropped: "+why))) == nil
+	case oversized.Method == nil && oversized.ID != nil && s.conn != nil:
+		return s.conn.Send(relay.Line(relay.Failure(oversized.ID, apierror.TooLong.RPC, "Invalid response", "the client's answer was dropped: "+why))) == nil
 	}
-	return s.send(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid request", why))
+	return s.send(relay.Failure(oversized.ID, apierror.TooLong.RPC, "Invalid request", why))
 }
 
 // readAll passes the client's messages to the agent until the client or the connection ends.
@@ -220,14 +223,14 @@ func (s *session) readAll() {
 			return
 		case frame == nil:
 		case len(m.ID) > relay.MaxID+1 || len(m.Session) > relay.MaxID:
-			s.close(refusal.Invalid.Close, "an id is too long")
+			s.close(apierror.Invalid.Close, "an id is too long")
 			return
 		case m.Method == "initialize" && m.Kind == relay.Request:
-			if !s.send(relay.Failure(m.RawID, refusal.Invalid.RPC, "Invalid request", "Initialize not allowed on existing connection")) {
+			if !s.send(relay.Failure(m.RawID, apierror.Invalid.RPC, "Invalid request", "Initialize not allowed on existing connection")) {
 				return
 			}
 		default:
-			if err := s.conn.Pass(m, frame); err != nil { // pump reports the reason
+			if err := s.conn.SendMessage(m, frame); err != nil { // pump reports the reason
 				<-s.conn.Done()
 				return
 			}
@@ -249,7 +252,7 @@ func (s *session) pump() {
 				return
 			}
 		}
-		s.conn.Passed(frames)
+		s.conn.RecordSent(frames)
 	}
 }
 
@@ -257,16 +260,16 @@ var errSlow = errors.New("the client did not take what was sent to it")
 
 // closeFor closes the WebSocket with the reason why the connection has ended.
 func (s *session) closeFor(err error) {
-	kind := refusal.Failed // as for an ended agent, whatever its error says
+	kind := apierror.Failed // as for an ended agent, whatever its error says
 	if errors.Is(err, relay.ErrClosing) || errors.Is(err, relay.ErrNotAllowed) {
-		kind, _ = refusal.Of(s.ctx, err)
+		kind, _ = apierror.Of(s.ctx, err)
 	}
 	s.close(kind.Close, err.Error())
 }
 
 // ping regularly checks whether the client answers.
 func (s *session) ping() {
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -276,7 +279,7 @@ func (s *session) ping() {
 		case <-s.conn.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, pingEvery)
+		ctx, cancel := context.WithTimeout(s.ctx, pingInterval)
 		err := s.ws.Ping(ctx)
 		cancel()
 		// While no read from the client is active, because the agent does not read, its pong is not received either.
@@ -293,7 +296,7 @@ func (s *session) send(frame []byte) bool {
 	if !utf8.Valid(frame) { // clients would close the connection
 		frame = []byte(strings.ToValidUTF8(string(frame), "\uFFFD"))
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout+time.Duration(len(frame)/slowest)*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout+time.Duration(len(frame)/minRate)*time.Second)
 	defer cancel()
 	return s.ws.Write(ctx, websocket.MessageText, frame) == nil
 }

@@ -1,5 +1,5 @@
-// Package upstream opens agents at a supervisor. It knows the contract of GatewayService, and converts its errors to texts for clients.
-// It must not know which client requests an agent.
+// Package upstream opens agents at a supervisor. It knows the contract of GatewayService, and converts its errors to
+// texts for clients. It must not know which client requests an agent.
 package upstream
 
 import (

@@ -8,19 +8,21 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// claude reads Claude Code's settings.json. Facts are from its documentation, code.claude.com/docs/en/permissions
-// ("Permission rule syntax", "Tool-specific permission rules", "Compound commands", "Process wrappers", "Read and Edit",
-// "WebFetch", "MCP"):
+// claude converts Claude Code's settings.json. The facts are from its documentation,
+// code.claude.com/docs/en/permissions ("Permission rule syntax", "Tool-specific permission rules", "Compound commands",
+// "Process wrappers", "Read and Edit", "WebFetch", "MCP"):
 //
-//   - Deny, then ask, then allow; within a list the order does not matter. That is as it is here.
-//   - Bash(TEXT) is the exact command; "*" is any characters, blanks too, anywhere; " *" at the end, or ":*", also
-//     matches nothing more; "x*" has no word boundary. Each command of a line must match by itself. timeout, time, nice,
-//     nohup, stdbuf and a bare xargs are seen through, assignments before a command are left out.
-//   - Read(PATTERN) and Edit(PATTERN) are for all tools that read and change files, in the manner of gitignore: //path is
-//     absolute, ~/path is below the home directory, /path below the project's root, path and ./path below the working
-//     directory; without a slash it is at any depth. Paths given for other tools are never consulted.
-//   - In the place of a tool's name, deny and ask take patterns, allow only behind mcp__SERVER__.
-//   - What no rule matches is asked about, but for reading in the working directory and commands that only read.
+//   - Deny has precedence over ask, and ask over allow; the order within a list does not matter. Rule files work
+//     likewise.
+//   - Bash(TEXT) matches exactly that command. "*" matches any characters, including spaces, anywhere. " *" or ":*" at
+//     the end also matches nothing; "x*" has no word boundary. Each command of a line must match by itself. timeout,
+//     time, nice, nohup, stdbuf and a bare xargs are skipped, and assignments before a command are ignored.
+//   - Read(PATTERN) and Edit(PATTERN) apply to all tools that read and change files. Patterns are like those of
+//     gitignore: //path is absolute, ~/path is below the home directory, /path below the project's root, path and
+//     ./path below the working directory; a pattern without a slash matches at any depth. Paths for other tools have no
+//     effect.
+//   - As the name of a tool, deny and ask accept patterns; allow accepts them only after mcp__SERVER__.
+//   - An action that no rule matches is asked about, except reads in the working directory and read-only commands.
 func (d *draft) claude(content []byte) error {
 	top, err := readObject(content)
 	if err != nil {
@@ -32,7 +34,7 @@ func (d *draft) claude(content []byte) error {
 		"the ready policy \"workspace\" has rules for it. The rules are for every agent: to keep one to some, add \"agent\".",
 	}
 	permissions, ok := top.get("permissions").object()
-	if v := top.get("permissions"); v.given() && !ok {
+	if v := top.get("permissions"); v.isSet() && !ok {
 		return fmt.Errorf("expected an object as permissions, got %s", v.raw())
 	}
 	lists := map[string][]string{}
@@ -47,13 +49,13 @@ func (d *draft) claude(content []byte) error {
 	}
 	lists[allow] = append(lists[allow], legacy...)
 
-	tools := map[string]bool{} // allowed whole
-	for _, said := range lists[allow] {
-		tools[said] = true
+	tools := map[string]bool{} // allowed without a pattern
+	for _, source := range lists[allow] {
+		tools[source] = true
 	}
 	for _, effect := range []string{deny, ask, allow} {
-		for _, said := range lists[effect] {
-			d.claudeEntry(effect, said, tools)
+		for _, source := range lists[effect] {
+			d.claudeEntry(effect, source, tools)
 		}
 	}
 	d.claudeMode(permissions)
@@ -61,7 +63,7 @@ func (d *draft) claude(content []byte) error {
 		d.claudeProtected()
 	}
 	for _, name := range []string{"hooks", "sandbox"} {
-		if top.get(name).given() {
+		if top.get(name).isSet() {
 			d.drop(name, "it is no permission, and stays in force in Claude Code itself")
 		}
 	}
@@ -70,7 +72,7 @@ func (d *draft) claude(content []byte) error {
 
 func texts(v value, field string) ([]string, error) {
 	list, ok := v.list()
-	if v.given() && !ok {
+	if v.isSet() && !ok {
 		return nil, fmt.Errorf("expected a list as %s, got %s", field, v.raw())
 	}
 	out := make([]string, len(list))
@@ -82,66 +84,66 @@ func texts(v value, field string) ([]string, error) {
 	return out, nil
 }
 
-func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
-	tool, specifier, scoped := strings.Cut(strings.TrimSpace(said), "(")
+func (d *draft) claudeEntry(effect, source string, tools map[string]bool) {
+	tool, specifier, scoped := strings.Cut(strings.TrimSpace(source), "(")
 	if scoped {
 		var closed bool
 		if specifier, closed = strings.CutSuffix(specifier, ")"); !closed {
-			d.claudeUnknown(effect, said, "its brackets do not close")
+			d.claudeOtherTool(effect, source, "its brackets do not close")
 			return
 		}
 	}
 	if specifier == "" || strings.Trim(specifier, "*") == "" && tool != "Read" && tool != "Edit" {
-		scoped = false // Bash(*) is Bash
+		scoped = false // Bash(*) is equivalent to Bash
 	}
 	switch tool {
 	case "Bash":
-		d.claudeCommand(effect, said, specifier, scoped)
+		d.claudeCommand(effect, source, specifier, scoped)
 	case "PowerShell":
 		if effect == allow {
-			d.drop(said, "how PowerShell reads a line is not known here: write an allow rule with the words that a command may begin with")
+			d.drop(source, "how PowerShell reads a line is not known here: write an allow rule with the words that a command may begin with")
 			return
 		}
-		d.claudeCommand(effect, said, specifier, scoped)
+		d.claudeCommand(effect, source, specifier, scoped)
 	case "Read", "Edit":
-		d.claudePath(effect, said, tool, specifier, scoped)
+		d.claudePath(effect, source, tool, specifier, scoped)
 	case "Write", "NotebookEdit", "MultiEdit":
 		switch {
 		case effect != allow:
-			d.claudePath(effect, said, "Edit", specifier, scoped)
+			d.claudePath(effect, source, "Edit", specifier, scoped)
 		case scoped:
-			d.drop(said, "Claude Code does not consult paths for this tool either: write Edit("+specifier+") there, or an allow rule with path here")
+			d.drop(source, "Claude Code does not consult paths for this tool either: write Edit("+specifier+") there, or an allow rule with path here")
 		case tool == "Write":
-			// Whoever may write whole files may edit them.
-			d.claudePath(effect, said, "Edit", "", false)
+			// Permission to write whole files includes permission to edit them.
+			d.claudePath(effect, source, "Edit", "", false)
 		default:
-			d.drop(said, "editing notebooks is not told from other editing here: write an allow rule on tool.edit with path")
+			d.drop(source, "editing notebooks is not told from other editing here: write an allow rule on tool.edit with path")
 		}
 	case "Grep", "Glob", "LS":
-		d.claudeSearch(effect, said, specifier, scoped)
+		d.claudeSearch(effect, source, specifier, scoped)
 	case "WebFetch", "WebSearch":
-		d.claudeWeb(effect, said, scoped, tools["WebFetch"] && tools["WebSearch"])
+		d.claudeWeb(effect, source, scoped, tools["WebFetch"] && tools["WebSearch"])
 	case "*":
 		if effect == allow {
-			d.drop(said, "Claude Code takes no pattern for a tool's name in allow rules")
+			d.drop(source, "Claude Code takes no pattern for a tool's name in allow rules")
 			return
 		}
-		d.add(said, &permissionv1.Rule{Effect: effect, When: "true"})
+		d.add(source, &permissionv1.Rule{Effect: effect, When: "true"})
 	default:
-		d.claudeUnknown(effect, said, "agents do not say for certain which tool it is that they use")
+		d.claudeOtherTool(effect, source, "agents do not say for certain which tool it is that they use")
 	}
 }
 
-// claudeUnknown is for tools of which an action does not tell: those of MCP servers, agents, skills.
-func (d *draft) claudeUnknown(effect, said, why string) {
+// claudeOtherTool handles tools that actions do not identify: those of MCP servers, agents, skills.
+func (d *draft) claudeOtherTool(effect, source, dropReason string) {
 	if effect == allow {
-		d.drop(said, why+": leave it to be asked about, and let the answer be remembered")
+		d.drop(source, dropReason+": leave it to be asked about, and let the answer be remembered")
 		return
 	}
-	d.standIn(said, why, &permissionv1.Rule{On: otherKinds()})
+	d.addAskFallback(source, dropReason, &permissionv1.Rule{On: otherKinds()})
 }
 
-func (d *draft) claudeCommand(effect, said, specifier string, scoped bool) {
+func (d *draft) claudeCommand(effect, source, specifier string, scoped bool) {
 	pattern := "*"
 	if scoped {
 		pattern = specifier
@@ -151,59 +153,59 @@ func (d *draft) claudeCommand(effect, said, specifier string, scoped bool) {
 	}
 	c := parseCommand(pattern, "*")
 	if effect != allow {
-		d.add(said, c.forbidding(effect, nil))
+		d.add(source, c.restrictingRule(effect, nil))
 		return
 	}
-	d.allowed(&entry{effect: allow, said: said, command: c}, nil, "")
+	d.addAllowed(&entry{effect: allow, source: source, command: c}, nil, "")
 }
 
-func (d *draft) claudePath(effect, said, tool, specifier string, scoped bool) {
+func (d *draft) claudePath(effect, source, tool, specifier string, scoped bool) {
 	kinds := editKinds()
 	if tool == "Read" {
 		kinds = readKinds()
 	}
 	if effect == allow {
 		if !scoped || specifier == "**" || specifier == "//**" {
-			d.add(said, &permissionv1.Rule{Effect: allow, On: kinds, Path: []string{"/**"}})
+			d.add(source, &permissionv1.Rule{Effect: allow, On: kinds, Path: []string{"/**"}})
 			return
 		}
 		globs, rooted, ok := claudeGlobs(specifier, false)
 		if !ok {
-			d.drop(said, "the pattern is not one that rules have: write an allow rule with path")
+			d.drop(source, "the pattern is not one that rules have: write an allow rule with path")
 			return
 		}
 		rule := &permissionv1.Rule{Effect: allow, On: kinds, Path: globs}
 		if rooted {
 			rule.When = oneRoot
 		}
-		d.add(said, rule)
+		d.add(source, rule)
 		return
 	}
 	if tool == "Edit" {
 		kinds = writeKinds()
 	}
 	if !scoped {
-		d.add(said, &permissionv1.Rule{Effect: effect, On: kinds})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: kinds})
 		return
 	}
-	// What must not be read must not be written either, nor be touched by a command.
-	if kinds = append(kinds, runs()...); tool == "Read" && effect == deny {
+	// A file that must not be read must not be written either, nor be an argument of a command.
+	if kinds = append(kinds, commandKinds()...); tool == "Read" && effect == deny {
 		kinds = nil
 	}
 	globs, _, ok := claudeGlobs(specifier, true)
 	if !ok {
 		stand := &permissionv1.Rule{On: kinds}
 		if kinds == nil {
-			stand.On = append(append(readKinds(), writeKinds()...), runs()...)
+			stand.On = append(append(readKinds(), writeKinds()...), commandKinds()...)
 		}
-		d.standIn(said, "the pattern is not one that rules have: write a rule with path", stand)
+		d.addAskFallback(source, "the pattern is not one that rules have: write a rule with path", stand)
 		return
 	}
-	d.add(said, &permissionv1.Rule{Effect: effect, On: kinds, Path: globs})
+	d.add(source, &permissionv1.Rule{Effect: effect, On: kinds, Path: globs})
 }
 
-// claudeGlobs turns a pattern in the manner of gitignore into globs: no more than it matches, or, wide, no less. rooted:
-// it is below a root.
+// claudeGlobs converts a pattern like those of gitignore to globs that match at most the same paths or, with wide, at
+// least the same paths. rooted: the pattern is below a root.
 func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	if strings.HasPrefix(pattern, "!") || strings.Contains(pattern, `\`) {
 		return nil, false, false
@@ -236,7 +238,7 @@ func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	}
 	globs = []string{base + "/" + body}
 	if wide && !strings.HasSuffix(body, "/**") && body != "**" {
-		globs = append(globs, base+"/"+body+"/**") // a directory's content with it
+		globs = append(globs, base+"/"+body+"/**") // the content of a directory
 	}
 	for _, glob := range globs {
 		if !isGlob(glob) {
@@ -246,32 +248,32 @@ func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	return globs, rooted, true
 }
 
-func (d *draft) claudeSearch(effect, said, specifier string, scoped bool) {
+func (d *draft) claudeSearch(effect, source, specifier string, scoped bool) {
 	switch {
 	case effect != allow && scoped:
-		d.claudePath(effect, said, "Read", specifier, true)
+		d.claudePath(effect, source, "Read", specifier, true)
 	case effect != allow:
-		d.add(said, &permissionv1.Rule{Effect: effect, On: []string{"tool.search", "fs.list"}})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: []string{"tool.search", "fs.list"}})
 	case scoped:
-		d.drop(said, "Claude Code does not consult paths for this tool either: write Read("+specifier+") there, or an allow rule with path here")
-	case strings.HasPrefix(said, "Grep"):
-		d.add(said, &permissionv1.Rule{Effect: allow, On: []string{"tool.search"}})
+		d.drop(source, "Claude Code does not consult paths for this tool either: write Read("+specifier+") there, or an allow rule with path here")
+	case strings.HasPrefix(source, "Grep"):
+		d.add(source, &permissionv1.Rule{Effect: allow, On: []string{"tool.search"}})
 	default:
-		d.drop(said, "searching for names is not told from searching in files here: write an allow rule on tool.search")
+		d.drop(source, "searching for names is not told from searching in files here: write an allow rule on tool.search")
 	}
 }
 
-func (d *draft) claudeWeb(effect, said string, scoped, both bool) {
+func (d *draft) claudeWeb(effect, source string, scoped, both bool) {
 	fetch := []string{"tool.fetch"}
 	switch {
 	case effect == allow && (scoped || !both):
-		d.drop(said, "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
+		d.drop(source, "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
 	case effect == allow:
-		d.add(said, &permissionv1.Rule{Effect: allow, On: fetch})
+		d.add(source, &permissionv1.Rule{Effect: allow, On: fetch})
 	case scoped:
-		d.standIn(said, "an action on the web does not say for certain where it goes: write a rule on tool.fetch, for all of them", &permissionv1.Rule{On: fetch})
+		d.addAskFallback(source, "an action on the web does not say for certain where it goes: write a rule on tool.fetch, for all of them", &permissionv1.Rule{On: fetch})
 	default:
-		d.add(said, &permissionv1.Rule{Effect: effect, On: fetch})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: fetch})
 	}
 }
 
@@ -288,7 +290,7 @@ func (d *draft) claudeMode(permissions object) {
 	default:
 		d.drop("defaultMode: "+mode, "a rule file does not allow everything by a mode: write an allow rule for what you mean")
 	}
-	if v := permissions.get("additionalDirectories"); v.given() {
+	if v := permissions.get("additionalDirectories"); v.isSet() {
 		d.drop("additionalDirectories: "+v.raw(), "a session's roots come with the session: let the client name them, or set extra_roots in acphost's configuration")
 	}
 }
@@ -299,7 +301,7 @@ func (d *draft) allowsEdits() bool {
 	})
 }
 
-// claudeProtected is for the directories that Claude Code asks about whatever is allowed (its permission modes page,
+// claudeProtected adds rules for the directories that Claude Code always asks about (its permission modes page,
 // "Protected paths").
 func (d *draft) claudeProtected() {
 	d.add("its protected directories", &permissionv1.Rule{Effect: ask, On: writeKinds(),

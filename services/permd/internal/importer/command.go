@@ -16,30 +16,31 @@ const (
 	ask   = "ask"
 )
 
-// command is what another program's pattern for commands says, in terms of words. The pattern is one of the line's text,
-// where "*" stands for any characters, blanks too.
+// command is another program's pattern for commands, converted to words. The pattern matches the text of a line, where
+// "*" matches any characters, including spaces.
 type command struct {
-	// all: every command.
+	// all: the pattern matches every command.
 	all bool
-	// words are what a command begins with, "*" standing for any one word. Every command that they match is matched by the
-	// pattern too, unless odd says why there are no such words.
-	words []string
-	open  bool // more words may follow
-	odd   string
+	// words are the first words of a command, where "*" matches any one word. The pattern matches every command that
+	// the words match, unless problem is set: the reason why no such words exist.
+	words   []string
+	open    bool // more words may follow
+	problem string
 	// narrow: words match fewer commands than the pattern.
 	narrow bool
-	// lead and parts are for the opposite: every command that the pattern matches begins with lead and has each of parts
-	// in one of its words.
-	lead, parts []string
-	// assigned: parts may also be in an assignment before the command.
-	assigned bool
+	// prefix and substrings are the converse: every command that the pattern matches begins with prefix, and contains
+	// each of substrings in one of its words.
+	prefix, substrings []string
+	// inAssignments: substrings may also be in an assignment before the command.
+	inAssignments bool
 }
 
-// parseCommand reads a pattern. wild are the characters that stand for others: "*", and "?" for one.
+// parseCommand parses a pattern. wild contains its wildcards: "*", and "?" for one character.
 func parseCommand(pattern, wild string) command {
 	fields := strings.Fields(pattern)
 	for len(fields) > 1 && isAssignment(fields[0]) && !strings.ContainsAny(fields[0], wild) {
-		// Assignments are no words of a command here. Some programs look behind them, so that one that denies must.
+		// In an action, assignments are not words of a command. Some programs match the words after them, so a rule
+		// that denies must do the same.
 		fields = fields[1:]
 	}
 	c := command{all: strings.Trim(pattern, "*") == "" && strings.Contains(wild, "*")}
@@ -59,67 +60,67 @@ func parseCommand(pattern, wild string) command {
 		case last && stem != "" && !strings.ContainsAny(stem, wild) && strings.Trim(field[len(stem):], "*") == "":
 			c.words, c.open, c.narrow = append(c.words, stem), true, true
 		default:
-			c.odd = "there are no words of which only a part is given"
+			c.problem = "there are no words of which only a part is given"
 		}
 	}
 	switch {
-	case c.odd != "":
+	case c.problem != "":
 	case strings.TrimSpace(pattern) != pattern && pattern != "" || strings.Contains(pattern, "  "):
-		c.odd = "it depends on blanks that a command's words do not keep"
+		c.problem = "it depends on blanks that a command's words do not keep"
 	case len(c.words) == 0 || c.words[0] == "*":
-		c.odd = "it would allow any program"
+		c.problem = "it would allow any program"
 	case isAssignment(strings.Fields(pattern)[0]):
-		c.odd = "it sets a variable, which an allow rule does not take"
+		c.problem = "it sets a variable, which an allow rule does not take"
 	case slices.ContainsFunc(c.words, func(w string) bool { return w != "*" && !isPlain(w) }):
-		c.odd = "it has characters that a shell reads as more than text"
+		c.problem = "it has characters that a shell reads as more than text"
 	}
-	c.lead, c.parts = leadAndParts(fields, wild)
+	c.prefix, c.substrings = prefixAndSubstrings(fields, wild)
 	switch {
 	case len(fields) > 0 && (isAssignment(fields[0]) || strings.ContainsAny(fields[0], wild)):
-		c.parts, c.assigned = append(c.lead, c.parts...), true
-		c.lead = nil
-	case len(c.lead) > 1 && hidesWords(c.lead):
-		c.lead, c.parts = c.lead[:1], nil
+		c.substrings, c.inAssignments = append(c.prefix, c.substrings...), true
+		c.prefix = nil
+	case len(c.prefix) > 1 && hidesWords(c.prefix):
+		c.prefix, c.substrings = c.prefix[:1], nil
 	}
 	return c
 }
 
-// hidesWords reports whether a program is one of those that are seen through here, so that words of its own, which
-// a pattern names, are not among those of a command.
-func hidesWords(lead []string) bool {
-	switch lead[0] {
+// hidesWords reports whether actions do not contain all words of a program: it is replaced by the program that it
+// starts, or its options are skipped.
+func hidesWords(prefix []string) bool {
+	switch prefix[0] {
 	case "git":
-		return strings.HasPrefix(lead[1], "-")
+		return strings.HasPrefix(prefix[1], "-")
 	case "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "env", "timeout", "nice", "ionice", "stdbuf", "time",
 		"taskset", "xargs", "setsid", "watch", "flock", "chrt", "doas", "sudo":
-		return lead[0] != "sudo" && lead[0] != "doas" || strings.HasPrefix(lead[1], "-")
+		return prefix[0] != "sudo" && prefix[0] != "doas" || strings.HasPrefix(prefix[1], "-")
 	}
 	return false
 }
 
-// parsePrefix is for a text that commands begin with, taken as it is, up to the end of a word.
+// parsePrefix parses a text, without wildcards, with which commands begin, up to the end of a word.
 func parsePrefix(prefix string) command {
 	c := parseCommand(prefix, "")
 	c.open = true
 	return c
 }
 
-func leadAndParts(fields []string, wild string) (lead, parts []string) {
+func prefixAndSubstrings(fields []string, wild string) (prefix, substrings []string) {
 	for i, field := range fields {
 		if strings.ContainsAny(field, wild) || !isPlain(field) || (i == 0 && field == "*") {
 			break
 		}
-		lead = append(lead, field)
+		prefix = append(prefix, field)
 	}
-	for _, field := range fields[len(lead):] {
-		parts = append(parts, strings.FieldsFunc(field, func(r rune) bool {
+	for _, field := range fields[len(prefix):] {
+		substrings = append(substrings, strings.FieldsFunc(field, func(r rune) bool {
 			return strings.ContainsRune(wild, r) || !plainRune(r)
 		})...)
 	}
-	return lead, parts
+	return prefix, substrings
 }
 
-// isPlain reports whether a shell takes the word for itself.
+// isPlain reports whether a shell does not change the word.
 func isPlain(word string) bool {
 	return word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plainRune(r) })
 }
@@ -135,10 +136,10 @@ func isAssignment(word string) bool {
 	})
 }
 
-// usable reports whether words are good enough to allow by.
-func (c *command) usable() bool { return c.odd == "" }
+// usable reports whether the words can be used in a rule that allows.
+func (c *command) usable() bool { return c.problem == "" }
 
-// covers reports whether every command that other matches is matched by c, as far as words tell.
+// covers reports whether c matches every command that other matches, according to their words.
 func (c *command) covers(other *command) bool {
 	switch {
 	case c.all:
@@ -149,8 +150,9 @@ func (c *command) covers(other *command) bool {
 	return slices.Equal(c.words, other.words[:len(c.words)])
 }
 
-// is is a condition in CEL on a simple command s that holds only if c matches it and nothing stands in front of it.
-func (c *command) is() string {
+// matchCondition returns a CEL condition on a simple command s, which holds only if c matches s and no wrapper or
+// assignment precedes it.
+func (c *command) matchCondition() string {
 	operator := "=="
 	switch {
 	case c.all:
@@ -158,11 +160,12 @@ func (c *command) is() string {
 	case c.open:
 		operator = ">="
 	}
-	return "s.wrappers.size() == 0 && s.assignments.size() == 0 && " + c.begins(operator)
+	return "s.wrappers.size() == 0 && s.assignments.size() == 0 && " + c.prefixCondition(operator)
 }
 
-// begins is one that it begins with the words, and has as many as operator says.
-func (c *command) begins(operator string) string {
+// prefixCondition returns a CEL condition on s: it begins with the words, and its number of words compares to theirs as
+// operator says.
+func (c *command) prefixCondition(operator string) string {
 	condition := fmt.Sprintf("s.argv.size() %s %d", operator, len(c.words))
 	for i, word := range c.words {
 		if word != "*" {
@@ -172,27 +175,28 @@ func (c *command) begins(operator string) string {
 	return condition
 }
 
-// runs are the kinds of actions that run a command.
-func runs() []string { return []string{"terminal.create", "tool.execute"} }
+// commandKinds returns the kinds of actions that run a command.
+func commandKinds() []string { return []string{"terminal.create", "tool.execute"} }
 
-// forbidding is the rule that denies or asks about all that c may match, but for what one of except matches.
-func (c *command) forbidding(effect string, except []*command) *permissionv1.Rule {
+// restrictingRule returns the rule that denies or asks about all commands that c may match, without those that one of
+// except matches.
+func (c *command) restrictingRule(effect string, except []*command) *permissionv1.Rule {
 	rule := &permissionv1.Rule{Effect: effect}
 	var conditions []string
 	words := "s.argv"
-	if c.assigned {
+	if c.inAssignments {
 		words = "(s.argv + s.assignments)"
 	}
-	for _, part := range c.parts {
+	for _, part := range c.substrings {
 		conditions = append(conditions, words+".exists(w, w.contains("+strconv.Quote(part)+"))")
 	}
 	for _, other := range except {
-		conditions = append(conditions, "!("+other.is()+")")
+		conditions = append(conditions, "!("+other.matchCondition()+")")
 	}
-	if len(c.lead) > 0 {
-		rule.Command = []string{strings.Join(c.lead, " ")}
+	if len(c.prefix) > 0 {
+		rule.Command = []string{strings.Join(c.prefix, " ")}
 	} else {
-		rule.On = runs()
+		rule.On = commandKinds()
 	}
 	if len(conditions) > 0 {
 		rule.When = "action.command.sub_commands.exists(s, " + strings.Join(conditions, " && ") + ")"
@@ -200,89 +204,89 @@ func (c *command) forbidding(effect string, except []*command) *permissionv1.Rul
 	return rule
 }
 
-// entry is one of an ordered list of entries about commands.
+// entry is an entry of an ordered list of entries about commands.
 type entry struct {
-	effect  string
-	said    string // as it stands, for people
-	reason  string
-	command command
-	modes   []string
-	why     string // not empty: it cannot be carried over to allow, and why
+	effect     string
+	source     string // the original text, for people
+	reason     string
+	command    command
+	modes      []string
+	dropReason string // why the entry cannot be converted to a rule that allows; empty: it can
 }
 
 func (e *entry) strictness() int { return slices.Index([]string{allow, ask, deny}, e.effect) }
 
-// ordered adds rules for entries of which the first that matches counts.
-func (d *draft) ordered(entries []entry, guard string) {
+// addOrdered adds rules for entries of which the first match applies.
+func (d *draft) addOrdered(entries []entry, guard string) {
 	for i := range entries {
 		e := &entries[i]
 		if e.effect == allow {
-			d.allowed(e, entries[:i], guard)
+			d.addAllowed(e, entries[:i], guard)
 			continue
 		}
 		if e.effect == ask && !slices.ContainsFunc(entries[i+1:], func(o entry) bool { return o.effect == allow }) {
-			continue // what no rule matches is asked about
+			continue // the default for actions without a matching rule
 		}
 		var except []*command
 		for j := range entries[:i] {
 			stronger := &entries[j]
-			// A pattern of which the words are odd, or which counts in other modes, does not make an exception: the rule
-			// is stricter then.
-			if stronger.strictness() < e.strictness() && stronger.why == "" && (stronger.command.all || stronger.command.usable()) &&
+			// A pattern without usable words, or for other modes, does not become an exception; the rule is stricter
+			// then.
+			if stronger.strictness() < e.strictness() && stronger.dropReason == "" && (stronger.command.all || stronger.command.usable()) &&
 				(len(stronger.modes) == 0 || slices.Equal(stronger.modes, e.modes)) {
 				except = append(except, &stronger.command)
 			}
 		}
-		rule := e.command.forbidding(e.effect, except)
+		rule := e.command.restrictingRule(e.effect, except)
 		rule.Mode, rule.Reason = e.modes, e.reason
-		d.add(e.said, rule)
+		d.add(e.source, rule)
 	}
 }
 
-func (d *draft) allowed(e *entry, stronger []entry, guard string) {
+func (d *draft) addAllowed(e *entry, stronger []entry, guard string) {
 	for i := range stronger {
 		if o := &stronger[i]; len(o.modes) == 0 && o.effect != allow && o.command.covers(&e.command) {
-			return // it never counts there either
+			return // another entry always has precedence
 		}
 	}
 	switch {
-	case e.why != "":
-		d.drop(e.said, e.why)
+	case e.dropReason != "":
+		d.drop(e.source, e.dropReason)
 		return
 	case !e.command.all && !e.command.usable():
-		d.drop(e.said, "rules look at a command's words, not at its text, and "+e.command.odd+
+		d.drop(e.source, "rules look at a command's words, not at its text, and "+e.command.problem+
 			": write an allow rule with the words that it may begin with")
 		return
 	case e.command.narrow:
-		d.drop(e.said, "it is carried over for fewer commands: "+e.command.meaning()+"; write an allow rule for each of the others")
+		d.drop(e.source, "it is carried over for fewer commands: "+e.command.describe()+"; write an allow rule for each of the others")
 	}
 	if e.command.all {
-		rule := &permissionv1.Rule{Effect: allow, On: runs(), Mode: e.modes, Reason: e.reason}
+		rule := &permissionv1.Rule{Effect: allow, On: commandKinds(), Mode: e.modes, Reason: e.reason}
 		if guard != "" {
 			rule.When = "action.command.sub_commands.all(s, " + guard + ")"
 		}
-		d.add(e.said, rule)
+		d.add(e.source, rule)
 		return
 	}
-	// A line may hold commands of several entries, and one rule must cover all of it.
-	i := slices.IndexFunc(d.allows, func(a allows) bool { return a.guard == guard && slices.Equal(a.modes, e.modes) })
+	// A line may contain commands of several entries, and one rule must match them all.
+	i := slices.IndexFunc(d.allowGroups, func(a allowGroup) bool { return a.guard == guard && slices.Equal(a.modes, e.modes) })
 	if i < 0 {
-		i = len(d.allows)
-		d.allows = append(d.allows, allows{guard: guard, modes: e.modes})
+		i = len(d.allowGroups)
+		d.allowGroups = append(d.allowGroups, allowGroup{guard: guard, modes: e.modes})
 	}
-	d.allows[i].commands = append(d.allows[i].commands, &e.command)
+	d.allowGroups[i].commands = append(d.allowGroups[i].commands, &e.command)
 }
 
-// allows are commands that are allowed under the same conditions.
-type allows struct {
+// allowGroup are the commands that are allowed under the same conditions.
+type allowGroup struct {
 	guard    string
 	modes    []string
 	commands []*command
 }
 
-// addAllows adds the rules for the commands that are allowed.
+// addAllows adds the rules for the allowed commands.
 func (d *draft) addAllows() {
-	for _, a := range d.allows {
+	for _, a := range d.allowGroups {
 		rule := &permissionv1.Rule{Effect: allow, Mode: a.modes, Reason: d.origin + " allows these commands."}
 		conditions := []string{}
 		for _, c := range a.commands {
@@ -290,7 +294,7 @@ func (d *draft) addAllows() {
 				rule.Command = append(rule.Command, words)
 			}
 			if !c.open && !slices.ContainsFunc(a.commands, func(o *command) bool { return o.open && o.covers(c) }) {
-				conditions = append(conditions, c.ends())
+				conditions = append(conditions, c.exactCondition())
 			}
 		}
 		if a.guard != "" {
@@ -304,11 +308,11 @@ func (d *draft) addAllows() {
 	}
 }
 
-// ends is a condition in CEL on a simple command s: if it begins with the words, nothing follows them.
-func (c *command) ends() string { return "!(" + c.begins(">") + ")" }
+// exactCondition returns a CEL condition on a simple command s: if it begins with the words, no further words follow.
+func (c *command) exactCondition() string { return "!(" + c.prefixCondition(">") + ")" }
 
-// meaning says in words what words match.
-func (c *command) meaning() string {
+// describe describes the commands that the words match.
+func (c *command) describe() string {
 	if c.open {
 		return "those that begin with the words " + strconv.Quote(strings.Join(c.words, " "))
 	}

@@ -12,7 +12,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// geminiFile is a policy of Gemini CLI.
+// geminiFile is a policy file of Gemini CLI.
 type geminiFile struct {
 	Rule          []geminiRule     `toml:"rule"`
 	SafetyChecker []map[string]any `toml:"safety_checker"`
@@ -38,19 +38,19 @@ type geminiRule struct {
 	tools, prefixes []string
 }
 
-// gemini reads a policy of Gemini CLI. Facts are from its repository: docs/reference/policy-engine.md, and in
-// packages/core/src/policy: toml-loader.ts (the fields), utils.ts (what commandPrefix becomes) and policy-engine.ts (how
-// rules are chosen and lines taken apart):
+// gemini converts a policy of Gemini CLI. The facts are from its repository: docs/reference/policy-engine.md, and in
+// packages/core/src/policy: toml-loader.ts (the fields), utils.ts (the conversion of commandPrefix) and
+// policy-engine.ts (the choice of rules and the splitting of lines):
 //
-//   - The rule with the highest priority that matches decides, of equal ones the first. What no rule matches is asked
-//     about, but for what the program's own rules allow.
-//   - commandPrefix is text that a command begins with, up to the end of a word; commandRegex stands after the beginning
-//     of a command; both only for run_shell_command. argsPattern is a regular expression on the arguments as JSON.
-//   - Every command of a line is judged by itself, and the line as a whole. Redirections make an allow an ask, unless the
-//     rule says otherwise.
-//   - Files are read and written inside the workspace only, and those that builds run (isBuildFile) are always asked about.
-//   - A rule that allows all commands does not allow those that isDangerousCommand names.
-//   - modes are default, autoEdit, yolo and plan, which are the ids of its session modes.
+//   - Of the matching rules, the one with the highest priority applies; of equal ones, the first. An action that no
+//     rule matches is asked about, unless the program's own rules allow it.
+//   - commandPrefix is the beginning of a command, up to the end of a word; commandRegex matches the beginning of a
+//     command. Both apply only to run_shell_command. argsPattern is a regular expression on the arguments as JSON.
+//   - Rules apply to every command of a line, and to the line as a whole. Redirections turn an allow into an ask,
+//     unless the rule permits them.
+//   - Files are read and written only inside the workspace. Files that builds run (isBuildFile) are always asked about.
+//   - A rule that allows all commands does not allow those in isDangerousCommand.
+//   - modes are default, autoEdit, yolo and plan, which are also the ids of its session modes.
 func (d *draft) gemini(content []byte) error {
 	d.origin = "Gemini CLI"
 	d.notes = []string{
@@ -76,7 +76,7 @@ func (d *draft) gemini(content []byte) error {
 	for i := range rules {
 		r := &rules[i]
 		if r.redirects() && r.effect() == allow {
-			d.drop(r.said(), "it is carried over without redirections: add redirect: any, and path for the files that may be written")
+			d.drop(r.source(), "it is carried over without redirections: add redirect: any, and path for the files that may be written")
 		}
 		for _, tool := range r.tools {
 			if tool == "run_shell_command" || tool == "*" {
@@ -84,17 +84,17 @@ func (d *draft) gemini(content []byte) error {
 			}
 		}
 	}
-	d.ordered(commands, "")
+	d.addOrdered(commands, "")
 	d.geminiTools(rules)
-	d.geminiAlways(commands)
+	d.geminiAlwaysAsk(commands)
 	return nil
 }
 
-// geminiAlways is for what Gemini CLI asks about although a rule allows it: commands that it holds to be dangerous, where
-// a rule allows all of them, and edits of the files that builds run.
-func (d *draft) geminiAlways(commands []entry) {
+// geminiAlwaysAsk adds rules for actions that Gemini CLI asks about although a rule allows them: dangerous commands, if
+// a rule allows all commands, and edits of the files that builds run.
+func (d *draft) geminiAlwaysAsk(commands []entry) {
 	if slices.ContainsFunc(commands, func(e entry) bool {
-		return e.effect == allow && e.why == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
+		return e.effect == allow && e.dropReason == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
 	}) {
 		d.add("dangerous commands", &permissionv1.Rule{Effect: ask, Command: []string{"rm -f", "rm -rf", "rm -fr", "ln"},
 			Reason: "Gemini CLI asks about these whatever else is allowed."})
@@ -170,28 +170,28 @@ func (r *geminiRule) redirects() bool {
 
 func (r *geminiRule) reason() string { return cmp.Or(r.DenyMessage, r.DenyMessage2) }
 
-// said is the rule in one line.
-func (r *geminiRule) said() string {
-	parts := []string{r.Decision, strings.Join(r.tools, " ")}
+// source returns the rule in one line.
+func (r *geminiRule) source() string {
+	substrings := []string{r.Decision, strings.Join(r.tools, " ")}
 	add := func(name string, value *string) {
 		if value != nil {
-			parts = append(parts, name+" "+strconv.Quote(*value))
+			substrings = append(substrings, name+" "+strconv.Quote(*value))
 		}
 	}
 	add("mcpName", r.MCPName)
 	if len(r.prefixes) > 0 {
-		parts = append(parts, "commandPrefix "+strconv.Quote(strings.Join(r.prefixes, ", ")))
+		substrings = append(substrings, "commandPrefix "+strconv.Quote(strings.Join(r.prefixes, ", ")))
 	}
 	add("commandRegex", r.CommandRegex)
 	add("argsPattern", r.ArgsPattern)
 	if len(r.Modes) > 0 {
-		parts = append(parts, "modes "+strings.Join(r.Modes, " "))
+		substrings = append(substrings, "modes "+strings.Join(r.Modes, " "))
 	}
-	return strings.Join(append(parts, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
+	return strings.Join(append(substrings, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
 }
 
-// beyond says which condition of the rule an action does not tell of; empty: none.
-func (r *geminiRule) beyond() string {
+// unsupportedCondition returns the condition of the rule that actions have no data for; empty: none.
+func (r *geminiRule) unsupportedCondition() string {
 	switch {
 	case r.ArgsPattern != nil:
 		return "rules do not match a tool's arguments as text: write an allow rule with command or path, or a condition in when"
@@ -207,19 +207,19 @@ func (r *geminiRule) beyond() string {
 	return ""
 }
 
-// commands are the entries about commands that the rule comes to.
+// commands returns the rule's entries about commands.
 func (r *geminiRule) commands() []entry {
-	base := entry{effect: r.effect(), said: r.said(), reason: r.reason(), modes: r.Modes, why: r.beyond(), command: parseCommand("*", "*")}
-	if base.effect != allow && base.why != "" {
+	base := entry{effect: r.effect(), source: r.source(), reason: r.reason(), modes: r.Modes, dropReason: r.unsupportedCondition(), command: parseCommand("*", "*")}
+	if base.effect != allow && base.dropReason != "" {
 		if r.MCPName != nil {
-			return nil // no commands, and geminiTools sees to it
+			return nil // not about commands: geminiTools handles it
 		}
-		base.effect = ask // what it denies is a part of this; geminiTools reports it
+		base.effect = ask // the denied actions are a part of these; geminiTools reports it
 	}
 	switch {
 	case r.CommandRegex != nil:
-		base.why = "rules look at a command's words, not at its text: write an allow rule with the words that it may begin with"
-		base.command = regexLead(*r.CommandRegex)
+		base.dropReason = "rules look at a command's words, not at its text: write an allow rule with the words that it may begin with"
+		base.command = regexPrefix(*r.CommandRegex)
 		if base.effect == deny {
 			base.effect = ask
 		}
@@ -231,7 +231,7 @@ func (r *geminiRule) commands() []entry {
 	for i, prefix := range r.prefixes {
 		entries[i] = base
 		if len(r.prefixes) > 1 {
-			entries[i].said = fmt.Sprintf("%s (%s)", base.said, prefix)
+			entries[i].source = fmt.Sprintf("%s (%s)", base.source, prefix)
 		}
 		if prefix == "" {
 			continue // any command
@@ -241,8 +241,8 @@ func (r *geminiRule) commands() []entry {
 	return entries
 }
 
-// regexLead is a command that begins with the whole words which a regular expression begins with.
-func regexLead(expr string) command {
+// regexPrefix returns a command that begins with the complete words at the start of a regular expression.
+func regexPrefix(expr string) command {
 	end := strings.IndexAny(expr, `\^$.|?*+()[]{}"'`)
 	if end < 0 || strings.Contains(expr, "|") && !strings.Contains(expr, "(") {
 		end = 0
@@ -254,11 +254,11 @@ func regexLead(expr string) command {
 	return parsePrefix(expr[:words])
 }
 
-// geminiTools adds rules for the tools that run no command, of which the first that matches counts.
+// geminiTools adds rules for the tools that run no command, where the first match applies.
 func (d *draft) geminiTools(rules []geminiRule) {
 	groups := []struct {
 		kinds []string
-		tools []string // all of them must be allowed for the kinds to be
+		tools []string // all must be allowed for the kinds to be allowed
 		path  bool
 	}{
 		{[]string{"fs.read", "tool.read"}, []string{"read_file", "read_many_files"}, true},
@@ -272,30 +272,30 @@ func (d *draft) geminiTools(rules []geminiRule) {
 			known[tool] = true
 		}
 	}
-	known["search_file_content"] = true // grep_search, before it was renamed
+	known["search_file_content"] = true // the former name of grep_search
 	for _, group := range groups {
 		d.geminiGroup(rules, group.kinds, group.tools, group.path)
 	}
 	for i := range rules {
 		r := &rules[i]
-		why := r.beyond()
+		dropReason := r.unsupportedCondition()
 		switch other := slices.IndexFunc(r.tools, func(t string) bool { return !known[t] }); {
 		case r.effect() != allow && (other >= 0 || r.MCPName != nil):
-			why = cmp.Or(why, "agents do not say for certain which tool it is that they use")
-			d.standIn(r.said(), why, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
-		case r.effect() != allow && (why != "" || r.CommandRegex != nil):
-			d.drop(r.said(), "it is carried over as a rule that asks about more than it names: "+cmp.Or(why, "rules look at a command's words, not at its text"))
-		case r.effect() == allow && why == "" && other >= 0:
-			d.drop(r.said(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
-		case r.effect() == allow && why != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
-			d.drop(r.said(), why)
+			dropReason = cmp.Or(dropReason, "agents do not say for certain which tool it is that they use")
+			d.addAskFallback(r.source(), dropReason, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
+		case r.effect() != allow && (dropReason != "" || r.CommandRegex != nil):
+			d.drop(r.source(), "it is carried over as a rule that asks about more than it names: "+cmp.Or(dropReason, "rules look at a command's words, not at its text"))
+		case r.effect() == allow && dropReason == "" && other >= 0:
+			d.drop(r.source(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
+		case r.effect() == allow && dropReason != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
+			d.drop(r.source(), dropReason)
 		}
 	}
 }
 
-// geminiGroup adds rules for tools that are one kind of action here.
+// geminiGroup adds rules for tools that correspond to one kind of action.
 func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool) {
-	allowed := map[string]string{} // a tool and the modes that it is allowed in
+	allowed := map[string]string{} // modes in which each tool is allowed
 	for i := range rules {
 		r := &rules[i]
 		var of []string
@@ -314,7 +314,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		}
 		if r.effect() != allow {
 			effect := r.effect()
-			if r.beyond() != "" {
+			if r.unsupportedCondition() != "" {
 				effect = ask
 			}
 			weaker := slices.ContainsFunc(rules[i+1:], func(o geminiRule) bool { return o.effect() == allow })
@@ -322,14 +322,14 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 				continue
 			}
 			if len(allowed) > 0 && effect != allow {
-				// Rules for tools have no exceptions; the strict side of them counts.
-				d.drop(r.said(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
+				// Rules for tools have no exceptions; the strictest applies.
+				d.drop(r.source(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
 			}
-			d.add(r.said(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
+			d.add(r.source(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
 			continue
 		}
-		if r.beyond() != "" {
-			continue // reported
+		if r.unsupportedCondition() != "" {
+			continue // already reported
 		}
 		modes := strings.Join(r.Modes, " ")
 		for _, tool := range of {
@@ -339,13 +339,13 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		}
 		complete := true
 		for _, tool := range tools {
-			// read_many_files and replace can do no more than the tool beside them.
+			// read_many_files and replace have no more permissions than the other tool of their group.
 			if have, ok := allowed[tool]; (!ok || have != modes) && tool != "read_many_files" && tool != "replace" {
 				complete = false
 			}
 		}
 		if !complete {
-			d.drop(r.said(), "what it allows is one kind of action together with "+strings.Join(tools, ", ")+
+			d.drop(r.source(), "what it allows is one kind of action together with "+strings.Join(tools, ", ")+
 				", which are not told apart: it is allowed once all of them are")
 			continue
 		}
@@ -353,11 +353,11 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		if path {
 			rule.Path = []string{"${root}/**"}
 		}
-		d.add(r.said(), rule)
+		d.add(r.source(), rule)
 	}
 }
 
-// withWrites adds to the kinds that edit those that remove and move.
+// withWrites adds the kinds that remove and move to the kinds that edit.
 func withWrites(kinds []string) []string {
 	if kinds[0] == "fs.write" {
 		return writeKinds()

@@ -3,9 +3,9 @@
 // The formats differ in which entry applies if several match: the strictest (Claude Code), the one with the highest
 // priority (Gemini CLI), or the last (opencode). In a rule file the strictest always applies. Therefore the package
 // converts an entry that allows only as far as the rule allows no more than the entry did. It converts an entry that
-// denies or asks so that the rule covers at least as much. It reports entries that rules cannot express; in place of such
-// an entry that forbade something, it writes a rule that asks each time. The result may be stricter than the original,
-// and is never looser.
+// denies or asks so that the rule covers at least as much. It reports entries that rules cannot express; in place of
+// such an entry that forbade something, it writes a rule that asks each time. The result may be stricter than the
+// original, and is never looser.
 //
 // "The same command" means the same words. If the other program distinguished two ways to quote them, this is lost.
 //
@@ -27,7 +27,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// The formats, as ImportRequest names them.
+// The formats, by their names in ImportRequest.
 const (
 	claude   = "claude"
 	gemini   = "gemini"
@@ -35,26 +35,27 @@ const (
 )
 
 const (
-	// maxContent bounds a file, in bytes.
+	// maxContent limits a file, in bytes.
 	maxContent = 1 << 20
-	// maxNesting bounds the brackets that may be open: the readers recurse.
+	// maxNesting limits the nesting of brackets, because the parsers recurse.
 	maxNesting = 200
-	// maxEntries bounds the rules that a file may become.
+	// maxEntries limits the rules that a file is converted to.
 	maxEntries = 2000
 )
 
-// Import turns content, the file called name, into a rule file that loads. format is "claude" (settings.json), "gemini"
-// (a policy in TOML) or "opencode" (opencode.json); empty, it is told from the name and the content. used is the format
-// that was read. An error says what cannot be read: the format is not known, or the file is not well-formed.
+// Import converts content, the file with the given name, to a valid rule file. format is "claude" (settings.json),
+// "gemini" (a policy in TOML) or "opencode" (opencode.json); empty: Import determines it from the name and the content.
+// used is the format that was read, and dropped are the entries that could not be converted completely. An error means
+// that the format is unknown, or the file is not well-formed.
 func Import(format, name string, content []byte) (rules []byte, dropped []*permissionv1.Dropped, used string, err error) {
 	fail := func(err error) ([]byte, []*permissionv1.Dropped, string, error) {
 		return nil, nil, "", fmt.Errorf("import %q: %w", name, err)
 	}
-	if err := readable(content); err != nil {
+	if err := checkInput(content); err != nil {
 		return fail(err)
 	}
 	if used = format; used == "" {
-		if used, err = tell(name, content); err != nil {
+		if used, err = detectFormat(name, content); err != nil {
 			return fail(err)
 		}
 	}
@@ -79,8 +80,8 @@ func Import(format, name string, content []byte) (rules []byte, dropped []*permi
 	return rules, d.dropped, used, nil
 }
 
-// readable bounds what the readers are given.
-func readable(content []byte) error {
+// checkInput checks the limits of the parsers' input.
+func checkInput(content []byte) error {
 	if len(content) > maxContent {
 		return fmt.Errorf("expected at most %d bytes, got %d", maxContent, len(content))
 	}
@@ -102,8 +103,8 @@ func readable(content []byte) error {
 	return nil
 }
 
-// tell finds out which format a file is in.
-func tell(name string, content []byte) (string, error) {
+// detectFormat determines the format of a file.
+func detectFormat(name string, content []byte) (string, error) {
 	switch base := name[strings.LastIndexAny(name, `/\`)+1:]; {
 	case strings.HasSuffix(base, ".toml"):
 		return gemini, nil
@@ -123,55 +124,55 @@ func tell(name string, content []byte) (string, error) {
 		return "", err
 	}
 	switch {
-	case top.get("permissions").given() || top.get("allowedTools").given():
+	case top.get("permissions").isSet() || top.get("allowedTools").isSet():
 		return claude, nil
-	case top.get("permission").given() || strings.Contains(top.get("$schema").text(), "opencode.ai"):
+	case top.get("permission").isSet() || strings.Contains(top.get("$schema").text(), "opencode.ai"):
 		return opencode, nil
 	}
 	return "", errors.New("it is not known whose permissions these are: say claude, gemini or opencode")
 }
 
-// draft is a rule file in the making.
+// draft is the rule file that is being created.
 type draft struct {
-	origin  string   // the program, for people
-	notes   []string // lines of the file's header
-	rules   []*permissionv1.Rule
-	dropped []*permissionv1.Dropped
-	ids     map[string]int
-	allows  []allows // collected, for addAllows
+	origin      string   // the original program, for people
+	notes       []string // lines of the file's header
+	rules       []*permissionv1.Rule
+	dropped     []*permissionv1.Dropped
+	ids         map[string]int
+	allowGroups []allowGroup // for addAllows
 }
 
-// drop reports an entry that could not be carried over, or not in full.
-func (d *draft) drop(entry, why string) {
-	if entry = text(entry); strings.TrimSpace(entry) == "" {
+// drop reports an entry that was not, or not completely, converted.
+func (d *draft) drop(entry, dropReason string) {
+	if entry = printable(entry); strings.TrimSpace(entry) == "" {
 		entry = `"" (empty)`
 	}
-	d.dropped = append(d.dropped, &permissionv1.Dropped{Entry: entry, Why: why})
+	d.dropped = append(d.dropped, &permissionv1.Dropped{Entry: entry, Why: dropReason})
 }
 
-// add adds a rule for an entry. What does not load is reported in its place.
+// add adds a rule for an entry.
 func (d *draft) add(entry string, rule *permissionv1.Rule) {
 	rule.Id = d.id(rule.GetEffect(), entry)
 	if rule.GetReason() == "" {
 		rule.Reason = d.origin + " has: " + entry
 	}
-	rule.Reason = cut(text(rule.GetReason()), 300)
+	rule.Reason = truncate(printable(rule.GetReason()), 300)
 	if len(d.rules) >= maxEntries {
-		return // finish says so
+		return // finish reports it
 	}
 	d.rules = append(d.rules, rule)
 }
 
-// standIn adds a rule that asks each time, for an entry that forbids and cannot be said in rules. It covers all that the
-// entry may be about.
-func (d *draft) standIn(entry, why string, rule *permissionv1.Rule) {
+// addAskFallback adds a rule that asks each time, for an entry that forbids and cannot be expressed by rules. It covers
+// all actions that the entry may apply to.
+func (d *draft) addAskFallback(entry, dropReason string, rule *permissionv1.Rule) {
 	rule.Effect, rule.NotGrantable = ask, true
-	d.drop(entry, why+"; a rule that asks each time stands in for it")
+	d.drop(entry, dropReason+"; a rule that asks each time stands in for it")
 	d.add(entry, rule)
 }
 
-// finish checks that the rules load, and writes them. Rules that do not load alone are taken out: those that forbid leave
-// one that asks about everything of their kinds.
+// finish checks that the rules are valid, and encodes them. It drops and reports invalid rules; it replaces those that
+// forbid by a rule that asks about all actions of their kinds.
 func (d *draft) finish(name string) ([]byte, error) {
 	if len(d.rules) >= maxEntries {
 		return nil, fmt.Errorf("expected fewer than %d entries", maxEntries)
@@ -221,7 +222,7 @@ func (d *draft) write(name string) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What %s allows, asks about and denies, from %s.\n#\n", d.origin, cut(text(name), 200))
+	fmt.Fprintf(&b, "# What %s allows, asks about and denies, from %s.\n#\n", d.origin, truncate(printable(name), 200))
 	b.WriteString("# Of the rules that match, the strictest counts: deny, then ask, then allow. No match: ask.\n")
 	for _, note := range d.notes {
 		fmt.Fprintf(&b, "# %s\n", note)
@@ -230,7 +231,7 @@ func (d *draft) write(name string) ([]byte, error) {
 	return append([]byte(b.String()), data...), nil
 }
 
-// id makes a name for a rule out of the entry that it comes from.
+// id returns a unique rule id that is derived from an entry.
 func (d *draft) id(effect, entry string) string {
 	var b strings.Builder
 	b.WriteString(effect)
@@ -255,8 +256,8 @@ func (d *draft) id(effect, entry string) string {
 	return id
 }
 
-// text makes s fit for one line of a file.
-func text(s string) string {
+// printable makes s printable on one line of a file.
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || invisible.Is(r) {
 			return ' '
@@ -265,8 +266,8 @@ func text(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// cut shortens s to n characters.
-func cut(s string, n int) string {
+// truncate shortens s to n characters.
+func truncate(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n-1]) + "…"
 	}

@@ -8,10 +8,11 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// value is a JSON value that may have had comments in it. The zero value is absent, and may be asked anything but raw.
+// value is a JSON value from a text that may contain comments. The zero value is absent; all methods except raw accept
+// it.
 type value struct{ v hujson.ValueTrimmed }
 
-func (v value) given() bool { return v.v != nil }
+func (v value) isSet() bool { return v.v != nil }
 
 // member is a member of an object.
 type member struct {
@@ -19,11 +20,11 @@ type member struct {
 	value value
 }
 
-// object is an object, its members in the order in which JavaScript gives them to a program: names that are numbers
-// first. One of the formats depends on it.
+// object is an object with its members in the order of JavaScript: names that are numbers first. One of the formats
+// depends on this order.
 type object []member
 
-// readObject reads JSON with comments and trailing commas.
+// readObject parses JSON with comments and trailing commas.
 func readObject(content []byte) (object, error) {
 	v, err := hujson.Parse(content)
 	if err != nil {
@@ -39,7 +40,7 @@ func readObject(content []byte) (object, error) {
 	return o, nil
 }
 
-// duplicate returns a name that an object in v has twice. Readers differ in which one counts.
+// duplicate returns a name that occurs twice in one object in v. Parsers differ in which of the two applies.
 func duplicate(v value) string {
 	if o, ok := v.object(); ok {
 		seen := map[string]bool{}
@@ -82,7 +83,7 @@ func (v value) object() (object, bool) {
 	return append(numbers, others...), true
 }
 
-// isIndex reports whether a name is one that JavaScript sorts to the front.
+// isIndex reports whether JavaScript sorts a name to the front.
 func isIndex(name string) bool {
 	n, err := strconv.ParseUint(name, 10, 32)
 	return err == nil && n < 1<<32-1 && strconv.FormatUint(n, 10) == name
@@ -105,7 +106,7 @@ func (v value) list() ([]value, bool) {
 	return list, true
 }
 
-// string returns a text; false if it is something else.
+// string returns a text; false: the value is not a text.
 func (v value) string() (string, bool) {
 	lit, ok := v.v.(hujson.Literal)
 	if !ok || lit.Kind() != '"' {
@@ -114,18 +115,18 @@ func (v value) string() (string, bool) {
 	return lit.String(), true
 }
 
-// text returns a text; empty if it is something else.
+// text returns a text; empty: the value is not a text.
 func (v value) text() string {
 	s, _ := v.string()
 	return s
 }
 
-// raw is the value as it may be shown.
+// raw returns the value as text for people.
 func (v value) raw() string {
 	if s, ok := v.string(); ok {
 		return s
 	}
-	return cut(hujson.Value{Value: v.v}.String(), 200)
+	return truncate(hujson.Value{Value: v.v}.String(), 200)
 }
 
 func (o object) get(name string) value {

@@ -8,24 +8,25 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// outside is a condition on a simple command s: no word of it names what lies outside the workspace. opencode asks about
-// such commands by a permission of its own, external_directory.
-const outside = `s.argv.all(w, !w.matches("^(-[A-Za-z]|--?[A-Za-z-]+=)?[/~]|(^|[/=])[.][.](/|$)"))`
+// noOutsidePaths is a CEL condition on a simple command s: none of its words is a path outside of the workspace.
+// opencode asks about commands with such paths by a separate permission, external_directory.
+const noOutsidePaths = `s.argv.all(w, !w.matches("^(-[A-Za-z]|--?[A-Za-z-]+=)?[/~]|(^|[/=])[.][.](/|$)"))`
 
-// opencode reads the permissions in opencode.json. Facts are from its documentation, opencode.ai/docs/permissions, and
-// its repository: packages/opencode/src/permission (evaluate: the last rule of which both the permission's name and the
-// pattern match), src/util/wildcard.ts (a " *" at a pattern's end matches nothing too) and src/tool/bash.ts:
+// opencode converts the permissions in opencode.json. The facts are from its documentation,
+// opencode.ai/docs/permissions, and its repository: packages/opencode/src/permission (evaluate: the last rule whose
+// permission name and pattern both match), src/util/wildcard.ts (a " *" at a pattern's end also matches nothing) and
+// src/tool/bash.ts:
 //
-//   - permission is allow, ask or deny, or a map of a tool's name, or a pattern of names, to one of them or to a map of
-//     patterns. All of it is one list in the order of the file, of which the last entry that matches counts.
-//   - "*" stands for any characters, "?" for one. For bash the pattern is one of a command's text, each command of a line
-//     and each wrapper by itself; for edit and read one of the path relative to the worktree; ~ and $HOME are the home
-//     directory.
-//   - edit is for all tools that change files. What lies outside the working directory is asked about besides, unless
-//     external_directory allows it. Reading .env files is denied.
-//   - What nothing matches is allowed, all but external_directory and doom_loop. Here it is asked about.
-//   - Whether "*" crosses directories differs between versions; the narrow reading counts for what is allowed, the wide
-//     one for the rest.
+//   - permission is allow, ask or deny, or a map. The keys are the names of tools, or patterns of names; the values are
+//     one of these words, or a map of patterns. All entries form one list in the order of the file, and the last match
+//     applies.
+//   - "*" matches any characters, "?" one. For bash the pattern matches the text of each command of a line and of each
+//     wrapper; for edit and read it matches the path relative to the worktree. ~ and $HOME are the home directory.
+//   - edit applies to all tools that change files. Paths outside of the working directory are also asked about, unless
+//     external_directory allows them. Reading .env files is denied.
+//   - Actions without a match are allowed, except external_directory and doom_loop. Here they are asked about.
+//   - It depends on the version whether "*" matches a slash. The conversion uses the narrow meaning for entries that
+//     allow, and the wide one for the others.
 func (d *draft) opencode(content []byte) error {
 	top, err := readObject(content)
 	if err != nil {
@@ -41,21 +42,21 @@ func (d *draft) opencode(content []byte) error {
 		return err
 	}
 	slices.Reverse(list)
-	guard := outside
+	guard := noOutsidePaths
 	if i := slices.IndexFunc(list, func(e opencodeEntry) bool { return matchesName(e.key, "external_directory") }); i >= 0 && list[i].effect == allow && list[i].pattern == "*" && list[i].key == "external_directory" {
 		guard = ""
 	}
 	var commands []entry
 	for _, e := range list {
 		if matchesName(e.key, "bash") {
-			commands = append(commands, entry{effect: e.effect, said: e.said(), command: parseCommand(e.pattern, "*?")})
+			commands = append(commands, entry{effect: e.effect, source: e.source(), command: parseCommand(e.pattern, "*?")})
 		}
 	}
-	d.ordered(commands, guard)
+	d.addOrdered(commands, guard)
 	d.opencodePaths(list, "edit", editKinds(), writeKinds())
 	d.opencodePaths(list, "read", []string{"fs.read", "tool.read"}, []string{"fs.read", "tool.read"})
 	d.opencodeOthers(list)
-	if top.get("agent").given() || top.get("mode").given() || top.get("tools").given() {
+	if top.get("agent").isSet() || top.get("mode").isSet() || top.get("tools").isSet() {
 		d.drop("agent, mode, tools", "only the permissions at the top are read: write rules with mode for the others")
 	}
 	return nil
@@ -63,10 +64,10 @@ func (d *draft) opencode(content []byte) error {
 
 type opencodeEntry struct {
 	key, pattern, effect string
-	whole                bool // no pattern was given
+	whole                bool // the entry has no pattern
 }
 
-func (e *opencodeEntry) said() string {
+func (e *opencodeEntry) source() string {
 	if e.whole {
 		return e.key + ": " + e.effect
 	}
@@ -82,7 +83,7 @@ func opencodeEntries(v value) (list []opencodeEntry, err error) {
 		list = append(list, e)
 	}
 	top, ok := v.object()
-	if v.given() && !ok {
+	if v.isSet() && !ok {
 		add("permission", v, opencodeEntry{key: "*", pattern: "*", whole: true})
 	}
 	for _, m := range top {
@@ -105,7 +106,7 @@ func matchesName(pattern, name string) bool {
 	return pattern == name
 }
 
-// opencodePaths adds rules for a permission on paths, the strongest entry first.
+// opencodePaths adds rules for a permission on paths, the entry with the highest precedence first.
 func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbidden []string) {
 	var of []opencodeEntry
 	for _, e := range list {
@@ -119,22 +120,22 @@ func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbid
 			if e.effect == ask && !slices.ContainsFunc(of[i+1:], func(o opencodeEntry) bool { return o.effect == allow }) {
 				continue
 			}
-			d.opencodeForbid(e, forbidden)
+			d.opencodeRestrict(e, forbidden)
 			continue
 		}
 		switch j := slices.IndexFunc(of[i+1:], func(o opencodeEntry) bool { return o.effect == deny && o.pattern == "*" }); {
 		case e.key != name && e.key != "*":
-			d.drop(e.said(), "a pattern of names allows more here than it names: write an allow rule with on")
+			d.drop(e.source(), "a pattern of names allows more here than it names: write an allow rule with on")
 			continue
 		case j >= 0:
-			d.drop(e.said(), "all else is denied ("+of[i+1+j].said()+"), and the strictest counts: leave that out, since what no rule matches is asked about, and write an allow rule with path")
+			d.drop(e.source(), "all else is denied ("+of[i+1+j].source()+"), and the strictest counts: leave that out, since what no rule matches is asked about, and write an allow rule with path")
 			continue
 		}
 		rule := &permissionv1.Rule{Effect: allow, On: allowed, Path: []string{"${root}/**"}}
 		if e.pattern != "*" {
 			glob, rooted, ok := opencodeGlob(e.pattern)
 			if !ok {
-				d.drop(e.said(), "the pattern is not one that rules have: write an allow rule with path")
+				d.drop(e.source(), "the pattern is not one that rules have: write an allow rule with path")
 				continue
 			}
 			rule.Path = []string{glob}
@@ -142,7 +143,7 @@ func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbid
 				rule.When = oneRoot
 			}
 		}
-		d.add(e.said(), rule)
+		d.add(e.source(), rule)
 	}
 	if name == "read" && slices.ContainsFunc(of, func(e opencodeEntry) bool { return e.effect == allow }) {
 		d.add("what it denies by itself", &permissionv1.Rule{Effect: deny, On: forbidden, Path: []string{"**/*.env", "**/*.env.*"},
@@ -150,22 +151,22 @@ func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbid
 	}
 }
 
-func (d *draft) opencodeForbid(e *opencodeEntry, kinds []string) {
+func (d *draft) opencodeRestrict(e *opencodeEntry, kinds []string) {
 	if e.pattern == "*" {
-		d.add(e.said(), &permissionv1.Rule{Effect: e.effect, On: kinds})
+		d.add(e.source(), &permissionv1.Rule{Effect: e.effect, On: kinds})
 		return
 	}
 	globs, ok := opencodeWide(e.pattern)
 	if !ok {
-		d.standIn(e.said(), "the pattern is not one that rules have: write a rule with path", &permissionv1.Rule{On: kinds})
+		d.addAskFallback(e.source(), "the pattern is not one that rules have: write a rule with path", &permissionv1.Rule{On: kinds})
 		return
 	}
-	d.add(e.said(), &permissionv1.Rule{Effect: e.effect, On: kinds, Path: globs})
+	d.add(e.source(), &permissionv1.Rule{Effect: e.effect, On: kinds, Path: globs})
 }
 
-// opencodeGlob is a glob that matches no more than the pattern.
+// opencodeGlob returns a glob that matches at most the paths that the pattern matches.
 func opencodeGlob(pattern string) (glob string, rooted, ok bool) {
-	body, base := home(pattern)
+	body, base := cutHome(pattern)
 	if base == "" && strings.HasPrefix(body, "/") {
 		base, body = "", body[1:]
 	} else if base == "" {
@@ -175,8 +176,8 @@ func opencodeGlob(pattern string) (glob string, rooted, ok bool) {
 	return glob, rooted, !strings.ContainsAny(body, "[]") && body != "" && isGlob(glob)
 }
 
-// home takes the home directory off a pattern.
-func home(pattern string) (rest, base string) {
+// cutHome removes the home directory from a pattern.
+func cutHome(pattern string) (rest, base string) {
 	for _, prefix := range []string{"~/", "$HOME/"} {
 		if rest, ok := strings.CutPrefix(pattern, prefix); ok {
 			return rest, "~"
@@ -185,16 +186,16 @@ func home(pattern string) (rest, base string) {
 	return strings.TrimPrefix(pattern, "./"), ""
 }
 
-// opencodeWide are globs that match no less than the pattern: what begins with the text in front of its first star and
-// ends with the text behind its last.
+// opencodeWide returns globs that match at least the paths that the pattern matches: paths that begin with the text
+// before its first star and end with the text after its last.
 func opencodeWide(pattern string) ([]string, bool) {
-	body, base := home(pattern)
+	body, base := cutHome(pattern)
 	switch {
 	case base == "~":
 	case strings.HasPrefix(body, "/"):
 		body = body[1:]
 	case strings.HasPrefix(body, "*"), strings.HasPrefix(body, "?"):
-		base = "" // also outside the roots
+		base = "" // also outside of the roots
 	default:
 		base = "${root}"
 	}
@@ -227,7 +228,7 @@ func opencodeWide(pattern string) ([]string, bool) {
 	return globs, !strings.ContainsAny(body, "\\") && !slices.ContainsFunc(globs, func(g string) bool { return !isGlob(g) })
 }
 
-// opencodeOthers is for permissions that are neither about commands nor about paths.
+// opencodeOthers handles permissions for neither commands nor paths.
 func (d *draft) opencodeOthers(list []opencodeEntry) {
 	web := map[string]string{}
 	for _, name := range []string{"webfetch", "websearch", "codesearch"} {
@@ -246,47 +247,47 @@ func (d *draft) opencodeOthers(list []opencodeEntry) {
 		case e.key == "external_directory":
 			switch {
 			case e.effect == allow && e.pattern != "*":
-				d.drop(e.said(), "write an allow rule with path")
+				d.drop(e.source(), "write an allow rule with path")
 			case e.effect == deny:
-				d.add(e.said(), &permissionv1.Rule{Effect: deny, When: "action.paths.exists(p, !p.inside_roots)"})
+				d.add(e.source(), &permissionv1.Rule{Effect: deny, When: "action.paths.exists(p, !p.inside_roots)"})
 			}
 		case e.key == "webfetch", e.key == "websearch", e.key == "codesearch":
 			switch {
 			case e.effect == deny && e.pattern == "*":
-				d.add(e.said(), &permissionv1.Rule{Effect: deny, On: []string{"tool.fetch"}})
+				d.add(e.source(), &permissionv1.Rule{Effect: deny, On: []string{"tool.fetch"}})
 			case e.effect != allow:
-				d.standIn(e.said(), "an action on the web does not say for certain where it goes", &permissionv1.Rule{On: []string{"tool.fetch"}})
+				d.addAskFallback(e.source(), "an action on the web does not say for certain where it goes", &permissionv1.Rule{On: []string{"tool.fetch"}})
 			case web["webfetch"] == allow && web["websearch"] == allow && web["codesearch"] == allow && e.key == "webfetch":
-				d.add(e.said(), &permissionv1.Rule{Effect: allow, On: []string{"tool.fetch"}})
+				d.add(e.source(), &permissionv1.Rule{Effect: allow, On: []string{"tool.fetch"}})
 			case e.key == "webfetch" || e.pattern != "*" || web["webfetch"] != allow:
-				d.drop(e.said(), "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
+				d.drop(e.source(), "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
 			}
 		case e.effect == allow:
-			d.drop(e.said(), "agents do not say for certain which tool it is that they use: write an allow rule on the kind of action, or let an answer be remembered")
+			d.drop(e.source(), "agents do not say for certain which tool it is that they use: write an allow rule on the kind of action, or let an answer be remembered")
 		case e.key == "glob" || e.key == "grep" || e.key == "list":
 			rule := &permissionv1.Rule{Effect: e.effect, On: []string{"tool.search", "fs.list"}}
 			if e.pattern == "*" {
-				d.add(e.said(), rule)
+				d.add(e.source(), rule)
 			} else {
-				d.standIn(e.said(), "what is searched for is no condition here", rule)
+				d.addAskFallback(e.source(), "what is searched for is no condition here", rule)
 			}
 		default:
-			d.standIn(e.said(), "agents do not say for certain which tool it is that they use", &permissionv1.Rule{On: otherKinds()})
+			d.addAskFallback(e.source(), "agents do not say for certain which tool it is that they use", &permissionv1.Rule{On: otherKinds()})
 		}
 	}
 }
 
-// opencodeAll is for the entry for all permissions, as far as it is not about commands and paths.
+// opencodeAll handles the entry for all permissions, except for commands and paths.
 func (d *draft) opencodeAll(e *opencodeEntry, weaker []opencodeEntry) {
 	others := append(otherKinds(), "tool.search", "fs.list", "tool.fetch")
 	switch e.effect {
 	case allow:
-		d.drop(e.said(), "it is carried over for commands and for files inside the roots: write allow rules for other kinds of actions")
+		d.drop(e.source(), "it is carried over for commands and for files inside the roots: write allow rules for other kinds of actions")
 	case deny:
-		d.add(e.said(), &permissionv1.Rule{Effect: deny, On: others})
+		d.add(e.source(), &permissionv1.Rule{Effect: deny, On: others})
 	case ask:
 		if slices.ContainsFunc(weaker, func(o opencodeEntry) bool { return o.effect == allow }) {
-			d.add(e.said(), &permissionv1.Rule{Effect: ask, On: others})
+			d.add(e.source(), &permissionv1.Rule{Effect: ask, On: others})
 		}
 	}
 }

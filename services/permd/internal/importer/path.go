@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// readKinds and writeKinds are the kinds of actions that read and change files.
+// readKinds and writeKinds return the kinds of actions that read and change files.
 func readKinds() []string  { return []string{"fs.read", "fs.list", "tool.read", "tool.search"} }
 func writeKinds() []string { return []string{"fs.write", "tool.edit", "tool.delete", "tool.move"} }
 
-// editKinds are those of writeKinds that neither remove nor move.
+// editKinds returns the writeKinds that neither remove nor move.
 func editKinds() []string { return []string{"fs.write", "tool.edit"} }
 
-// otherKinds are the kinds of actions of which nothing tells which tool it is.
+// otherKinds returns the kinds of actions that do not identify the tool.
 func otherKinds() []string { return []string{"tool.other", "tool.think", "unknown", "_*", "_*.*"} }
 
-// oneRoot is a condition for rules that allow by a path below a root: what the other program means is below the working
-// directory alone, and ${root} is any root of a session.
+// oneRoot is a condition for rules that allow by a path below a root: the original rule applies only to the working
+// directory, whereas ${root} is any root of a session.
 const oneRoot = "action.roots.size() == 1"
 
-// isGlob reports whether a glob can stand in a rule.
+// isGlob reports whether a glob is valid in a rule.
 func isGlob(glob string) bool {
 	rest := strings.TrimPrefix(strings.TrimPrefix(glob, "${root}"), "~")
 	if strings.Contains(rest, "${") || strings.ContainsAny(rest, "\x00\n\r\\") {
@@ -33,11 +33,11 @@ func isGlob(glob string) bool {
 			return false
 		}
 	}
-	_, err := path.Match(rest, "") // brackets that do not close
+	_, err := path.Match(rest, "") // brackets that are not closed
 	return err == nil
 }
 
-// escapeBraces keeps doublestar from reading alternatives that the other program does not know.
+// escapeBraces prevents doublestar from parsing alternatives, which the original program does not support.
 func escapeBraces(glob string) string {
 	return strings.NewReplacer("{", `[{]`, "}", `[}]`).Replace(glob)
 }

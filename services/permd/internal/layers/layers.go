@@ -1,9 +1,9 @@
-// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads them, notices
-// changes, and decides by all of them together.
+// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads
+// them, notices changes, and decides by all of them together.
 //
-// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not compare rules
-// for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict wins. A file that cannot be
-// used changes nothing; the package reports it once.
+// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not
+// compare rules for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict
+// wins. A file that cannot be used changes nothing; the package reports it once.
 //
 // The package knows files and policies; it must not know how decisions are transported.
 package layers
@@ -34,7 +34,7 @@ const maxWorkspaces = 1024
 
 // Files are the rule files in force. Safe for concurrent use.
 type Files struct {
-	around    policy.Surroundings
+	env       policy.Surroundings
 	log       *slog.Logger
 	workspace string            // the relative path of workspaces' rule files; empty: they are not used
 	trusted   map[string]string // real path to SHA-256
@@ -44,31 +44,31 @@ type Files struct {
 	workspaces map[string]*source
 	order      []string // of workspaces, oldest first
 	size       int      // of all versions kept, in bytes
-	belief     []byte   // the last result of Belief; nil: it has changed since
-	digest     []byte   // of belief
+	state      []byte   // the last result of State; nil: it has changed since
+	digest     []byte   // of state
 }
 
-// Load reads the files in the settings. If an existing file cannot be used, the error contains every mistake in it. believed is a
-// Belief of the files that were in force until permd ended unexpectedly: those versions then apply, and the current content only
-// where it is stricter. Nil: the current content applies.
-func Load(settings *permissionv1.Settings, believed []byte, around policy.Surroundings, log *slog.Logger) (*Files, error) {
-	f := &Files{around: around, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
+// Load reads the files in the settings. If an existing file cannot be used, the error contains every mistake in it.
+// accepted is a State of the files that were in force until permd ended unexpectedly: those versions then apply, and
+// the current content only where it is stricter. Nil: the current content applies.
+func Load(settings *permissionv1.Settings, accepted []byte, env policy.Surroundings, log *slog.Logger) (*Files, error) {
+	f := &Files{env: env, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
 	if f.workspace != "" && !filepath.IsLocal(f.workspace) {
 		return nil, fmt.Errorf("workspace_policy: expected a relative path that stays below, got %q", f.workspace)
 	}
-	earlier, err := recall(believed)
+	earlier, err := decodeState(accepted)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	if path := settings.GetAdminPolicy(); path != "" {
 		s := &source{path: path, name: path, layer: permissionv1.Layer_LAYER_ADMIN, optional: true}
-		errs = append(errs, f.first("admin_policy", s, earlier))
+		errs = append(errs, f.loadFixed("admin_policy", s, earlier))
 	}
 	if name := settings.GetPolicy(); name != "" {
 		s := &source{path: name, name: name, layer: permissionv1.Layer_LAYER_USER}
 		if content, found := ready.Get(name); found {
-			p, err := policy.Parse("policy "+name, content, around)
+			p, err := policy.Parse("policy "+name, content, env)
 			if err != nil {
 				return nil, fmt.Errorf("policy: %w", err)
 			}
@@ -76,12 +76,12 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 			s.versions = append(s.versions, version{policy: p, layer: s.layer})
 			f.fixed = append(f.fixed, s)
 		} else {
-			errs = append(errs, f.first("policy", s, earlier))
+			errs = append(errs, f.loadFixed("policy", s, earlier))
 		}
 	}
 	if earlier != nil {
 		f.trusted = earlier.GetTrusted()
-		errs = append(errs, f.resume(earlier))
+		errs = append(errs, f.restoreWorkspaces(earlier))
 	} else if f.trusted, err = readTrust(settings.GetTrust()); err != nil {
 		errs = append(errs, fmt.Errorf("trust: %w", err))
 	}
@@ -91,16 +91,16 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 	return f, nil
 }
 
-// first reads a file for the first time, or restores its earlier versions.
-func (f *Files) first(field string, s *source, earlier *permissionv1.Belief) error {
+// loadFixed reads a file for the first time, or restores its earlier versions.
+func (f *Files) loadFixed(field string, s *source, earlier *permissionv1.Belief) error {
 	if !filepath.IsAbs(s.path) {
 		return fmt.Errorf("%s: %q is neither an absolute path nor the name of a ready policy", field, s.path)
 	}
 	load := s.load
-	if file := take(earlier, s); file != nil {
-		load = func(around policy.Surroundings) error { return s.restore(file, around) }
+	if file := removeEntry(earlier, s); file != nil {
+		load = func(env policy.Surroundings) error { return s.restore(file, env) }
 	}
-	if err := load(f.around); err != nil {
+	if err := load(f.env); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	f.fixed = append(f.fixed, s)
@@ -141,8 +141,8 @@ func decide(sets [][]policy.Part, doubt *permissionv1.DecideResponse, a *permiss
 	return policy.Stricter(strictest, doubt)
 }
 
-// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later versions; if one of
-// them makes the verdict stricter, the decision says so.
+// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later
+// versions; if one of them makes the verdict stricter, the decision says so.
 func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	sets, _ := f.sets(a)
 	res := policy.Explain(sets[0], a)
@@ -150,8 +150,8 @@ func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	return res
 }
 
-// sets returns the sets of rule files to decide by: the files in force, and for each later version of a file the same set with that
-// version. doubt is the verdict for files that cannot be read; nil if there are none.
+// sets returns the sets of rule files to decide by: the files in force, and for each later version of a file the same
+// set with that version. doubt is the verdict for files that cannot be read; nil if there are none.
 func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permissionv1.DecideResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,24 +163,24 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 		sources = append(sources[:len(sources):len(sources)], f.workspacesOf(a)...)
 	}
 	base := make([]policy.Part, 0, len(sources)+1)
-	at := make([]int, len(sources)) // the index of each source in base; -1: none
+	indexes := make([]int, len(sources)) // the index of each source in base; -1: none
 	for i, s := range sources {
-		at[i] = -1
+		indexes[i] = -1
 		if s.unreadable && len(s.versions) == 0 {
-			doubt = policy.Stricter(doubt, asks(RuleUnreadable, fmt.Sprintf("the workspace's rule file %s cannot be used; what it would say is not known", s.name)))
+			doubt = policy.Stricter(doubt, askResponse(RuleUnreadable, fmt.Sprintf("the workspace's rule file %s cannot be used; its rules are unknown", s.name)))
 		}
 		if s.overflow {
-			doubt = policy.Stricter(doubt, asks(RuleReload, fmt.Sprintf("%s has changed too often to keep count: have it loaded again", s.name)))
+			doubt = policy.Stricter(doubt, askResponse(RuleReload, fmt.Sprintf("%s has changed too often: reload the policy", s.name)))
 		}
 		if len(s.versions) > 0 && s.versions[0].policy != nil {
-			at[i] = len(base)
+			indexes[i] = len(base)
 			base = append(base, s.part(0))
 		}
 	}
 	if len(base) == 0 {
-		none, err := policy.None(f.around)
+		none, err := policy.None(f.env)
 		if err != nil {
-			return [][]policy.Part{nil}, asks(RuleUnreadable, err.Error())
+			return [][]policy.Part{nil}, askResponse(RuleUnreadable, err.Error())
 		}
 		base = append(base, policy.Part{Policy: none, Layer: permissionv1.Layer_LAYER_USER})
 	}
@@ -188,8 +188,8 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 	for i, s := range sources {
 		for v := 1; v < len(s.versions); v++ {
 			changed := append([]policy.Part(nil), base...)
-			if at[i] >= 0 {
-				changed[at[i]] = s.part(v)
+			if indexes[i] >= 0 {
+				changed[indexes[i]] = s.part(v)
 			} else {
 				changed = append(changed, s.part(v))
 			}
@@ -206,7 +206,7 @@ func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 		s := f.workspaces[path]
 		if s == nil {
 			s = f.workspaceSource(path)
-			f.remember(path, s)
+			f.cacheSource(path, s)
 		}
 		f.refresh(s)
 		found = append(found, s)
@@ -236,16 +236,16 @@ func (f *Files) workspaceSource(path string) *source {
 // refresh checks a file for changes.
 func (f *Files) refresh(s *source) {
 	before := s.size()
-	if s.refresh(f.around, maxKept-f.size, f.log) {
+	if s.refresh(f.env, maxKept-f.size, f.log) {
 		f.size += s.size() - before
-		f.belief = nil
+		f.state = nil
 	}
 }
 
-func (f *Files) remember(path string, s *source) {
+func (f *Files) cacheSource(path string, s *source) {
 	if len(f.order) >= maxWorkspaces {
 		f.size -= f.workspaces[f.order[0]].size()
-		f.belief = nil
+		f.state = nil
 		delete(f.workspaces, f.order[0])
 		f.order = f.order[1:]
 	}
@@ -253,6 +253,6 @@ func (f *Files) remember(path string, s *source) {
 	f.order = append(f.order, path)
 }
 
-func asks(rule, reason string) *permissionv1.DecideResponse {
+func askResponse(rule, reason string) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: rule, Reason: reason}
 }

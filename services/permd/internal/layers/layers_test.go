@@ -252,7 +252,7 @@ func TestLoad_RejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]*permissionv1.Settings{
 		"neither an absolute path": {Policy: "policy.yaml"},
 		"gone.yaml":                {Policy: b.path("gone.yaml")},
-		"anybody may write":        {Policy: b.path("open.yaml")},
+		"all users may write":      {Policy: b.path("open.yaml")},
 		"stays below":              {WorkspacePolicy: "../policy.yaml"},
 		"regular file":             {Trust: b.dir},
 	} {
@@ -303,11 +303,11 @@ func TestDecide_RacesWithChanges(t *testing.T) {
 // again is what comes after an end of permd that nobody asked for.
 func (b *bench) again(f *Files, settings *permissionv1.Settings) *Files {
 	b.t.Helper()
-	belief, digest := f.Belief()
-	if sum := sha256.Sum256(belief); !bytes.Equal(sum[:], digest) {
+	state, digest := f.State()
+	if sum := sha256.Sum256(state); !bytes.Equal(sum[:], digest) {
 		b.t.Error("the digest is not that of the belief")
 	}
-	f, err := Load(settings, belief, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
+	f, err := Load(settings, state, policy.Surroundings{}, slog.New(slog.NewTextHandler(&b.log, nil)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -344,9 +344,9 @@ func TestTrust_SurvivesCrash(t *testing.T) {
 	}
 	f = b.again(f, settings)
 	verdict(deny)
-	before, _ := f.Belief()
+	before, _ := f.State()
 	verdict(deny)
-	if after, _ := f.Belief(); !bytes.Equal(before, after) {
+	if after, _ := f.State(); !bytes.Equal(before, after) {
 		t.Error("what is believed changes though no file does")
 	}
 	b.write(b.path("admin.yaml"), strict) // which was not there

@@ -14,8 +14,8 @@ const maxStates = 16
 
 // DecideToReuse is Decide, and also returns for which further actions the decision holds, if any.
 //
-// It holds while a decision would find the rule files unchanged: the returned states are read before the files are checked. If a file
-// has changed since it was loaded, or cannot be used, the decision holds only for its action.
+// It holds while a decision would find the rule files unchanged: the returned states are read before the files are
+// checked. If a file has changed since it was loaded, or cannot be used, the decision holds only for its action.
 func (f *Files) DecideToReuse(a *permissionv1.Action) *permissionv1.DecideResponse {
 	states, known := f.states(a)
 	sets, doubt := f.sets(a)
@@ -29,8 +29,8 @@ func (f *Files) DecideToReuse(a *permissionv1.Action) *permissionv1.DecideRespon
 	return d
 }
 
-// states returns the states of all files that apply to an action. known is false if the state of a file does not show changes, or if
-// there are too many files.
+// states returns the states of all files that apply to an action. known is false if the state of a file does not show
+// changes, or if there are too many files.
 func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState, known bool) {
 	known = true
 	add := func(path string, follow bool) {
@@ -38,9 +38,9 @@ func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState
 			known = false
 			return
 		}
-		var state *permissionv1.FileState
-		if state, known = reuse.Of(path, follow); known {
-			states = append(states, state)
+		var fileStat *permissionv1.FileState
+		if fileStat, known = reuse.Of(path, follow); known {
+			states = append(states, fileStat)
 		}
 	}
 	if _, plain := reuse.Name(a); !plain && !reuse.IsProcessRead(a) || reuse.View() == "" {

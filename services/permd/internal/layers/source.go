@@ -34,13 +34,13 @@ type source struct {
 	layer permissionv1.Layer
 	// optional: the file may be missing.
 	optional bool
-	// fromWorkspace: the file was not named in the configuration. It is opened without following links, and may only tighten the
-	// rules unless it is trusted.
+	// fromWorkspace: the file was not named in the configuration. It is opened without following links, and may only
+	// tighten the rules unless it is trusted.
 	fromWorkspace bool
 	trusted       map[string]string
 
-	seen       state
-	looked     bool
+	lastStat   fileStat
+	checked    bool
 	versions   []version // the version in force, and later ones
 	unreadable bool
 	overflow   bool
@@ -54,9 +54,9 @@ type version struct {
 	content []byte
 }
 
-// state identifies a state of a file, to detect changes.
-type state struct {
-	there       bool
+// fileStat identifies a state of a file, to detect changes.
+type fileStat struct {
+	exists      bool
 	size        int64
 	modified    int64
 	inode, ctim uint64
@@ -67,13 +67,13 @@ func (s *source) part(i int) policy.Part {
 }
 
 // load reads the file for the first time.
-func (s *source) load(around policy.Surroundings) error {
-	s.seen, s.looked = look(s.path, s.fromWorkspace), true
-	if !s.seen.there && s.optional {
+func (s *source) load(env policy.Surroundings) error {
+	s.lastStat, s.checked = statFile(s.path, s.fromWorkspace), true
+	if !s.lastStat.exists && s.optional {
 		s.versions = append(s.versions, version{layer: s.layer})
 		return nil
 	}
-	v, err := s.read(around)
+	v, err := s.read(env)
 	if err != nil {
 		return err
 	}
@@ -89,29 +89,29 @@ func (s *source) size() (n int) {
 	return n
 }
 
-// refresh checks the file for a change, and reports whether there is more to keep of it than before. A usable new version applies
-// from now on, in addition to the previous ones. room is the number of bytes that can still be kept.
-func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger) (more bool) {
+// refresh checks the file for a change, and reports whether there is more to keep of it than before. A usable new
+// version applies from now on, in addition to the previous ones. room is the number of bytes that can still be kept.
+func (s *source) refresh(env policy.Surroundings, room int, log *slog.Logger) (more bool) {
 	if s.path == "" {
 		return false
 	}
-	now := look(s.path, s.fromWorkspace)
-	if s.looked && now == s.seen {
+	now := statFile(s.path, s.fromWorkspace)
+	if s.checked && now == s.lastStat {
 		return false
 	}
-	first := !s.looked
-	s.seen, s.looked = now, true
-	if !now.there {
+	first := !s.checked
+	s.lastStat, s.checked = now, true
+	if !now.exists {
 		if !first && len(s.versions) > 0 && s.versions[0].policy != nil {
-			s.report(log, "a rule file is gone; what it said counts until the policy is loaded again", nil)
+			s.report(log, "a rule file is gone; its rules stay in force until the policy is loaded again", nil)
 		}
 		s.unreadable = false
 		return false
 	}
-	read, err := s.read(around)
+	read, err := s.read(env)
 	if err != nil {
 		s.unreadable = true
-		s.report(log, "a rule file cannot be used; what counted before still counts", err)
+		s.report(log, "a rule file cannot be used; the previous rules stay in force", err)
 		return false
 	}
 	s.unreadable, s.reported = false, ""
@@ -127,9 +127,9 @@ func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger)
 		s.report(log, "a rule file has changed too often: everything is asked until the policy is loaded again", nil)
 		return more
 	case len(s.versions) > 0:
-		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
+		log.Warn("a rule file has changed: stricter rules apply now, looser rules after a reload", "file", s.name)
 	case s.fromWorkspace:
-		log.Info("a workspace brings rules of its own", "file", s.name, "rules", read.policy.Rules(),
+		log.Info("a workspace has its own rules", "file", s.name, "rules", read.policy.Rules(),
 			"trusted", read.layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
 	}
 	s.versions = append(s.versions, read)
@@ -154,12 +154,12 @@ func (s *source) report(log *slog.Logger, what string, err error) {
 }
 
 // read reads and compiles the file.
-func (s *source) read(around policy.Surroundings) (version, error) {
+func (s *source) read(env policy.Surroundings) (version, error) {
 	data, err := readFile(s.path, s.fromWorkspace)
 	if err != nil {
 		return version{}, err
 	}
-	p, err := policy.Parse(s.name, data, around)
+	p, err := policy.Parse(s.name, data, env)
 	if err != nil {
 		return version{}, err
 	}
@@ -173,21 +173,21 @@ func (s *source) read(around policy.Surroundings) (version, error) {
 	return v, nil
 }
 
-// look returns the state of a file. If the state cannot be read, the file counts as existing, so that reading it reports the reason.
-// A link in place of a workspace's rule file counts as existing wherever it leads: a workspace's owner must not learn which files
-// exist elsewhere.
-func look(path string, fromWorkspace bool) state {
+// statFile returns the state of a file. If the state cannot be read, the file counts as existing, so that reading it
+// reports the reason. A link in place of a workspace's rule file counts as existing wherever it leads: a workspace's
+// owner must not learn which files exist elsewhere.
+func statFile(path string, fromWorkspace bool) fileStat {
 	if fromWorkspace && (isLink(filepath.Dir(path)) || isLink(path)) {
-		return state{there: true}
+		return fileStat{exists: true}
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return state{}
+		return fileStat{}
 	case err != nil:
-		return state{there: true}
+		return fileStat{exists: true}
 	}
-	st := state{there: true, size: info.Size(), modified: info.ModTime().UnixNano()}
+	st := fileStat{exists: true, size: info.Size(), modified: info.ModTime().UnixNano()}
 	st.inode, st.ctim = identity(info)
 	return st
 }
@@ -197,9 +197,9 @@ func isLink(path string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSymlink
 }
 
-// open opens a rule file without blocking. It opens a workspace's file only inside its workspace: neither the file nor its folder may
-// be a link to another place, which this process may be able to read and the workspace's owner not.
-func open(path string, fromWorkspace bool) (*os.File, error) {
+// openFile opens a rule file without blocking. It opens a workspace's file only inside its workspace: neither the file
+// nor its folder may be a link to another place, which this process may be able to read and the workspace's owner not.
+func openFile(path string, fromWorkspace bool) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK
 	if !fromWorkspace {
 		return os.OpenFile(path, flags, 0)
@@ -227,7 +227,7 @@ func open(path string, fromWorkspace bool) (*os.File, error) {
 
 // readFile reads a rule file: a regular file of limited size that is not writable by others.
 func readFile(path string, fromWorkspace bool) ([]byte, error) {
-	f, err := open(path, fromWorkspace)
+	f, err := openFile(path, fromWorkspace)
 	if err != nil {
 		return nil, fmt.Errorf("read the rule file: %w", err)
 	}
@@ -239,7 +239,7 @@ func readFile(path string, fromWorkspace bool) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("read the rule file: %s is not a regular file", path)
 	case !fromWorkspace && info.Mode().Perm()&0o002 != 0:
-		return nil, fmt.Errorf("read the rule file: anybody may write %s: take that right away (chmod o-w)", path)
+		return nil, fmt.Errorf("read the rule file: all users may write %s: remove that permission (chmod o-w)", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

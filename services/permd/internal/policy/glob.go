@@ -57,7 +57,9 @@ func (l *limits) excepts(a *action, spelling string) bool {
 }
 
 // any reports whether there are limits.
-func (l *limits) any() bool { return l.reads || l.writes || l.unlessPublic || l.unlessCommitted || len(l.except) > 0 }
+func (l *limits) any() bool {
+	return l.reads || l.writes || l.unlessPublic || l.unlessCommitted || len(l.except) > 0
+}
 
 // places are the locations of directories, for globs.
 type places struct {

@@ -16,8 +16,8 @@ func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*
 	}
 	decision := decide(req.GetAction())
 	if len(req.GetKeptDigest()) > 0 {
-		if belief, digest := files.Belief(); !bytes.Equal(digest, req.GetKeptDigest()) {
-			decision.Keep = belief
+		if state, digest := files.State(); !bytes.Equal(digest, req.GetKeptDigest()) {
+			decision.Keep = state
 		}
 	}
 	// The action's content is not logged: paths and commands may contain secrets.

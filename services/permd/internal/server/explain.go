@@ -17,8 +17,8 @@ import (
 // maxParsed limits the parsed rule files that are cached between calls of Explain.
 const maxParsed = 64
 
-// Explain decides on one action by the rule files of the request, or else by those in force, and explains the decision. If a file
-// does not load, it returns INVALID_ARGUMENT with every mistake in the file.
+// Explain decides on one action by the rule files of the request, or else by those in force, and explains the decision.
+// If a file does not load, it returns INVALID_ARGUMENT with every mistake in the file.
 func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) == 0 {
 		return t.server.files.Load().Explain(req.GetAction()), nil
@@ -34,8 +34,8 @@ func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*pe
 	return policy.Explain(parts, req.GetAction()), nil
 }
 
-// parsed caches rule files that load, because a caller that goes through a record sends the same files with every action. Safe for
-// concurrent use.
+// parsed caches rule files that load, because a caller that goes through a record sends the same files with every
+// action. Safe for concurrent use.
 type parsed struct {
 	mu    sync.Mutex // guards the fields below
 	files map[[sha256.Size]byte]*policy.Policy

@@ -1,5 +1,5 @@
-// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and translates
-// messages to calls; it makes no decisions.
+// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and
+// translates messages to calls; it makes no decisions.
 package server
 
 import (
@@ -22,8 +22,8 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New returns a server without a policy: until Configure sets one, a person is asked about every permission request of an agent, and
-// calls are allowed.
+// New returns a server without a policy: until Configure sets one, a person is asked about every permission request of
+// an agent, and calls are allowed.
 func New(log *slog.Logger) *Server {
 	s := &Server{log: log}
 	files, err := layers.Load(&permissionv1.Settings{}, nil, policy.Surroundings{}, log)
@@ -42,6 +42,6 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 
 // Keep returns the data that the supervisor passes back if it has to restart permd. It implements handler.Handler.Keep.
 func (s *Server) Keep() []byte {
-	belief, _ := s.files.Load().Belief()
-	return belief
+	state, _ := s.files.Load().State()
+	return state
 }

@@ -28,17 +28,17 @@ type Request struct {
 	Roots []string
 	// Decided is the result of an earlier decision, which then runs exactly so. Nil: Resolve decides.
 	Decided *Argv
-	// Unasked: a rule allowed the command, and no person was asked; see unasked.
-	Unasked bool
+	// RuleAllowed: a rule allowed the command, and no person was asked; see quietEnv.
+	RuleAllowed bool
 }
 
 // Argv are the parameters of exec.
 type Argv struct {
 	Args []string
-	// Shell says that Args are a shell and a line that was requested as one string.
+	// Shell means that Args are a shell and a line that was requested as one string.
 	Shell bool
-	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless Missing says
-	// that no program was found then.
+	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless
+	// Missing means that no program was found then.
 	Program string
 	Missing bool
 	// Folder is the working directory that was decided on. Nil: none.
@@ -86,20 +86,21 @@ func (p *Plan) Confine(box *Sandbox) {
 	p.Env, p.Sandbox = env, box
 }
 
-// Surroundings are common to all commands.
-type Surroundings struct {
+// Config is common to all commands.
+type Config struct {
 	// Environ is the environment that they inherit; see Inherit.
 	Environ []string
 	// Protected are absolute paths in which no command may run.
 	Protected []string
 }
 
-// Resolve decides how a request runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. A missing program is not an error here: see
-// Plan.Startable.
+// Resolve decides how a request runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. A missing program is not an
+// error here: see Plan.Startable.
 //
-// With Args, Command is a program. Without Args, Command is a program if there is an executable with that whole name: at that path if
-// it contains a slash (relative paths start in Cwd), else in the PATH of the command's environment. Otherwise it is a line for sh -c.
-func Resolve(s Surroundings, r Request) (Plan, error) {
+// With Args, Command is a program. Without Args, Command is a program if there is an executable with that whole name:
+// at that path if it contains a slash (relative paths start in Cwd), else in the PATH of the command's environment.
+// Otherwise it is a line for sh -c.
+func Resolve(s Config, r Request) (Plan, error) {
 	if r.Decided == nil && strings.TrimSpace(r.Command) == "" {
 		return Plan{}, Invalid("command: it is empty")
 	}
@@ -113,21 +114,21 @@ func Resolve(s Surroundings, r Request) (Plan, error) {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "\x00") }) {
 		return Plan{}, Invalid("command: it has a NUL character in it")
 	}
-	spelled, folder, err := workingDirectory(r.Cwd, r.Roots, s.Protected)
+	cleaned, folder, err := workingDirectory(r.Cwd, r.Roots, s.Protected)
 	if err != nil {
 		return Plan{}, err
 	}
 	if r.Decided != nil && r.Decided.Folder != nil && *r.Decided.Folder != folder {
-		return Plan{}, Replaced(spelled)
+		return Plan{}, Replaced(cleaned)
 	}
 	real := folder.Path
-	env, err := environ(s.Environ, r.Env, spelled)
+	env, err := environ(s.Environ, r.Env, cleaned)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Argv: Argv{Args: slices.Clone(args), Folder: &folder}, Cwd: spelled, Env: env}
-	if r.Unasked {
-		p.Env = unasked(env)
+	p := Plan{Argv: Argv{Args: slices.Clone(args), Folder: &folder}, Cwd: cleaned, Env: env}
+	if r.RuleAllowed {
+		p.Env = quietEnv(env)
 	}
 	path := env.get("PATH")
 	switch {

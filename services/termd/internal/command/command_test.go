@@ -71,7 +71,7 @@ func TestResolve_Command(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.req.Roots = []string{dir}
-			got, err := Resolve(Surroundings{Environ: inherited}, tt.req)
+			got, err := Resolve(Config{Environ: inherited}, tt.req)
 			must(t, err)
 			if !slices.Equal(got.Args, tt.args) || got.Shell != tt.shell || got.Program != tt.program {
 				t.Errorf("got %q, shell %t, program %q\nwant %q, shell %t, program %q",
@@ -114,7 +114,7 @@ func TestWorkingDirectory_IsInsideRoots(t *testing.T) {
 		{"no roots", dir, nil, "", ErrInvalid, "no roots"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Surroundings{Protected: []string{at("other")}}
+			s := Config{Protected: []string{at("other")}}
 			got, err := Resolve(s, Request{Command: "true", Cwd: tt.cwd, Roots: tt.roots})
 			if tt.kind == nil {
 				must(t, err)
@@ -148,7 +148,7 @@ func TestEnvironment_Merged(t *testing.T) {
 		"MY_SECRET=s", "TOKENIZERS_PARALLELISM=true", "AWS_SECRET_ACCESS_KEY=a", "PGPASSWORD=p", "GITHUB_PAT=p", "DATABASE_URL=postgres://u:p@h/db",
 		"CACHE_URL=redis://h/1", "AWS_REGION=x", "PLAIN=one", "PLAIN=https://u:p@h", "TERM=dumb", "PAGER=less", "COLUMNS=80", "HOME=/home/v", "odd", "=x", Mark + "OUTER=1",
 	}
-	got, err := Resolve(Surroundings{Environ: Inherit(host, Filter{})}, Request{
+	got, err := Resolve(Config{Environ: Inherit(host, Filter{})}, Request{
 		Command: "true", Roots: []string{dir},
 		Env: []Variable{{"GIT_EDITOR", "vi"}, {"NEW_TOKEN", "given"}, {"A", "1"}, {"A", "2"}},
 	})
@@ -173,7 +173,7 @@ func TestEnvironment_InheritedByPatterns(t *testing.T) {
 		{Filter{Allow: []string{"DB"}}, []string{"MINE=m", "DB=https://u:p@h"}},
 		{Filter{Deny: []string{"MI*"}}, []string{"GITHUB_TOKEN=g", "NPM_TOKEN=n", "DB=https://u:p@h"}},
 		{Filter{Deny: []string{"*"}, Allow: []string{"NPM_TOKEN"}}, []string{"NPM_TOKEN=n"}},
-		{Filter{Nothing: true}, host},
+		{Filter{KeepAll: true}, host},
 	} {
 		if got := Inherit(host, tt.filter); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: got %q, want %q", tt.filter, got, tt.want)
@@ -183,7 +183,7 @@ func TestEnvironment_InheritedByPatterns(t *testing.T) {
 
 func TestResolve_RejectsInvalidVariables(t *testing.T) {
 	for _, v := range []Variable{{"", "x"}, {"A=B", "x"}, {"A\x00", "x"}, {"A", "x\x00"}, {Mark + "X", "1"}} {
-		_, err := Resolve(Surroundings{}, Request{Command: "true", Roots: []string{t.TempDir()}, Env: []Variable{v}})
+		_, err := Resolve(Config{}, Request{Command: "true", Roots: []string{t.TempDir()}, Env: []Variable{v}})
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: got %v, want an invalid variable", v, err)
 		}
@@ -196,7 +196,7 @@ func TestResolve_RejectsInvalidCommands(t *testing.T) {
 		{Command: "a", Decided: &Argv{}}, {Command: "a", Decided: &Argv{Args: []string{""}}},
 	} {
 		r.Roots = []string{t.TempDir()}
-		if _, err := Resolve(Surroundings{}, r); !errors.Is(err, ErrInvalid) {
+		if _, err := Resolve(Config{}, r); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q %q: got %v, want an invalid command", r.Command, r.Args, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestPattern_Matches(t *testing.T) {
 func TestResolve_RejectsRemovedFolder(t *testing.T) {
 	root := filepath.Join(place(t), "session")
 	for _, cwd := range []string{"", root, filepath.Join(root, "sub")} {
-		_, err := Resolve(Surroundings{}, Request{Command: "true", Cwd: cwd, Roots: []string{root}})
+		_, err := Resolve(Config{}, Request{Command: "true", Cwd: cwd, Roots: []string{root}})
 		if want := paths.RootMissing(root); !errors.Is(err, ErrInvalid) || err.Error() != want {
 			t.Errorf("cwd %q: got %v, want %q", cwd, err, want)
 		}

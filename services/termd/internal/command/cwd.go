@@ -12,22 +12,22 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// workingDirectory checks the directory of a command. It returns the cleaned path as requested, and the directory with all symbolic
-// links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
-func workingDirectory(asked string, roots, protected []string) (spelled string, folder Folder, err error) {
+// workingDirectory checks the directory of a command. It returns the cleaned path as requested, and the directory with
+// all symbolic links resolved. Both must lie below one of the roots. If requested is empty, it is the first root.
+func workingDirectory(requested string, roots, protected []string) (cleaned string, folder Folder, err error) {
 	if len(roots) == 0 {
 		return "", Folder{}, Invalid("context: there are no roots")
 	}
-	if asked == "" {
-		asked = roots[0]
+	if requested == "" {
+		requested = roots[0]
 	}
-	if !filepath.IsAbs(asked) {
-		return "", Folder{}, Invalid("cwd: %q is not an absolute path", asked)
+	if !filepath.IsAbs(requested) {
+		return "", Folder{}, Invalid("cwd: %q is not an absolute path", requested)
 	}
-	if strings.Contains(asked, "\x00") {
-		return "", Folder{}, Invalid("cwd: %q has a NUL character in it", asked)
+	if strings.Contains(requested, "\x00") {
+		return "", Folder{}, Invalid("cwd: %q has a NUL character in it", requested)
 	}
-	spelled = filepath.Clean(asked)
+	cleaned = filepath.Clean(requested)
 	bounds := make([]string, 0, 2*len(roots))
 	for _, root := range roots {
 		bounds = append(bounds, filepath.Clean(root))
@@ -36,39 +36,39 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 		}
 	}
 	// A path outside of the roots is rejected before it is looked up, so that the error does not say whether it exists.
-	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, spelled) }) {
-		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
+	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, cleaned) }) {
+		return "", Folder{}, Invalid("Path escapes workspace: %s", requested)
 	}
-	real, err := filepath.EvalSymlinks(spelled)
+	real, err := filepath.EvalSymlinks(cleaned)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, root := range roots {
 			// The session's folder was removed: fsd rejects a path below it with the same message.
-			if _, gone := os.Stat(root); errors.Is(gone, fs.ErrNotExist) && paths.Below(filepath.Clean(root), spelled) {
+			if _, gone := os.Stat(root); errors.Is(gone, fs.ErrNotExist) && paths.Below(filepath.Clean(root), cleaned) {
 				return "", Folder{}, Invalid("%s", paths.RootMissing(root))
 			}
 		}
 	}
 	if err != nil {
-		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", requested, causeOf(err))
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", asked, unusable(err))
+		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", requested, causeOf(err))
 	}
 	if !contains(roots, real) {
-		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
+		return "", Folder{}, Invalid("Path escapes workspace: %s", requested)
 	}
 	if !info.IsDir() {
-		return "", Folder{}, Invalid("cwd: %s is not a directory", asked)
+		return "", Folder{}, Invalid("cwd: %s is not a directory", requested)
 	}
-	if contains(protected, real) || slices.ContainsFunc(protected, func(p string) bool { return paths.Below(filepath.Clean(p), spelled) }) {
-		return "", Folder{}, &failure{ErrProtected, "cwd: " + asked + " belongs to acphost itself"}
+	if contains(protected, real) || slices.ContainsFunc(protected, func(p string) bool { return paths.Below(filepath.Clean(p), cleaned) }) {
+		return "", Folder{}, &failure{ErrProtected, "cwd: " + requested + " belongs to acphost itself"}
 	}
 	folder, ok := folderOf(real, info)
 	if !ok {
-		return "", Folder{}, Invalid("cwd: %s cannot be told from others here", asked)
+		return "", Folder{}, Invalid("cwd: %s cannot be identified: the system reports no device and inode", requested)
 	}
-	return spelled, folder, nil
+	return cleaned, folder, nil
 }
 
 // folderOf returns the folder at path, which info describes; false: the system does not report device and inode.
@@ -94,8 +94,8 @@ func contains(dirs []string, real string) bool {
 	})
 }
 
-// unusable returns the cause of err without the path.
-func unusable(err error) string {
+// causeOf returns the cause of err without the path.
+func causeOf(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		if errno == syscall.ENOENT {

@@ -9,33 +9,34 @@ import (
 	"github.com/acphost/acphost/internal/secretname"
 )
 
-// Mark is the prefix of the variables that mark the terminal and the termd of a process. A termd that runs in a terminal of another
-// termd also passes their marks on: a process may belong to both.
+// Mark is the prefix of the variables that mark the terminal and the termd of a process. A termd that runs in a
+// terminal of another termd also passes their marks on: a process may belong to both.
 const Mark = "ACPHOST_TERM_"
 
-// NewMark returns a unique variable of this kind, "NAME=1". It appends random characters to name, which begins with Mark.
+// NewMark returns a unique variable of this kind, "NAME=1". It appends random characters to name, which begins with
+// Mark.
 func NewMark(name string) string {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	return name + hex.EncodeToString(raw[:]) + "=1"
 }
 
-// Filter selects the variables that terminals do not inherit. Its zero value omits variables that look like secrets, by name or by
-// value.
+// Filter selects the variables that terminals do not inherit. Its zero value omits variables that look like secrets, by
+// name or by value.
 type Filter struct {
-	// Deny are patterns for names, in which "*" matches any characters. If there are any, only they select the omitted variables,
-	// except for Allow.
+	// Deny are patterns for names, in which "*" matches any characters. If there are any, only they select the omitted
+	// variables, except for Allow.
 	Deny []string
 	// Allow are patterns for names that are always passed on.
 	Allow []string
-	// Nothing omits no variables.
-	Nothing bool
+	// KeepAll omits no variables.
+	KeepAll bool
 }
 
-func (f Filter) leavesOut(name, value string) bool {
+func (f Filter) omits(name, value string) bool {
 	matches := func(pattern string) bool { return match(pattern, name) }
 	switch {
-	case f.Nothing, slices.ContainsFunc(f.Allow, matches):
+	case f.KeepAll, slices.ContainsFunc(f.Allow, matches):
 		return false
 	case len(f.Deny) > 0:
 		return slices.ContainsFunc(f.Deny, matches)
@@ -49,9 +50,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // Variable is a variable that a request sets.
 type Variable struct{ Name, Value string }
 
-// Inherit returns the variables of an environment that terminals inherit, each "NAME=VALUE". It omits variables between a supervisor
-// and its handlers (PLUGIN_*, ACPHOST_*), variables that describe another terminal, and those that f omits. The last entry of a name
-// counts.
+// Inherit returns the variables of an environment that terminals inherit, each "NAME=VALUE". It omits variables between
+// a supervisor and its handlers (PLUGIN_*, ACPHOST_*), variables that describe another terminal, and those that f
+// omits. The last entry of a name counts.
 func Inherit(environ []string, f Filter) []string {
 	var kept environment
 	for _, entry := range environ {
@@ -63,7 +64,7 @@ func Inherit(environ []string, f Filter) []string {
 	}
 	return slices.DeleteFunc(kept, func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
-		return f.leavesOut(name, value)
+		return f.omits(name, value)
 	})
 }
 
@@ -127,8 +128,8 @@ func (e *environment) set(name, value string) {
 	*e = append(*e, entry)
 }
 
-// internal reports whether a variable is not the user's: those of the plugin protocol, acphost's own, and those that describe another
-// terminal.
+// internal reports whether a variable is not the user's: those of the plugin protocol, acphost's own, and those that
+// describe another terminal.
 func internal(name string) bool {
 	switch name {
 	case "LINES", "COLUMNS", "TERMCAP", "OLDPWD":

@@ -37,8 +37,8 @@ func Replaced(cwd string) error {
 	return &failure{ErrReplaced, "cwd: " + cwd + " was replaced after the command was looked at: ask again"}
 }
 
-// CannotStart returns an ErrCannotStart. Agents interpret some of the system's texts, such as that of ENOENT, as "there is no such
-// file", so it replaces them.
+// CannotStart returns an ErrCannotStart. Agents interpret some of the system's texts, such as that of ENOENT, as "there
+// is no such file", so it replaces them.
 func CannotStart(program string, err error) error {
 	return &failure{ErrCannotStart, fmt.Sprintf("cannot start %q: %s", program, Reason(err))}
 }

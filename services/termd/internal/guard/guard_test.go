@@ -20,18 +20,18 @@ const nobody = 5_000_000
 
 func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
 	g := &Guard{sessions: map[int]bool{nobody: true, nobody + 1: true}}
-	theirs, life, rest, err := g.lifeline()
+	readEnd, pipe, rest, err := g.newPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer theirs.Close()
+	defer readEnd.Close()
 	if rest != "" {
 		t.Errorf("%q found no room", rest)
 	}
-	if err := life.Close(); err != nil { // as when this process is killed
+	if err := pipe.Close(); err != nil { // as when this process is killed
 		t.Fatal(err)
 	}
-	told, err := io.ReadAll(theirs)
+	told, err := io.ReadAll(readEnd)
 	lines := strings.Fields(string(told))
 	slices.Sort(lines)
 	if want := []string{"+5000000", "+5000001"}; err != nil || !slices.Equal(lines, want) {

@@ -21,7 +21,7 @@ func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 // Used returns the number of bytes in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-func (b *Budget) take(n int64) bool {
+func (b *Budget) reserve(n int64) bool {
 	for {
 		used := b.used.Load()
 		if used+n > b.limit.Load() {
@@ -33,4 +33,4 @@ func (b *Budget) take(n int64) bool {
 	}
 }
 
-func (b *Budget) give(n int64) { b.used.Add(-n) }
+func (b *Budget) release(n int64) { b.used.Add(-n) }

@@ -3,12 +3,12 @@
 // It knows bytes and a maximum number of bytes. It must not know characters, lines or terminals.
 package ring
 
-// first is the size that a ring may always have, regardless of the budget: a terminal still shows its last output if the budget is
-// used up.
-const first = 4096
+// minSize is the size that a ring may always have, regardless of the budget: a terminal still shows its last output if
+// the budget is used up.
+const minSize = 4096
 
-// Ring holds the newest bytes written to it, up to a limit. It starts empty and grows with its content as far as its budget allows.
-// It is not safe for concurrent use.
+// Ring holds the newest bytes written to it, up to a limit. It starts empty and grows with its content as far as its
+// budget allows. It is not safe for concurrent use.
 type Ring struct {
 	budget *Budget
 	limit  int
@@ -29,8 +29,8 @@ func (r *Ring) Len() int { return r.n }
 // Total returns the number of bytes ever written.
 func (r *Ring) Total() uint64 { return r.total }
 
-// Dropped returns the number of written bytes that are no longer held. It is also the offset, in the whole stream, of the oldest byte
-// held.
+// Dropped returns the number of written bytes that are no longer held. It is also the offset, in the whole stream, of
+// the oldest byte held.
 func (r *Ring) Dropped() uint64 { return r.total - uint64(r.n) }
 
 // Write appends p and drops the oldest bytes if there is no room.
@@ -60,8 +60,8 @@ func (r *Ring) Write(p []byte) {
 	}
 }
 
-// CopyAt copies bytes from offset off of the whole stream into dst and returns their number. off must be at least Dropped; from Total
-// on it copies nothing.
+// CopyAt copies bytes from offset off of the whole stream into dst and returns their number. off must be at least
+// Dropped; from Total on it copies nothing.
 func (r *Ring) CopyAt(dst []byte, off uint64) int {
 	if off < r.Dropped() || off >= r.total {
 		return 0
@@ -85,19 +85,19 @@ func (r *Ring) AppendTo(dst []byte) []byte {
 
 // Free releases the memory. The ring is empty afterwards, and can be written to again.
 func (r *Ring) Free() {
-	r.budget.give(int64(max(len(r.buf)-first, 0)))
+	r.budget.release(int64(max(len(r.buf)-minSize, 0)))
 	r.buf, r.oldest, r.n = nil, 0, 0
 }
 
-// grow makes room for need bytes, or as close to it as limit and budget allow. It doubles the size, so that each byte is moved about
-// once on average.
+// grow makes room for need bytes, or as close to it as limit and budget allow. It doubles the size, so that each byte
+// is moved about once on average.
 func (r *Ring) grow(need int) {
-	for _, size := range []int{max(need, 2*len(r.buf), first), max(need, first), first} {
+	for _, size := range []int{max(need, 2*len(r.buf), minSize), max(need, minSize), minSize} {
 		if size = min(size, r.limit); size <= len(r.buf) {
 			return
 		}
-		more := int64(max(size-first, 0) - max(len(r.buf)-first, 0))
-		if more > 0 && !r.budget.take(more) {
+		more := int64(max(size-minSize, 0) - max(len(r.buf)-minSize, 0))
+		if more > 0 && !r.budget.reserve(more) {
 			continue
 		}
 		buf := make([]byte, size)

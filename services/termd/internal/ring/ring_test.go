@@ -50,8 +50,8 @@ func TestRing_SharedBudget(t *testing.T) {
 	if a.Len() != len(block) {
 		t.Errorf("the first ring holds %d bytes, want %d", a.Len(), len(block))
 	}
-	if z.Len() < first || z.Len() >= len(block) {
-		t.Errorf("the second ring holds %d bytes, want at least %d and less than %d", z.Len(), first, len(block))
+	if z.Len() < minSize || z.Len() >= len(block) {
+		t.Errorf("the second ring holds %d bytes, want at least %d and less than %d", z.Len(), minSize, len(block))
 	}
 	a.Free()
 	z.Write(block)
@@ -67,11 +67,11 @@ func TestRing_SharedBudget(t *testing.T) {
 func TestRing_AgreesWithSlice(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		limit := rnd.IntN(3 * first)
-		r := New(limit, NewBudget(int64(rnd.IntN(2*first))))
+		limit := rnd.IntN(3 * minSize)
+		r := New(limit, NewBudget(int64(rnd.IntN(2*minSize))))
 		var all []byte
 		for range 40 {
-			p := make([]byte, rnd.IntN(first))
+			p := make([]byte, rnd.IntN(minSize))
 			for i := range p {
 				p[i] = byte(rnd.Uint32())
 			}
@@ -81,14 +81,14 @@ func TestRing_AgreesWithSlice(t *testing.T) {
 			if !bytes.Equal(got, all[len(all)-r.Len():]) {
 				t.Fatalf("limit %d: the %d bytes held are not the newest of %d", limit, r.Len(), len(all))
 			}
-			if r.Len() > limit || (limit >= first && len(all) >= first && r.Len() < first) {
+			if r.Len() > limit || (limit >= minSize && len(all) >= minSize && r.Len() < minSize) {
 				t.Fatalf("limit %d: %d bytes held of %d", limit, r.Len(), len(all))
 			}
 			if r.Len() == 0 {
 				continue
 			}
 			off := r.Dropped() + uint64(rnd.IntN(r.Len()))
-			piece := make([]byte, rnd.IntN(first))
+			piece := make([]byte, rnd.IntN(minSize))
 			k := r.CopyAt(piece, off)
 			if want := min(len(piece), int(r.Total()-off)); k != want || !bytes.Equal(piece[:k], all[off:int(off)+k]) {
 				t.Fatalf("copy at %d: got %d bytes, want %d", off, k, want)

@@ -20,8 +20,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/terminal"
 )
 
-// Configure applies acphost.terminal.v1.Settings, the environment that terminals inherit (default: this process's own) and the
-// protected paths. It implements handler.Handler.Configure.
+// Configure applies acphost.terminal.v1.Settings, the environment that terminals inherit (default: this process's own)
+// and the protected paths. It implements handler.Handler.Configure.
 func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &terminalv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
@@ -43,9 +43,9 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 	if len(environ) == 0 {
 		environ = os.Environ()
 	}
-	s.begin.Do(s.start)
+	s.startOnce.Do(s.start)
 	s.terminals.SetLimits(limits)
-	s.surroundings.Store(&command.Surroundings{
+	s.config.Store(&command.Config{
 		Environ:   command.Inherit(environ, filter),
 		Protected: req.GetHost().GetProtectedPaths(),
 	})
@@ -68,7 +68,7 @@ func notesOf(c proc.Confinement) (notes []string) {
 
 // settingsOf checks the limits in the contract and applies its defaults.
 func settingsOf(s *terminalv1.Settings) (limits terminal.Limits, filter command.Filter, err error) {
-	refused := func(format string, args ...any) (terminal.Limits, command.Filter, error) {
+	invalid := func(format string, args ...any) (terminal.Limits, command.Filter, error) {
 		return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: "+format, args...)
 	}
 	for _, b := range []struct {
@@ -81,34 +81,34 @@ func settingsOf(s *terminalv1.Settings) (limits terminal.Limits, filter command.
 		{"kill_grace_ms", uint64(s.GetKillGraceMs()), 1, 60_000},
 	} {
 		if b.value != 0 && (b.value < b.low || b.value > b.high) {
-			return refused("%s: %d is not from %d to %d", b.name, b.value, b.low, b.high)
+			return invalid("%s: %d is not from %d to %d", b.name, b.value, b.low, b.high)
 		}
 	}
-	filter = command.Filter{Deny: s.GetEnvDeny(), Allow: s.GetEnvAllow(), Nothing: s.GetEnvDenyNothing()}
+	filter = command.Filter{Deny: s.GetEnvDeny(), Allow: s.GetEnvAllow(), KeepAll: s.GetEnvDenyNothing()}
 	for _, list := range []struct {
 		name     string
 		patterns []string
 	}{{"env_deny", filter.Deny}, {"env_allow", filter.Allow}} {
 		for i, name := range list.patterns {
 			if name == "" || strings.ContainsAny(name, "=\x00") {
-				return refused("%s[%d]: %q is no name of a variable", list.name, i, name)
+				return invalid("%s[%d]: %q is no name of a variable", list.name, i, name)
 			}
 		}
-		if filter.Nothing && len(list.patterns) > 0 {
-			return refused("env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
+		if filter.KeepAll && len(list.patterns) > 0 {
+			return invalid("env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
 		}
 	}
 	limits = terminal.DefaultLimits()
 	limits.PerScope = int(cmp.Or(s.GetMaxTerminalsPerSession(), uint32(limits.PerScope)))
 	limits.Output = int(cmp.Or(s.GetMaxOutputBytesPerTerminal(), uint64(limits.Output)))
 	limits.Total = int64(cmp.Or(s.GetMaxOutputBytesTotal(), uint64(limits.Total)))
-	limits.Wall = time.Duration(s.GetMaxWallSeconds()) * time.Second
+	limits.RunTime = time.Duration(s.GetMaxWallSeconds()) * time.Second
 	if ms := s.GetKillGraceMs(); ms > 0 {
 		limits.Grace = time.Duration(ms) * time.Millisecond
 	}
 	keep, err := proc.ParseCapabilities(s.GetCapabilities())
 	if err != nil {
-		return refused("capabilities: %v", err)
+		return invalid("capabilities: %v", err)
 	}
 	limits.Confinement = proc.Confinement{NoLandlock: s.GetNoLandlock(), NoSeccomp: s.GetNoSeccomp(), Keep: keep}
 	return limits, filter, nil

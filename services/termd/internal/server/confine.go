@@ -26,7 +26,7 @@ func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineReque
 	if first.GetBegin().GetId() == "" {
 		return status.Error(codes.InvalidArgument, "begin: it has to come first, with an id")
 	}
-	ready := &terminalv1.Confined{Unsupported: s.terminals.Unconfinable()}
+	ready := &terminalv1.Confined{Unsupported: s.terminals.SandboxObstacle()}
 	if err := sandbox.Supported(); err != nil {
 		ready.Unsupported = err.Error()
 	}
@@ -39,7 +39,7 @@ func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineReque
 		return err
 	}
 	select {
-	case conn := <-c.taken:
+	case conn := <-c.socket:
 		// The receiving goroutine ends with this call.
 		go panics.Guard(s.log, "passing answers on to the sandbox of a command", func() {
 			decisions.Down(conn, func() ([]byte, error) {
@@ -65,11 +65,11 @@ type confinements struct {
 // confinement is a stream for the sandbox of a command.
 type confinement struct {
 	*terminalv1.Confinement
-	taken chan net.Conn // has room for one: this process's end of the sandbox's socket
+	socket chan net.Conn // has room for one: this process's end of the sandbox's socket
 }
 
-func (s *confinements) add(how *terminalv1.Confinement) (*confinement, error) {
-	for _, entry := range how.GetEnv() {
+func (s *confinements) add(config *terminalv1.Confinement) (*confinement, error) {
+	for _, entry := range config.GetEnv() {
 		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.Contains(entry, "\x00") {
 			return nil, status.Errorf(codes.InvalidArgument, "begin: env: %q is no variable with a value", entry)
 		}
@@ -79,11 +79,11 @@ func (s *confinements) add(how *terminalv1.Confinement) (*confinement, error) {
 	if s.byID == nil {
 		s.byID = map[string]*confinement{}
 	}
-	if s.byID[how.GetId()] != nil {
+	if s.byID[config.GetId()] != nil {
 		return nil, status.Error(codes.AlreadyExists, "begin: id: there is a stream with this id: take another one for each command")
 	}
-	c := &confinement{how, make(chan net.Conn, 1)}
-	s.byID[how.GetId()] = c
+	c := &confinement{config, make(chan net.Conn, 1)}
+	s.byID[config.GetId()] = c
 	return c, nil
 }
 
@@ -94,14 +94,14 @@ func (s *confinements) remove(c *confinement) {
 	}
 	s.mu.Unlock()
 	select { // it was taken too late for the stream to see it
-	case conn := <-c.taken:
+	case conn := <-c.socket:
 		_ = conn.Close()
 	default:
 	}
 }
 
-// take assigns a stream to the sandbox of a command.
-func (s *confinements) take(id string) (*command.Sandbox, error) {
+// assign assigns a stream to the sandbox of a command.
+func (s *confinements) assign(id string) (*command.Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.byID[id]
@@ -113,7 +113,7 @@ func (s *confinements) take(id string) (*command.Sandbox, error) {
 		return nil, status.Error(codes.Internal, fmt.Sprintf("open a socket for the command's sandbox: %v", err))
 	}
 	delete(s.byID, id)
-	c.taken <- conn
-	how := sandbox.Confinement{Observe: c.GetObserve(), Reads: c.GetReads(), Closed: c.GetClosed(), Proxy: c.GetProxy()}
-	return &command.Sandbox{Flags: how.Flags(), Env: c.GetEnv(), Decisions: theirs}, nil
+	c.socket <- conn
+	config := sandbox.Confinement{Observe: c.GetObserve(), Reads: c.GetReads(), Closed: c.GetClosed(), Proxy: c.GetProxy()}
+	return &command.Sandbox{Flags: config.Flags(), Env: c.GetEnv(), Decisions: theirs}, nil
 }

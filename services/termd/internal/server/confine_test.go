@@ -24,12 +24,12 @@ func TestSandboxStream_ServesOneCommand(t *testing.T) {
 			t.Errorf("variable %q: %v", env, err)
 		}
 	}
-	box, err := s.take("one")
+	box, err := s.assign("one")
 	if err != nil {
 		t.Skipf("no sandbox here: %v", err)
 	}
 	defer box.Decisions.Close()
-	if _, err := s.take("one"); status.Code(err) != codes.FailedPrecondition {
+	if _, err := s.assign("one"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("taken a second time: %v", err)
 	}
 	s.remove(first) // which nobody serves
@@ -38,7 +38,7 @@ func TestSandboxStream_ServesOneCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.remove(late)
-	if _, err := s.take("late"); status.Code(err) != codes.FailedPrecondition {
+	if _, err := s.assign("late"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("taken after the stream has ended: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Server) create(req commandRequest, limit *uint64) (*terminal.Terminal, 
 		return nil, err
 	}
 	if id := req.GetContext().GetConfinement(); id != "" {
-		box, err := s.confinements.take(id)
+		box, err := s.confinements.assign(id)
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +74,8 @@ func (s *Server) plan(req commandRequest) (command.Plan, error) {
 			r.Decided.Folder = &command.Folder{Path: d.GetPath(), Device: d.GetDevice(), Inode: d.GetInode()}
 		}
 	}
-	r.Unasked = c.GetUnasked()
-	plan, err := command.Resolve(*s.surroundings.Load(), r)
+	r.RuleAllowed = c.GetUnasked()
+	plan, err := command.Resolve(*s.config.Load(), r)
 	if err != nil {
 		return command.Plan{}, statusOf(err)
 	}

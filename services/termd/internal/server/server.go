@@ -21,23 +21,24 @@ type Server struct {
 	terminalv1.UnimplementedTerminalServiceServer
 
 	log          *slog.Logger
-	alone        bool
-	begin        sync.Once    // done by the first of Register and Configure
+	dedicated    bool
+	startOnce    sync.Once    // done by the first of Register and Configure
 	guard        *guard.Guard // nil: none
 	terminals    *terminal.Terminals
-	surroundings atomic.Pointer[command.Surroundings]
+	config       atomic.Pointer[command.Config]
 	confinements confinements
 }
 
-// New returns a server; it starts nothing before Register or Configure is called. alone says that the process belongs to this handler
-// alone: the server then adopts the orphans of its commands, and starts a guard that ends the commands if the process is killed.
-func New(log *slog.Logger, alone bool) *Server {
-	return &Server{log: log, alone: alone}
+// New returns a server; it starts nothing before Register or Configure is called. dedicated: the process belongs to
+// this handler only: the server then adopts the orphans of its commands, and starts a guard that ends the commands if
+// the process is killed.
+func New(log *slog.Logger, dedicated bool) *Server {
+	return &Server{log: log, dedicated: dedicated}
 }
 
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	s.begin.Do(s.start)
+	s.startOnce.Do(s.start)
 	terminalv1.RegisterTerminalServiceServer(r, s)
 }
 
@@ -46,7 +47,7 @@ func (s *Server) ReleaseScope(scope string) { s.terminals.ReleaseScope(scope) }
 
 // Close ends all commands. No terminal can be created afterwards.
 func (s *Server) Close() {
-	s.begin.Do(s.start)
+	s.startOnce.Do(s.start)
 	s.terminals.Close()
 	if s.guard != nil {
 		s.guard.Close()
@@ -56,17 +57,17 @@ func (s *Server) Close() {
 // start starts the guard and the terminals.
 func (s *Server) start() {
 	mark := command.NewMark(command.Mark)
-	o := terminal.Options{Log: s.log, Mark: mark, Adopt: s.alone}
-	if s.alone {
-		keepFiles()
+	o := terminal.Options{Log: s.log, Mark: mark, Adopt: s.dedicated}
+	if s.dedicated {
+		setCloseOnExec()
 		var err error
 		if s.guard, err = guard.Start(mark, s.log); err != nil {
 			s.log.Error("there is no guard: commands will live on if this process is killed", "error", err)
 		} else {
 			o.Guard = s.guard
-			o.Spare = func() []int { return []int{s.guard.PID()} }
+			o.Exclude = func() []int { return []int{s.guard.PID()} }
 		}
 	}
 	s.terminals = terminal.New(o)
-	s.surroundings.Store(&command.Surroundings{Environ: command.Inherit(os.Environ(), command.Filter{})})
+	s.config.Store(&command.Config{Environ: command.Inherit(os.Environ(), command.Filter{})})
 }

@@ -18,18 +18,18 @@ func (s *Terminals) startReaper() (stop func()) {
 		s.log.Warn("processes that leave their terminal may outlive it", "error", err)
 		return func() {}
 	}
-	signals, over := make(chan os.Signal, 1), make(chan struct{})
+	signals, finished := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGCHLD)
 	var reaper sync.WaitGroup
 	reaper.Go(func() {
 		for {
 			select {
 			case <-signals:
-			case <-over:
+			case <-finished:
 				return
 			}
 			if err := panics.Catch(s.log, "reaping ended processes", func() error {
-				_, err := proc.ReapAdopted(s.ours)
+				_, err := proc.ReapAdopted(s.isOwnChild)
 				return err
 			}); err != nil {
 				s.log.Warn("ended processes are left as zombies", "error", err)
@@ -38,44 +38,44 @@ func (s *Terminals) startReaper() (stop func()) {
 	})
 	return func() {
 		signal.Stop(signals)
-		close(over)
+		close(finished)
 		reaper.Wait()
 	}
 }
 
-// ours reports whether this process waits for a child.
-func (s *Terminals) ours(pid int) bool {
+// isOwnChild reports whether this process waits for a child.
+func (s *Terminals) isOwnChild(pid int) bool {
 	s.fork.Lock() // children that are being started are registered first
 	defer s.fork.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leaders[pid] != nil || slices.Contains(s.spared(), pid) || proc.Started(pid)
+	return s.leaders[pid] != nil || slices.Contains(s.excludedPIDs(), pid) || proc.Started(pid)
 }
 
-func (s *Terminals) spared() []int {
-	if s.spare == nil {
+func (s *Terminals) excludedPIDs() []int {
+	if s.exclude == nil {
 		return nil
 	}
-	return s.spare()
+	return s.exclude()
 }
 
-// sweep ends the processes that escaped from their terminals, once no terminal is left: all remaining descendants of this process
-// have escaped.
-func (s *Terminals) sweep() {
+// endEscaped ends the processes that escaped from their terminals, once no terminal is left: all remaining descendants
+// of this process have escaped.
+func (s *Terminals) endEscaped() {
 	if !s.adopt {
 		return
 	}
-	strays := s.strays()
-	if len(strays) == 0 {
+	escaped := s.escapedTrees()
+	if len(escaped) == 0 {
 		return
 	}
-	s.log.Info("processes that left their terminals are ended", "count", len(strays))
+	s.log.Info("processes that left their terminals are ended", "count", len(escaped))
 	grace := s.grace(closeGrace / 2)
-	ctx, cancel := context.WithTimeout(context.Background(), grace+endTime)
+	ctx, cancel := context.WithTimeout(context.Background(), grace+endTimeout)
 	defer cancel()
 	err := proc.End(ctx, func() ([]int, error) {
 		var all []int
-		for _, stray := range strays {
+		for _, stray := range escaped {
 			pids, err := stray.List()
 			if err != nil {
 				return nil, err
@@ -90,7 +90,7 @@ func (s *Terminals) sweep() {
 	}
 }
 
-func (s *Terminals) strays() []proc.Tree {
+func (s *Terminals) escapedTrees() []proc.Tree {
 	s.fork.Lock()
 	defer s.fork.Unlock()
 	s.mu.Lock()
@@ -104,15 +104,15 @@ func (s *Terminals) strays() []proc.Tree {
 		s.log.Warn("cannot look for processes that left their terminals", "error", err)
 		return nil
 	}
-	spared := s.spared()
-	var strays []proc.Tree
+	excluded := s.excludedPIDs()
+	var escaped []proc.Tree
 	for _, pid := range pids {
-		if slices.Contains(spared, pid) || proc.Started(pid) {
+		if slices.Contains(excluded, pid) || proc.Started(pid) {
 			continue
 		}
 		if stray, err := proc.TreeOf(pid); err == nil {
-			strays = append(strays, stray)
+			escaped = append(escaped, stray)
 		}
 	}
-	return strays
+	return escaped
 }

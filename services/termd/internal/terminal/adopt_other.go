@@ -8,4 +8,4 @@ func (s *Terminals) startReaper() (stop func()) {
 	return func() {}
 }
 
-func (s *Terminals) sweep() {}
+func (s *Terminals) endEscaped() {}

@@ -9,16 +9,16 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// Time limits for ending processes. A process in uninterruptible sleep survives SIGKILL while it sleeps; callers must not wait for
-// that.
+// Time limits for ending processes. A process in uninterruptible sleep survives SIGKILL while it sleeps; callers must
+// not wait for that.
 const (
-	endTime    = 20 * time.Second // beyond the grace
-	closeTime  = 3500 * time.Millisecond
-	closeGrace = 1500 * time.Millisecond
+	endTimeout   = 20 * time.Second // beyond the grace
+	closeTimeout = 3500 * time.Millisecond
+	closeGrace   = 1500 * time.Millisecond
 )
 
-// Close ends all commands, and returns when all their processes are dead, or after 3.5 s if some cannot be killed. No terminal can be
-// created afterwards. A second Close does nothing.
+// Close ends all commands, and returns when all their processes are dead, or after 3.5 s if some cannot be killed. No
+// terminal can be created afterwards. A second Close does nothing.
 func (s *Terminals) Close() { s.closing.Do(s.close) }
 
 func (s *Terminals) close() {
@@ -29,9 +29,9 @@ func (s *Terminals) close() {
 		all = append(all, t)
 		s.release(t)
 	}
-	for t, timer := range s.forget {
+	for t, timer := range s.evictions {
 		if timer.Stop() {
-			delete(s.forget, t)
+			delete(s.evictions, t)
 			delete(s.byID, t.id)
 			t.free()
 		}
@@ -39,7 +39,7 @@ func (s *Terminals) close() {
 	s.mu.Unlock()
 
 	// Endings in progress may have been given more time than is left now.
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var ends sync.WaitGroup
 	for _, t := range all {
@@ -61,12 +61,12 @@ func (s *Terminals) close() {
 	s.stopReaper()
 }
 
-// grace returns the time between SIGTERM and SIGKILL; at most most once everything is being closed.
-func (s *Terminals) grace(most time.Duration) time.Duration {
+// grace returns the time between SIGTERM and SIGKILL; at most limit once everything is being closed.
+func (s *Terminals) grace(limit time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return min(s.limits.Grace, most)
+		return min(s.limits.Grace, limit)
 	}
 	return s.limits.Grace
 }
@@ -74,7 +74,7 @@ func (s *Terminals) grace(most time.Duration) time.Duration {
 // endTree ends all processes that a terminal's command started.
 func (s *Terminals) endTree(t *Terminal) error {
 	grace := s.grace(closeGrace)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), grace+endTime, fmt.Errorf("not dead %s after SIGKILL", endTime))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), grace+endTimeout, fmt.Errorf("not dead %s after SIGKILL", endTimeout))
 	defer cancel()
 	if err := t.tree.end(ctx, grace); err != nil {
 		s.log.Error("a terminal's processes could not be ended", "terminal", t.id, "error", err)
@@ -87,8 +87,8 @@ func (s *Terminals) endTree(t *Terminal) error {
 func (s *Terminals) dispose(t *Terminal) {
 	e := t.end()
 	<-e.done
-	if t.wall != nil {
-		t.wall.Stop()
+	if t.runTimer != nil {
+		t.runTimer.Stop()
 	}
 	if e.err == nil {
 		<-t.exited
@@ -104,23 +104,23 @@ func (s *Terminals) dispose(t *Terminal) {
 
 	s.mu.Lock()
 	delete(s.leaders, t.leader.pid)
-	t.group.going--
+	t.group.ending--
 	s.prune(t.group)
 	s.active--
 	if s.closed {
 		delete(s.byID, t.id)
 		t.free()
 	} else {
-		s.forget[t] = time.AfterFunc(s.retention, panics.Guard(s.log, "forgetting a released terminal", func() { s.forgetNow(t) }))
+		s.evictions[t] = time.AfterFunc(s.retention, panics.Guard(s.log, "forgetting a released terminal", func() { s.evict(t) }))
 	}
 	s.mu.Unlock()
-	s.sweep()
+	s.endEscaped()
 }
 
-// forgetNow removes a released terminal after its retention.
-func (s *Terminals) forgetNow(t *Terminal) {
+// evict removes a released terminal after its retention.
+func (s *Terminals) evict(t *Terminal) {
 	s.mu.Lock()
-	delete(s.forget, t)
+	delete(s.evictions, t)
 	delete(s.byID, t.id)
 	s.mu.Unlock()
 	t.free()

@@ -15,23 +15,23 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// leader is the process of the command. It is not reaped before reap, so that its pid, which is also the number of its session, is
-// not reused.
+// leader is the process of the command. It is not reaped before reap, so that its pid, which is also the number of its
+// session, is not reused.
 //
-// If the command runs in a sandbox, the leader is the sandbox, which reports the command's start and end. The sandbox continues to
-// run with the command's remaining processes.
+// If the command runs in a sandbox, the leader is the sandbox, which reports the command's start and end. The sandbox
+// continues to run with the command's remaining processes.
 type leader struct {
-	pid     int
-	pidfd   *os.File      // nil: not available
-	outcome *bufio.Reader // the sandbox's reports; nil: there is no sandbox
-	pipe    *os.File      // the file that outcome reads
-	begun   chan error    // has room for one: the result of the start in the sandbox
+	pid         int
+	pidfd       *os.File      // nil: not available
+	outcome     *bufio.Reader // the sandbox's reports; nil: there is no sandbox
+	pipe        *os.File      // the file that outcome reads
+	startResult chan error    // has room for one: the result of the start in the sandbox
 }
 
 func newLeader(pid int, outcome *os.File) *leader {
 	l := &leader{pid: pid}
 	if outcome != nil {
-		l.outcome, l.pipe, l.begun = bufio.NewReader(outcome), outcome, make(chan error, 1)
+		l.outcome, l.pipe, l.startResult = bufio.NewReader(outcome), outcome, make(chan error, 1)
 	}
 	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
 		l.pidfd = os.NewFile(uintptr(fd), "pidfd")
@@ -39,7 +39,8 @@ func newLeader(pid int, outcome *os.File) *leader {
 	return l
 }
 
-// wait waits for the end of the command without blocking a thread, and closes the files that it uses. It is called once.
+// wait waits for the end of the command without blocking a thread, and closes the files that it uses. It is called
+// once.
 func (l *leader) wait() proc.ExitStatus {
 	if l.pidfd != nil {
 		defer l.pidfd.Close()
@@ -52,13 +53,13 @@ func (l *leader) wait() proc.ExitStatus {
 	err := entries.Read(l.outcome, &o)
 	switch {
 	case err != nil:
-		l.begun <- errors.New("its sandbox ended before it could start it")
+		l.startResult <- errors.New("its sandbox ended before it could start it")
 	case o.Errno != 0:
-		l.begun <- unix.Errno(o.Errno)
+		l.startResult <- unix.Errno(o.Errno)
 	case o.Failed != "":
-		l.begun <- errors.New(o.Failed)
+		l.startResult <- errors.New(o.Failed)
 	default:
-		l.begun <- nil
+		l.startResult <- nil
 		o = sandbox.Outcome{}
 		if entries.Read(l.outcome, &o) == nil && o.Ended != nil {
 			return endedAs(*o.Ended)
@@ -67,21 +68,22 @@ func (l *leader) wait() proc.ExitStatus {
 	return l.waitFor() // the sandbox is gone, and so is the command
 }
 
-// boxTime limits the time in which a sandbox starts a command. The sandbox starts it without asking for a decision.
-const boxTime = 20 * time.Second
+// sandboxStartTimeout limits the time in which a sandbox starts a command. The sandbox starts it without asking for a
+// decision.
+const sandboxStartTimeout = 20 * time.Second
 
 // started waits until the command of a sandbox runs, or has failed to start.
 func (l *leader) started() error {
-	if l.begun == nil {
+	if l.startResult == nil {
 		return nil
 	}
-	late := time.NewTimer(boxTime)
+	late := time.NewTimer(sandboxStartTimeout)
 	defer late.Stop()
 	select {
-	case err := <-l.begun:
+	case err := <-l.startResult:
 		return err
 	case <-late.C:
-		return fmt.Errorf("its sandbox did not start it within %v", boxTime)
+		return fmt.Errorf("its sandbox did not start it within %v", sandboxStartTimeout)
 	}
 }
 
@@ -98,12 +100,12 @@ func (l *leader) waitFor() proc.ExitStatus {
 	if l.pidfd != nil {
 		if conn, err := l.pidfd.SyscallConn(); err == nil {
 			var status proc.ExitStatus
-			over := false
+			finished := false
 			err := conn.Read(func(uintptr) bool {
-				status, over = l.peek(unix.WNOHANG)
-				return over
+				status, finished = l.peek(unix.WNOHANG)
+				return finished
 			})
-			if err == nil && over {
+			if err == nil && finished {
 				return status
 			}
 		}

@@ -43,7 +43,7 @@ func bench(tb testing.TB, o Options) *Terminals {
 // line plans a shell line in a fresh folder.
 func line(tb testing.TB, text string, env ...command.Variable) command.Plan {
 	tb.Helper()
-	p, err := command.Resolve(command.Surroundings{Environ: command.Inherit(os.Environ(), command.Filter{Nothing: true})}, command.Request{
+	p, err := command.Resolve(command.Config{Environ: command.Inherit(os.Environ(), command.Filter{KeepAll: true})}, command.Request{
 		Command: text, Args: nil, Env: env, Roots: []string{tb.TempDir()},
 		Decided: &command.Argv{Args: []string{"sh", "-c", text}, Shell: true},
 	})

@@ -87,14 +87,14 @@ func TestOutput_20MiBIsComplete(t *testing.T) {
 	s := bench(t, Options{Limits: &Limits{PerScope: 1, Output: 32 << 20, Total: 96 << 20, Grace: time.Second}})
 	term, err := s.Create(scopeA, line(t, "cat "+file), 32<<20)
 	must(t, err)
-	seen := sha256.New()
+	known := sha256.New()
 	watched := make(chan error, 1)
 	go func() {
 		watched <- term.Watch(t.Context(), func(e Event) error {
 			if e.Dropped > 0 {
 				return fmt.Errorf("%d bytes dropped", e.Dropped)
 			}
-			seen.Write(bytes.ReplaceAll(e.Data, []byte{'\r'}, nil))
+			known.Write(bytes.ReplaceAll(e.Data, []byte{'\r'}, nil))
 			return nil
 		})
 	}()
@@ -103,7 +103,7 @@ func TestOutput_20MiBIsComplete(t *testing.T) {
 		t.Errorf("got %d bytes of text (%v), want %d, the same", len(got), status, len(text))
 	}
 	must(t, <-watched)
-	if want := sha256.Sum256(text); !bytes.Equal(seen.Sum(nil), want[:]) {
+	if want := sha256.Sum256(text); !bytes.Equal(known.Sum(nil), want[:]) {
 		t.Error("what was watched is not what was written")
 	}
 }
@@ -134,7 +134,7 @@ func FuzzOutput_CutAtCharacter(f *testing.F) {
 		s := &Terminals{budget: ring.NewBudget(1 << 40)}
 		term := newTerminal(s, nil, command.Plan{}, limit, DefaultLimits())
 		for range times {
-			term.take([]byte(text))
+			term.append([]byte(text))
 		}
 		got := term.output(limit)
 		if !utf8.ValidString(got.Text) || len(got.Text) > limit {
@@ -142,7 +142,7 @@ func FuzzOutput_CutAtCharacter(f *testing.F) {
 		}
 		all := newTerminal(s, nil, command.Plan{}, 1<<30, DefaultLimits())
 		for range times {
-			all.take([]byte(text))
+			all.append([]byte(text))
 		}
 		whole := all.output(1 << 30).Text
 		if !strings.HasSuffix(whole, got.Text) || got.Truncated != (len(whole) > limit) || len(got.Text) < min(limit, len(whole))-3 {

@@ -14,14 +14,14 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// sandboxed returns the start of a sandbox that starts what. The sandbox reports to outcome. given closes the files for the sandbox
-// once it was started.
-func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, given func(), err error) {
+// inSandbox returns the start of a sandbox that starts inner. The sandbox reports to outcome. closeFiles closes the
+// files for the sandbox once it was started.
+func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, closeFiles func(), err error) {
 	program, err := proc.OwnProgram()
 	if err != nil {
 		return start{}, nil, nil, err
 	}
-	job, err := jobFile(sandbox.Job{Program: what.program, Args: what.args, Env: what.attr.Env})
+	job, err := jobFile(sandbox.Job{Program: inner.program, Args: inner.args, Env: inner.attr.Env})
 	if err != nil {
 		return start{}, nil, nil, fmt.Errorf("tell its sandbox what to start: %w", err)
 	}
@@ -32,13 +32,13 @@ func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, giv
 	}
 	_ = unix.SetNonblock(pipe[0], true) // otherwise waiting would block a thread
 	theirs := os.NewFile(uintptr(pipe[1]), "outcome")
-	given = func() { _, _ = job.Close(), theirs.Close() }
+	closeFiles = func() { _, _ = job.Close(), theirs.Close() }
 	attr := &syscall.ProcAttr{
-		Dir: what.attr.Dir, Sys: what.attr.Sys,
-		Files: append(slices.Clone(what.attr.Files), box.Decisions.Fd(), job.Fd(), theirs.Fd()), // DecisionsFD, JobFD, OutcomeFD
+		Dir: inner.attr.Dir, Sys: inner.attr.Sys,
+		Files: append(slices.Clone(inner.attr.Files), box.Decisions.Fd(), job.Fd(), theirs.Fd()), // DecisionsFD, JobFD, OutcomeFD
 	}
 	args := append([]string{program, sandbox.Command, "--job"}, box.Flags...)
-	return start{program, args, attr}, os.NewFile(uintptr(pipe[0]), "outcome"), given, nil
+	return start{program, args, attr}, os.NewFile(uintptr(pipe[0]), "outcome"), closeFiles, nil
 }
 
 // jobFile returns a file in memory with a job.

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// sandboxed fails: there is no sandbox here.
-func sandboxed(start, *command.Sandbox) (start, *os.File, func(), error) {
+// inSandbox fails: there is no sandbox here.
+func inSandbox(start, *command.Sandbox) (start, *os.File, func(), error) {
 	return start{}, nil, nil, sandbox.ErrUnsupported
 }

@@ -16,10 +16,10 @@ import (
 
 // startCommand starts the program on a new pseudo-terminal and returns the master side.
 //
-// The command leads its own session without a controlling terminal: no person is at it, and a program that asks for input (a
-// password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting forever. For the same reason it gets the
-// terminal for writing only, and its stdin is the null device. A program that looks up the terminal's name, as less does, still waits
-// if it runs as root.
+// The command leads its own session without a controlling terminal: no person is at it, and a program that asks for
+// input (a password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting forever. For the
+// same reason it gets the terminal for writing only, and its stdin is the null device. A program that looks up the
+// terminal's name, as less does, still waits if it runs as root.
 func startCommand(plan command.Plan, env []string, confine func(start func() error) error) (master *os.File, l *leader, err error) {
 	master, output, err := openTerminal()
 	if err != nil {
@@ -42,7 +42,7 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 	}
 	defer release()
 
-	what := start{plan.Program, plan.Args, &syscall.ProcAttr{
+	inner := start{plan.Program, plan.Args, &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   env,
 		Files: []uintptr{uintptr(null), uintptr(output), uintptr(output)},
@@ -50,16 +50,16 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 	}}
 	var outcome *os.File
 	if plan.Sandbox != nil {
-		var given func()
-		if what, outcome, given, err = sandboxed(what, plan.Sandbox); err != nil {
+		var closeFiles func()
+		if inner, outcome, closeFiles, err = inSandbox(inner, plan.Sandbox); err != nil {
 			return nil, nil, command.CannotStart(plan.Args[0], err)
 		}
-		defer given()
+		defer closeFiles()
 	}
 	var pid int
 	err = confine(func() error {
 		var err error
-		pid, err = proc.StartLimited(what.attr.Sys, func() (int, error) { return syscall.ForkExec(what.program, what.args, what.attr) })
+		pid, err = proc.StartLimited(inner.attr.Sys, func() (int, error) { return syscall.ForkExec(inner.program, inner.args, inner.attr) })
 		return err
 	})
 	if err != nil {
@@ -80,24 +80,24 @@ type start struct {
 
 // openTerminal makes a pseudo-terminal: the master side, and a descriptor that the command writes to.
 func openTerminal() (*os.File, int, error) {
-	ours, theirs, err := pty.Open()
+	master, replica, err := pty.Open()
 	if err != nil {
 		return nil, -1, err
 	}
-	defer ours.Close()
-	defer theirs.Close()
-	if err := pty.Setsize(ours, &pty.Winsize{Rows: plaintext.Rows, Cols: plaintext.Columns}); err != nil {
+	defer master.Close()
+	defer replica.Close()
+	if err := pty.Setsize(master, &pty.Winsize{Rows: plaintext.Rows, Cols: plaintext.Columns}); err != nil {
 		return nil, -1, fmt.Errorf("set its size: %w", err)
 	}
 	// Then only root can open it for reading by its name.
-	_ = os.Chmod(theirs.Name(), 0o200)
-	output, err := unix.Open(theirs.Name(), unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	_ = os.Chmod(replica.Name(), 0o200)
+	output, err := unix.Open(replica.Name(), unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, -1, fmt.Errorf("open %s: %w", theirs.Name(), err)
+		return nil, -1, fmt.Errorf("open %s: %w", replica.Name(), err)
 	}
-	// The pty package has made the file blocking, which costs a thread for each terminal. The runtime's poller handles a non-blocking
-	// duplicate.
-	fd, err := unix.FcntlInt(ours.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	// The pty package has made the file blocking, which costs a thread for each terminal. The runtime's poller handles
+	// a non-blocking duplicate.
+	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}
@@ -105,17 +105,17 @@ func openTerminal() (*os.File, int, error) {
 		_ = unix.Close(output)
 		return nil, -1, fmt.Errorf("duplicate it: %w", err)
 	}
-	return os.NewFile(uintptr(fd), ours.Name()), output, nil
+	return os.NewFile(uintptr(fd), master.Name()), output, nil
 }
 
-// confined returns a function that starts commands so that they can signal and trace only one another, as far as the kernel supports
-// that.
-func (s *Terminals) confined(limits Limits) func(start func() error) error {
+// confineFunc returns a function that starts commands so that they can signal and trace only one another, as far as the
+// kernel supports that.
+func (s *Terminals) confineFunc(limits Limits) func(start func() error) error {
 	return func(start func() error) error {
 		return proc.Confine(limits.Confinement, func(w proc.Walls) error {
 			c := limits.Confinement
 			if (!w.Landlock && !c.NoLandlock) || (!w.Seccomp && !c.NoSeccomp) || !w.Capabilities {
-				s.unconfined.Do(func() {
+				s.warnOnce.Do(func() {
 					s.log.Warn("commands can reach further than they should", "missing", w.Notes)
 				})
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// holdDirectory opens the directory that was checked, so that the command gets that one even if it is replaced meanwhile. The name is
-// valid until release is called.
+// holdDirectory opens the directory that was checked, so that the command gets that one even if it is replaced
+// meanwhile. The name is valid until release is called.
 func holdDirectory(dir command.Folder) (name string, release func(), err error) {
 	fd, err := unix.Open(dir.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

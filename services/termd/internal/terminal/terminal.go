@@ -1,7 +1,7 @@
 // Package terminal runs commands on pseudo-terminals and keeps their output.
 //
-// It knows processes, pseudo-terminals, output, and which session owns which terminal. It must not know how a command line becomes a
-// program (package command), gRPC or ACP.
+// It knows processes, pseudo-terminals, output, and which session owns which terminal. It must not know how a command
+// line becomes a program (package command), gRPC or ACP.
 package terminal
 
 import (
@@ -22,18 +22,20 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-// rawMin is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how far a watcher
-// may lag behind.
-const rawMin = 256 << 10
+// minRaw is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how
+// far a watcher may lag behind.
+const minRaw = 256 << 10
 
-// drainMax limits the bytes read after a command's end before its output counts as complete, if other processes keep writing. It is
-// more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line discipline.
-const drainMax = 256 << 10
+// maxDrain limits the bytes read after a command's end before its output counts as complete, if other processes keep
+// writing. It is more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line
+// discipline.
+const maxDrain = 256 << 10
 
-// watchPiece is the largest piece of output that a watcher gets at once.
-const watchPiece = 64 << 10
+// maxEventData is the largest piece of output that a watcher gets at once.
+const maxEventData = 64 << 10
 
-// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for concurrent use.
+// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for
+// concurrent use.
 type Terminal struct {
 	id, scope, mark string
 	plan            command.Plan
@@ -42,24 +44,24 @@ type Terminal struct {
 	owner           *Terminals
 	group           *scope
 
-	master  *os.File
-	leader  *leader
-	tree    *tree
-	wall    *time.Timer   // nil: no limit
-	dead    chan struct{} // closed when the command has ended; status is set
-	status  proc.ExitStatus
-	drained chan struct{} // closed when nothing more can be read
-	exited  chan struct{} // closed when the end is known and the output complete
+	master   *os.File
+	leader   *leader
+	tree     *tree
+	runTimer *time.Timer   // nil: no limit
+	dead     chan struct{} // closed when the command has ended; status is set
+	status   proc.ExitStatus
+	drained  chan struct{} // closed when nothing more can be read
+	exited   chan struct{} // closed when the end is known and the output complete
 
 	released chan struct{} // closed, under the owner's lock, at release
 
-	mu     sync.Mutex
-	raw    *ring.Ring
-	back   *ring.Ring
-	screen *plaintext.Screen
-	news   chan struct{} // closed at the next output, or at the end; nil: no watcher waits
-	ended  time.Time     // zero until exited
-	ending *ending       // the latest one; nil: none
+	mu      sync.Mutex
+	raw     *ring.Ring
+	back    *ring.Ring
+	screen  *plaintext.Screen
+	updated chan struct{} // closed at the next output, or at the end; nil: no watcher waits
+	ended   time.Time     // zero until exited
+	ending  *ending       // the latest one; nil: none
 }
 
 // ending is one attempt to end the whole tree.
@@ -84,7 +86,7 @@ type Info struct {
 type Output struct {
 	// Text is plain UTF-8, the newest part.
 	Text string
-	// Truncated says that older text was dropped.
+	// Truncated means that older text was dropped.
 	Truncated bool
 	// Exit is how the command ended; nil while it runs. The text is complete then.
 	Exit *proc.ExitStatus
@@ -127,8 +129,8 @@ func (t *Terminal) output(limit int) Output {
 	return out
 }
 
-// Wait waits for the command's end and returns its exit status; its output is complete then. If the terminal is released meanwhile,
-// Wait returns SIGKILL at once. If ctx ends, only the wait ends.
+// Wait waits for the command's end and returns its exit status; its output is complete then. If the terminal is
+// released meanwhile, Wait returns SIGKILL at once. If ctx ends, only the wait ends.
 func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	select {
 	case <-t.exited:
@@ -145,8 +147,8 @@ func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	}
 }
 
-// Kill ends the command and all processes that it started, and returns when all are dead and the output is complete. If ctx ends
-// first, the killing continues in the background.
+// Kill ends the command and all processes that it started, and returns when all are dead and the output is complete. If
+// ctx ends first, the killing continues in the background.
 func (t *Terminal) Kill(ctx context.Context) error {
 	e := t.end()
 	select {
@@ -165,35 +167,35 @@ func (t *Terminal) Kill(ctx context.Context) error {
 	}
 }
 
-// Watch sends the raw output from the oldest byte kept on, then new output, and the end; then it returns. It reads the terminal's own
-// buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also returns when send fails or ctx
-// ends.
+// Watch sends the raw output from the oldest byte kept on, then new output, and the end; then it returns. It reads the
+// terminal's own buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also
+// returns when send fails or ctx ends.
 func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
-	piece := make([]byte, watchPiece)
+	piece := make([]byte, maxEventData)
 	var at, last uint64
-	over := false
+	finished := false
 	for {
 		t.mu.Lock()
 		var missed uint64
 		if oldest := t.raw.Dropped(); at < oldest {
 			missed, at = oldest-at, oldest
 		}
-		if !over && closed(t.exited) {
+		if !finished && closed(t.exited) {
 			// Other processes may write forever. The output ends here.
-			over, last = true, t.raw.Total()
+			finished, last = true, t.raw.Total()
 		}
 		room := piece
-		if over && at+uint64(len(piece)) > last {
+		if finished && at+uint64(len(piece)) > last {
 			room = piece[:max(int64(last)-int64(at), 0)]
 		}
 		n := t.raw.CopyAt(room, at)
 		at += uint64(n)
-		var news chan struct{}
-		if n == 0 && !over {
-			if t.news == nil {
-				t.news = make(chan struct{})
+		var updated chan struct{}
+		if n == 0 && !finished {
+			if t.updated == nil {
+				t.updated = make(chan struct{})
 			}
-			news = t.news
+			updated = t.updated
 		}
 		t.mu.Unlock()
 
@@ -207,12 +209,12 @@ func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 			if err := send(Event{Data: piece[:n]}); err != nil {
 				return err
 			}
-		case over:
+		case finished:
 			status := t.status
 			return send(Event{Exit: &status})
 		default:
 			select {
-			case <-news:
+			case <-updated:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -258,7 +260,7 @@ func (t *Terminal) read() {
 	for {
 		n, err := t.master.Read(piece)
 		if n > 0 {
-			t.take(piece[:n])
+			t.append(piece[:n])
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = t.master.SetReadDeadline(time.Time{}) // fails if it was closed: the next read returns that
@@ -295,14 +297,14 @@ func (t *Terminal) awaitFailed(error) {
 	_ = t.master.SetReadDeadline(time.Unix(1, 0))
 }
 
-// drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it reports that
-// there is none, so drain reads everything that an ended process wrote.
+// drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it
+// reports that there is none, so drain reads everything that an ended process wrote.
 func (t *Terminal) drain(piece []byte) {
 	conn, err := t.master.SyscallConn()
 	if err != nil {
 		return
 	}
-	for left := drainMax; left > 0; {
+	for left := maxDrain; left > 0; {
 		n := 0
 		err := conn.Read(func(fd uintptr) bool {
 			for {
@@ -315,19 +317,19 @@ func (t *Terminal) drain(piece []byte) {
 		if err != nil || n <= 0 {
 			return
 		}
-		t.take(piece[:n])
+		t.append(piece[:n])
 		left -= n
 	}
 }
 
-func (t *Terminal) take(p []byte) {
+func (t *Terminal) append(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.raw.Write(p)
 	t.screen.Write(p)
-	if t.news != nil {
-		close(t.news)
-		t.news = nil
+	if t.updated != nil {
+		close(t.updated)
+		t.updated = nil
 	}
 }
 
@@ -341,9 +343,9 @@ func (t *Terminal) report() {
 	t.screen.Finish()
 	t.ended = time.Now()
 	close(t.exited)
-	if t.news != nil {
-		close(t.news)
-		t.news = nil
+	if t.updated != nil {
+		close(t.updated)
+		t.updated = nil
 	}
 }
 

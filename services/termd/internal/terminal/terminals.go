@@ -23,8 +23,8 @@ const Retention = 30 * time.Second
 // DefaultOutput is the default limit of text kept, in bytes.
 const DefaultOutput = 1 << 20
 
-// goingMax lets a session with a small limit create a terminal right after it released one.
-const goingMax = 64
+// maxEnding lets a session with a small limit create a terminal right after it released one.
+const maxEnding = 64
 
 // Errors, found with errors.Is.
 var (
@@ -38,13 +38,13 @@ var (
 
 // Limits are the limits of commands.
 type Limits struct {
-	// PerScope limits the terminals of a scope that were created and not released. As many, plus goingMax, may be ending.
+	// PerScope limits the terminals of a scope that were created and not released. As many, plus maxEnding, may be ending.
 	PerScope int
 	// Output limits the bytes of text that one terminal keeps, and Total those of all terminals, including raw output.
 	Output int
 	Total  int64
-	// Wall limits the run time of a command. 0: unlimited.
-	Wall time.Duration
+	// RunTime limits the run time of a command. 0: unlimited.
+	RunTime time.Duration
 	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// Confinement are the restrictions of commands.
@@ -73,50 +73,53 @@ type Options struct {
 	Mark string
 	// Guard may be nil.
 	Guard Guard
-	// Adopt says that this process is the subreaper of all processes that it starts, and that no other code in it starts processes
-	// except those that Spare returns: all others are reaped, and ended when the last terminal is gone.
-	Adopt bool
-	Spare func() []int
+	// Adopt means that this process is the subreaper of all processes that it starts, and that no other code in it
+	// starts processes except those that Exclude returns: all others are reaped, and ended when the last terminal is
+	// gone.
+	Adopt   bool
+	Exclude func() []int
 }
 
-// Terminals are all terminals of this process. Make them with New and end them with Close. All methods are safe for concurrent use.
+// Terminals are all terminals of this process. Make them with New and end them with Close. All methods are safe for
+// concurrent use.
 type Terminals struct {
 	log       *slog.Logger
 	retention time.Duration
 	mark      string
 	guard     Guard
 	adopt     bool
-	spare     func() []int
+	exclude   func() []int
 
-	mint       *mint
+	idMint     *idMint
 	budget     *ring.Budget
-	unconfined sync.Once
+	warnOnce   sync.Once
 	closing    sync.Once
 	busy       sync.WaitGroup // background goroutines, which end by themselves
 	stopReaper func()
-	trees      trees
+	snapshots  snapshots
 
-	// fork is held for reading from before a command is started until it is registered in leaders, and for writing to decide which
-	// processes belong to this package.
+	// fork is held for reading from before a command is started until it is registered in leaders, and for writing to
+	// decide which processes belong to this package.
 	fork sync.RWMutex
 
-	mu      sync.Mutex
-	limits  Limits
-	closed  bool
-	scopes  map[string]*scope
-	byID    map[string]*Terminal // including those released less than Retention ago
-	leaders map[int]*Terminal    // by pid, until they are reaped
-	active  int                  // terminals that are starting, alive or ending
-	forget  map[*Terminal]*time.Timer
+	mu        sync.Mutex
+	limits    Limits
+	closed    bool
+	scopes    map[string]*scope
+	byID      map[string]*Terminal // including those released less than Retention ago
+	leaders   map[int]*Terminal    // by pid, until they are reaped
+	active    int                  // terminals that are starting, alive or ending
+	evictions map[*Terminal]*time.Timer
 }
 
-// scope contains a session's terminals. It exists while it has some. Once it has ended, terminals that are being created fail.
+// scope contains a session's terminals. It exists while it has some. Once it has ended, terminals that are being
+// created fail.
 type scope struct {
-	name   string
-	alive  map[string]*Terminal
-	making int
-	going  int
-	ended  bool
+	name     string
+	alive    map[string]*Terminal
+	creating int
+	ending   int
+	ended    bool
 }
 
 // New returns an empty set of terminals.
@@ -126,9 +129,9 @@ func New(o Options) *Terminals {
 		limits = *o.Limits
 	}
 	s := &Terminals{
-		log: o.Log, retention: cmp.Or(o.Retention, Retention), mark: o.Mark, guard: o.Guard, adopt: o.Adopt, spare: o.Spare,
-		mint: newMint(), stopReaper: func() {}, trees: newTrees(), budget: ring.NewBudget(limits.Total), limits: limits,
-		scopes: map[string]*scope{}, byID: map[string]*Terminal{}, leaders: map[int]*Terminal{}, forget: map[*Terminal]*time.Timer{},
+		log: o.Log, retention: cmp.Or(o.Retention, Retention), mark: o.Mark, guard: o.Guard, adopt: o.Adopt, exclude: o.Exclude,
+		idMint: newMint(), stopReaper: func() {}, snapshots: newSnapshots(), budget: ring.NewBudget(limits.Total), limits: limits,
+		scopes: map[string]*scope{}, byID: map[string]*Terminal{}, leaders: map[int]*Terminal{}, evictions: map[*Terminal]*time.Timer{},
 	}
 	if s.adopt {
 		s.stopReaper = s.startReaper()
@@ -144,8 +147,8 @@ func (s *Terminals) SetLimits(limits Limits) {
 	s.budget.SetLimit(limits.Total)
 }
 
-// Unconfinable returns which setting prevents commands from running in a sandbox, in words; empty: none.
-func (s *Terminals) Unconfinable() string {
+// SandboxObstacle returns which setting prevents commands from running in a sandbox, in words; empty: none.
+func (s *Terminals) SandboxObstacle() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch c := s.limits.Confinement; {
@@ -159,13 +162,13 @@ func (s *Terminals) Unconfinable() string {
 	return ""
 }
 
-// Create starts a planned command on a terminal that belongs to the scope and keeps limit bytes of text, or as many as the limits
-// allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
+// Create starts a planned command on a terminal that belongs to the scope and keeps limit bytes of text, or as many as
+// the limits allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
 func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*Terminal, error) {
 	if err := plan.Startable(); err != nil {
 		return nil, err
 	}
-	group, limits, err := s.enter(scopeName)
+	group, limits, err := s.reserve(scopeName)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +181,7 @@ func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	group.making--
+	group.creating--
 	if err != nil {
 		s.active--
 		s.prune(group)
@@ -216,8 +219,8 @@ func (s *Terminals) Find(scopeName, id string) (*Terminal, error) {
 	return nil, ErrUnknown
 }
 
-// Release releases a terminal: its id becomes invalid at once, waiting calls return, and running processes are ended in the
-// background. Releasing it again is no error.
+// Release releases a terminal: its id becomes invalid at once, waiting calls return, and running processes are ended in
+// the background. Releasing it again is no error.
 func (s *Terminals) Release(scopeName, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,13 +228,14 @@ func (s *Terminals) Release(scopeName, id string) error {
 		s.release(t)
 		return nil
 	}
-	if s.mint.made(scopeName, id) {
+	if s.idMint.issued(scopeName, id) {
 		return nil
 	}
 	return ErrUnknown
 }
 
-// ReleaseScope releases all terminals of a scope, including those being created, and returns when their processes are dead.
+// ReleaseScope releases all terminals of a scope, including those being created, and returns when their processes are
+// dead.
 func (s *Terminals) ReleaseScope(scopeName string) {
 	s.mu.Lock()
 	group := s.scopes[scopeName]
@@ -270,8 +274,8 @@ func (s *Terminals) List(scopeName string) []Info {
 	return infos
 }
 
-// enter reserves a place for a new terminal in the scope.
-func (s *Terminals) enter(name string) (*scope, Limits, error) {
+// reserve reserves a place for a new terminal in the scope.
+func (s *Terminals) reserve(name string) (*scope, Limits, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -281,16 +285,16 @@ func (s *Terminals) enter(name string) (*scope, Limits, error) {
 	if group == nil {
 		group = &scope{name: name, alive: map[string]*Terminal{}}
 	}
-	if alive := len(group.alive) + group.making; alive >= s.limits.PerScope {
+	if alive := len(group.alive) + group.creating; alive >= s.limits.PerScope {
 		return nil, Limits{}, fmt.Errorf("%w: this session has %d already, and no more are allowed: release one first "+
 			"(setting: max_terminals_per_session)", ErrTooMany, alive)
 	}
-	if group.going >= s.limits.PerScope+goingMax {
+	if group.ending >= s.limits.PerScope+maxEnding {
 		return nil, Limits{}, fmt.Errorf("%w: %d commands of this session are still being ended: try again later",
-			ErrTooMany, group.going)
+			ErrTooMany, group.ending)
 	}
 	s.scopes[name] = group
-	group.making++
+	group.creating++
 	s.active++
 	s.busy.Add(1)
 	return group, s.limits, nil
@@ -299,7 +303,7 @@ func (s *Terminals) enter(name string) (*scope, Limits, error) {
 // start starts the command and its goroutines.
 func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Limits) (*Terminal, error) {
 	t := newTerminal(s, group, plan, limit, limits)
-	t.id, t.scope = s.mint.id(group.name), group.name
+	t.id, t.scope = s.idMint.id(group.name), group.name
 	env := append(slices.Clone(plan.Env), t.mark)
 	if s.mark != "" {
 		env = append(env, s.mark)
@@ -311,7 +315,7 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 	if plan.Sandbox != nil {
 		limits.Confinement.NoSeccomp = true // the sandbox installs the filter together with its own
 	}
-	if t.master, t.leader, err = startCommand(plan, env, s.confined(limits)); err != nil {
+	if t.master, t.leader, err = startCommand(plan, env, s.confineFunc(limits)); err != nil {
 		return nil, err
 	}
 	t.tree = s.newTree(t.leader.pid, t.mark)
@@ -321,10 +325,10 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 	if s.guard != nil {
 		s.guard.Add(t.leader.pid)
 	}
-	if limits.Wall > 0 {
-		t.wall = time.AfterFunc(limits.Wall, func() {
+	if limits.RunTime > 0 {
+		t.runTimer = time.AfterFunc(limits.RunTime, func() {
 			defer panics.Recover(s.log, "ending a command that ran too long")
-			s.log.Info("a command ran longer than it may and is ended", "terminal", t.id, "after", limits.Wall)
+			s.log.Info("a command ran longer than it may and is ended", "terminal", t.id, "after", limits.RunTime)
 			t.end()
 		})
 	}
@@ -337,26 +341,27 @@ func newTerminal(s *Terminals, group *scope, plan command.Plan, limit int, limit
 	t := &Terminal{
 		mark: command.NewMark(command.Mark), plan: plan, limit: limit, started: time.Now(), owner: s, group: group,
 		dead: make(chan struct{}), drained: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
-		raw: ring.New(min(max(limit, rawMin), max(limits.Output, rawMin)), s.budget), back: ring.New(limit, s.budget),
+		raw: ring.New(min(max(limit, minRaw), max(limits.Output, minRaw)), s.budget), back: ring.New(limit, s.budget),
 	}
 	t.screen = plaintext.New(t.back)
 	return t
 }
 
-// release removes a terminal from its scope and disposes of it in the background. The caller holds mu. A second call does nothing.
+// release removes a terminal from its scope and disposes of it in the background. The caller holds mu. A second call
+// does nothing.
 func (s *Terminals) release(t *Terminal) {
 	if closed(t.released) {
 		return
 	}
 	close(t.released)
 	delete(t.group.alive, t.id)
-	t.group.going++
+	t.group.ending++
 	s.busy.Go(panics.Guard(s.log, "releasing a terminal", func() { s.dispose(t) }))
 }
 
 // prune removes an empty scope. The caller holds mu.
 func (s *Terminals) prune(group *scope) {
-	if len(group.alive) == 0 && group.making == 0 && group.going == 0 && s.scopes[group.name] == group {
+	if len(group.alive) == 0 && group.creating == 0 && group.ending == 0 && s.scopes[group.name] == group {
 		delete(s.scopes, group.name)
 	}
 }

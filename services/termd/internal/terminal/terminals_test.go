@@ -126,7 +126,7 @@ func TestCreate_LimitPerSession(t *testing.T) {
 
 func TestCommand_WallTimeLimit(t *testing.T) {
 	limits := DefaultLimits()
-	limits.Wall = 50 * time.Millisecond
+	limits.RunTime = 50 * time.Millisecond
 	s := bench(t, Options{Limits: &limits})
 	if status, _ := wait(t, create(t, s, line(t, "sleep 1000"))); status.Signal != "SIGTERM" {
 		t.Errorf("got %v", status)

@@ -8,31 +8,32 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 
-	"github.com/acphost/acphost/services/termd/internal/census"
 	"github.com/acphost/acphost/services/termd/internal/command"
+	"github.com/acphost/acphost/services/termd/internal/procsnapshot"
 )
 
-// tree finds all processes that a command has started: those in its session, those with its mark, those of either kind found before,
-// and all their descendants. A process leaves the first group by setsid, the second by a clean environment and the last by being
-// orphaned. A process that has done all three before a search is not found here; see Terminals.sweep.
+// tree finds all processes that a command has started: those in its session, those with its mark, those of either kind
+// found before, and all their descendants. A process leaves the first group by setsid, the second by a clean
+// environment and the last by being orphaned. A process that has done all three before a search is not found here; see
+// Terminals.endEscaped.
 type tree struct {
 	pid    int
 	mark   string
-	office *census.Office
+	sharer *procsnapshot.Sharer
 
 	mu      sync.Mutex
-	seen    map[int]uint64 // start times by pid
+	known   map[int]uint64 // start times by pid
 	retired bool
 }
 
 func (s *Terminals) newTree(pid int, mark string) *tree {
-	return &tree{pid: pid, mark: mark, office: s.trees, seen: map[int]uint64{}}
+	return &tree{pid: pid, mark: mark, sharer: s.snapshots, known: map[int]uint64{}}
 }
 
-// trees is shared by all trees.
-type trees = *census.Office
+// snapshots are shared by all trees.
+type snapshots = *procsnapshot.Sharer
 
-func newTrees() trees { return &census.Office{Prefix: command.Mark} }
+func newSnapshots() snapshots { return &procsnapshot.Sharer{Prefix: command.Mark} }
 
 // end ends all processes: SIGTERM, and SIGKILL after the grace.
 func (t *tree) end(ctx context.Context, grace time.Duration) error {
@@ -53,7 +54,7 @@ func (t *tree) isRetired() bool {
 }
 
 func (t *tree) list() ([]int, error) {
-	now, err := t.office.Take()
+	now, err := t.sharer.Take()
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +65,16 @@ func (t *tree) list() ([]int, error) {
 	}
 	roots := append([]int{t.pid}, now.Session(t.pid)...)
 	roots = append(roots, now.Marked(t.mark)...)
-	for pid, start := range t.seen {
+	for pid, start := range t.known {
 		if p, ok := now.Processes[pid]; ok && p.Start == start {
 			roots = append(roots, pid)
 		} else {
-			delete(t.seen, pid)
+			delete(t.known, pid)
 		}
 	}
-	found := now.Trees(roots...)
+	found := now.Descendants(roots...)
 	for _, pid := range found {
-		t.seen[pid] = now.Processes[pid].Start
+		t.known[pid] = now.Processes[pid].Start
 	}
 	slices.Sort(found)
 	return found, nil

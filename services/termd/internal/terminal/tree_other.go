@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// trees is shared by all trees. It is empty here.
-type trees struct{}
+// snapshots are shared by all trees. Empty here.
+type snapshots struct{}
 
-func newTrees() trees { return trees{} }
+func newSnapshots() snapshots { return snapshots{} }
 
 // tree is the command's process group: its other processes cannot be found here.
 type tree struct {

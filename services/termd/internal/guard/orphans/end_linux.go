@@ -7,13 +7,13 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 
-	"github.com/acphost/acphost/services/termd/internal/census"
+	"github.com/acphost/acphost/services/termd/internal/procsnapshot"
 )
 
 // endOrphans ends the processes with the mark, those in the sessions, and all their descendants.
 func endOrphans(ctx context.Context, mark string, sessions map[int]bool) {
 	_ = proc.End(ctx, func() ([]int, error) {
-		now, err := census.Take(mark)
+		now, err := procsnapshot.Take(mark)
 		if err != nil {
 			return nil, err
 		}
@@ -21,7 +21,7 @@ func endOrphans(ctx context.Context, mark string, sessions map[int]bool) {
 		for session := range sessions {
 			roots = append(roots, now.Session(session)...)
 		}
-		orphans := now.Trees(roots...)
+		orphans := now.Descendants(roots...)
 		return slices.DeleteFunc(orphans, func(pid int) bool { return pid == os.Getpid() }), nil
 	}, grace)
 }

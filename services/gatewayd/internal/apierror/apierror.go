@@ -1,8 +1,8 @@
-// Package refusal is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket close code for each
-// kind of reason, for all transports and methods.
+// Package apierror is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket
+// close code for each kind of reason, for all transports and methods.
 //
 // It knows the errors of the packages that reject requests. It must not know the caller, nor the request.
-package refusal
+package apierror
 
 import (
 	"context"
@@ -26,7 +26,8 @@ type Kind struct {
 	Close websocket.StatusCode
 }
 
-// The kinds, as docs/gateway-api.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
+// The kinds, as docs/gateway-api.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD
+// 533).
 var (
 	// NotSignedIn: the caller is not authenticated, or not any more.
 	NotSignedIn = Kind{401, -32002, websocket.StatusPolicyViolation}
@@ -68,16 +69,17 @@ var ofCodes = map[connect.Code]Kind{
 	connect.CodeUnavailable:        Unavailable,
 }
 
-// Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of the call.
-func Of(ctx context.Context, err error) (kind Kind, words string) {
-	var problem relay.Problem
-	var excess relay.Excess
+// Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of
+// the call.
+func Of(ctx context.Context, err error) (kind Kind, text string) {
+	var problem relay.InvalidError
+	var excess relay.LimitError
 	switch {
 	case errors.As(err, &problem):
 		return Invalid, err.Error()
 	case errors.As(err, &excess), errors.Is(err, relay.ErrFull):
 		return TooMany, err.Error()
-	case errors.Is(err, relay.ErrTaken), errors.Is(err, relay.ErrTooOld):
+	case errors.Is(err, relay.ErrStreamInUse), errors.Is(err, relay.ErrTooOld):
 		return Conflict, err.Error()
 	case errors.Is(err, relay.ErrNotAllowed):
 		return NotSignedIn, err.Error()
@@ -92,7 +94,8 @@ func Of(ctx context.Context, err error) (kind Kind, words string) {
 	return kind, of.Message()
 }
 
-// ofAgent reports whether the agent caused an error: the client did not, even if the code is NOT_FOUND or FAILED_PRECONDITION.
+// ofAgent reports whether the agent caused an error: the client did not, even if the code is NOT_FOUND or
+// FAILED_PRECONDITION.
 func ofAgent(err *connect.Error) bool {
 	for _, d := range err.Details() {
 		if m, wrong := d.Value(); wrong == nil {
@@ -113,6 +116,6 @@ func Unread(err error) (Kind, []byte) {
 }
 
 // Initialize returns the answer to a failed initialize.
-func (k Kind) Initialize(id []byte, words string) []byte {
-	return relay.Failure(id, k.RPC, "Initialize failed", words)
+func (k Kind) Initialize(id []byte, text string) []byte {
+	return relay.Failure(id, k.RPC, "Initialize failed", text)
 }

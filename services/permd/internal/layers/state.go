@@ -13,20 +13,20 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// Belief returns the accepted versions of the files, for Load, and their SHA-256. Neither may be modified. An agent can change a file
-// and then crash permd: the supervisor that restarts permd passes the belief back, so that permd does not accept the changed file
-// because of the restart.
-func (f *Files) Belief() (belief, digest []byte) {
+// State returns the accepted versions of the files, for Load, and their SHA-256. Neither may be modified. An agent can
+// change a file and then crash permd: the supervisor that restarts permd passes the state back, so that permd does not
+// accept the changed file because of the restart.
+func (f *Files) State() (state, digest []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.belief == nil {
-		f.believe()
+	if f.state == nil {
+		f.encodeState()
 	}
-	return f.belief, f.digest
+	return f.state, f.digest
 }
 
-// believe computes belief and digest.
-func (f *Files) believe() {
+// encodeState computes state and digest.
+func (f *Files) encodeState() {
 	b := &permissionv1.Belief{Form: 1, Trusted: f.trusted}
 	add := func(s *source) {
 		if s.path == "" || len(s.versions) == 0 && !s.overflow {
@@ -47,27 +47,27 @@ func (f *Files) believe() {
 	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
 	if err != nil { // a path is not UTF-8
-		f.log.Warn("what is believed of the rule files cannot be kept: after a crash of permd the files are believed anew", "error", err)
+		f.log.Warn("the accepted versions of the rule files cannot be kept: after a crash of permd, the current files are accepted", "error", err)
 		data = nil
 	}
 	sum := sha256.Sum256(data)
-	f.belief, f.digest = append([]byte{}, data...), sum[:]
+	f.state, f.digest = append([]byte{}, data...), sum[:]
 }
 
-// recall decodes the belief from before permd ended. Nil: there is none.
-func recall(belief []byte) (*permissionv1.Belief, error) {
-	if len(belief) == 0 {
+// decodeState decodes the state from before permd ended. Nil: there is none.
+func decodeState(state []byte) (*permissionv1.Belief, error) {
+	if len(state) == 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	b := &permissionv1.Belief{}
-	if err := proto.Unmarshal(belief, b); err != nil {
-		return nil, fmt.Errorf("what was believed before permd was started again: %w", err)
+	if err := proto.Unmarshal(state, b); err != nil {
+		return nil, fmt.Errorf("decode the accepted rules from before the restart of permd: %w", err)
 	}
 	return b, nil
 }
 
-// take removes the entry of a source from a belief, in which the fixed files come first; nil: there is none.
-func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
+// removeEntry removes the entry of a source from a state, in which the fixed files come first; nil: there is none.
+func removeEntry(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	i := slices.IndexFunc(b.GetFiles(), func(file *permissionv1.BelievedFile) bool { return file.GetPath() == s.path })
 	if i < 0 {
 		return nil
@@ -77,34 +77,34 @@ func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	return file
 }
 
-// resume restores the workspaces' files, which are the remaining entries of a belief.
-func (f *Files) resume(b *permissionv1.Belief) error {
+// restoreWorkspaces restores the workspaces' files, which are the remaining entries of a state.
+func (f *Files) restoreWorkspaces(b *permissionv1.Belief) error {
 	var errs []error
 	for _, file := range b.GetFiles() {
 		s := f.workspaceSource(file.GetPath())
-		if err := s.restore(file, f.around); err != nil {
+		if err := s.restore(file, f.env); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		f.remember(s.path, s)
+		f.cacheSource(s.path, s)
 		f.size += s.size()
 	}
 	return errors.Join(errs...)
 }
 
 // restore restores the accepted versions of a file. The file's current content is checked with the next decision.
-func (s *source) restore(file *permissionv1.BelievedFile, around policy.Surroundings) error {
+func (s *source) restore(file *permissionv1.BelievedFile, env policy.Surroundings) error {
 	s.overflow = file.GetOverflow()
 	for _, v := range file.GetVersions() {
-		said := version{layer: v.GetLayer()}
+		restored := version{layer: v.GetLayer()}
 		if !v.GetAbsent() {
-			p, err := policy.Parse(s.name, v.GetContent(), around)
+			p, err := policy.Parse(s.name, v.GetContent(), env)
 			if err != nil {
 				return err
 			}
-			said.policy, said.content = p, v.GetContent()
+			restored.policy, restored.content = p, v.GetContent()
 		}
-		s.versions = append(s.versions, said)
+		s.versions = append(s.versions, restored)
 	}
 	return nil
 }

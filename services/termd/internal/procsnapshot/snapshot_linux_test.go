@@ -1,4 +1,4 @@
-package census
+package procsnapshot
 
 import (
 	"io"
@@ -42,7 +42,7 @@ func TestCensus_FindsByDescentAndMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := c.Trees(shell)
+	tree := c.Descendants(shell)
 	if len(tree) == 0 || !slices.Contains(tree, shell) || slices.Contains(tree, os.Getpid()) {
 		t.Errorf("got %v for the tree of %d", tree, shell)
 	}
@@ -55,7 +55,7 @@ func TestCensus_FindsByDescentAndMark(t *testing.T) {
 	if got := c.Marked("CENSUS_TEST_A"); got != nil {
 		t.Errorf("a part of a mark finds %v", got)
 	}
-	if all := c.Trees(os.Getpid()); !slices.Contains(all, shell) || !slices.Contains(all, os.Getpid()) {
+	if all := c.Descendants(os.Getpid()); !slices.Contains(all, shell) || !slices.Contains(all, os.Getpid()) {
 		t.Errorf("got %v for our own tree", all)
 	}
 	if session := c.Session(c.Processes[os.Getpid()].Session); !slices.Contains(session, shell) {
@@ -64,13 +64,13 @@ func TestCensus_FindsByDescentAndMark(t *testing.T) {
 }
 
 func TestCensus_IsNotOlderThanRequest(t *testing.T) {
-	office := &Office{Prefix: "CENSUS_TEST_"}
+	sharer := &Sharer{Prefix: "CENSUS_TEST_"}
 	var askers sync.WaitGroup
 	for range 8 {
 		askers.Go(func() {
 			for range 3 {
 				shell := start(t, "CENSUS_TEST_B=1")
-				c, err := office.Take()
+				c, err := sharer.Take()
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,11 +1,12 @@
-// Package census reads all processes at once and reports which of them belong together: by descent, by session, or by a mark in their
-// environment.
+// Package procsnapshot reads all processes at once and reports which of them belong together: by descent, by session,
+// or by a mark in their environment.
 //
-// When many terminals end, they all need this information, many times. One walk through /proc serves all callers that wait at that
-// moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes are left.
+// When many terminals end, they all need this information, many times. One walk through /proc serves all callers that
+// wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which
+// processes are left.
 //
 // The package reads processes through package proc. It sends no signals and must not know terminals.
-package census
+package procsnapshot
 
 import (
 	"bytes"
@@ -18,40 +19,40 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Census is the result of a walk through /proc. It is not a snapshot: processes start and end meanwhile. It is immutable and safe for
-// concurrent use.
-type Census struct {
+// Snapshot is the result of a walk through /proc. It is not atomic: processes start and end meanwhile. It is
+// immutable and safe for concurrent use.
+type Snapshot struct {
 	Processes map[int]proc.Process
 	children  map[int][]int
 	sessions  map[int][]int
 	marked    map[string][]int
 }
 
-// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes with an unreadable environment and
-// the calling process have no marks.
-func Take(prefix string) (*Census, error) {
+// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes with an unreadable
+// environment and the calling process have no marks.
+func Take(prefix string) (*Snapshot, error) {
 	pids, err := proc.Processes()
 	if err != nil {
-		return nil, fmt.Errorf("look at all processes: %w", err)
+		return nil, fmt.Errorf("list all processes: %w", err)
 	}
-	c := &Census{
+	c := &Snapshot{
 		Processes: make(map[int]proc.Process, len(pids)),
 		children:  map[int][]int{}, sessions: map[int][]int{}, marked: map[string][]int{},
 	}
 	for _, pid := range pids {
-		c.enter(pid, prefix)
+		c.add(pid, prefix)
 	}
 	return c, nil
 }
 
 // Session lists the processes of a session.
-func (c *Census) Session(id int) []int { return c.sessions[id] }
+func (c *Snapshot) Session(id int) []int { return c.sessions[id] }
 
 // Marked lists the processes with this entry in their environment.
-func (c *Census) Marked(entry string) []int { return c.marked[entry] }
+func (c *Snapshot) Marked(entry string) []int { return c.marked[entry] }
 
-// Trees lists the live processes among roots and all their descendants, in no order.
-func (c *Census) Trees(roots ...int) []int {
+// Descendants lists the live processes among roots and all their descendants, in no order.
+func (c *Snapshot) Descendants(roots ...int) []int {
 	var found []int
 	seen := map[int]bool{}
 	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
@@ -77,7 +78,7 @@ func (c *Census) Trees(roots ...int) []int {
 	return found
 }
 
-func (c *Census) enter(pid int, prefix string) {
+func (c *Snapshot) add(pid int, prefix string) {
 	p, err := proc.Look(pid)
 	if err != nil {
 		return // gone, or hidden from this process
@@ -95,27 +96,28 @@ func (c *Census) enter(pid int, prefix string) {
 	}
 }
 
-// Office shares censuses among concurrent callers. Its zero value with a Prefix is ready. It is safe for concurrent use.
-type Office struct {
+// Sharer shares snapshots among concurrent callers. Its zero value with a Prefix is ready. It is safe for concurrent
+// use.
+type Sharer struct {
 	// Prefix is the prefix of the marks.
 	Prefix string
 
 	mu   sync.Mutex
-	next *taking // not begun: callers may share its result
+	next *run // not begun: callers may share its result
 	busy sync.Mutex
 }
 
-type taking struct {
+type run struct {
 	once sync.Once
-	c    *Census
+	c    *Snapshot
 	err  error
 }
 
-// Take returns a census that was begun after the call, and shares it with concurrent callers.
-func (o *Office) Take() (*Census, error) {
+// Take returns a snapshot that was begun after the call, and shares it with concurrent callers.
+func (o *Sharer) Take() (*Snapshot, error) {
 	o.mu.Lock()
 	if o.next == nil {
-		o.next = &taking{}
+		o.next = &run{}
 	}
 	t := o.next
 	o.mu.Unlock()
@@ -124,7 +126,7 @@ func (o *Office) Take() (*Census, error) {
 	defer o.busy.Unlock()
 	t.once.Do(func() {
 		o.mu.Lock()
-		o.next = nil // later callers need another census
+		o.next = nil // later callers need another snapshot
 		o.mu.Unlock()
 		t.c, t.err = Take(o.Prefix)
 	})

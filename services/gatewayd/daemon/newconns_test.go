@@ -30,7 +30,7 @@ func (*pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func TestEndSilent_ClosesConnectionsWithoutRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &http.Server{Handler: http.NotFoundHandler()}
-		endSilent(s)
+		closeNewConns(s)
 		l := &pipes{conns: make(chan net.Conn), over: make(chan struct{})}
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(l) }()
