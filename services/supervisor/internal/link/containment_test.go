@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	"github.com/acphost/acphost/internal/testkit"
@@ -84,7 +85,7 @@ func TestContainment_AsksOnceInTurn(t *testing.T) {
 			}
 			d.want(question.End{Outcome: question.Expired, Option: acp.RejectOnce, By: "nobody"})
 			testkit.Eventually(t, "the end of the question holds for further tries", func() bool {
-				return strings.Contains(try(path), "nobody is there to answer")
+				return strings.Contains(try(path), reason.NoUser.String())
 			})
 			for range 100 {
 				try(path)

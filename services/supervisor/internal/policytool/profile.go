@@ -153,7 +153,7 @@ func (p *Profile) rest(o *operation) []cell {
 		const why = "every other file: without rules for processes, only deny rules apply to reads"
 		return []cell{{verbs["allow"], green}, {text: why}}
 	}
-	return []cell{{verbs["ask"], yellow}, {text: "everything else; " + p.unattended() + " if nobody is there to answer"}}
+	return []cell{{verbs["ask"], yellow}, {text: "everything else; " + p.unattended() + " if no user is there to answer"}}
 }
 
 // unattended returns what happens to questions without a person: allowed only if every file says so.

@@ -73,15 +73,15 @@ Read files
 Write files
   is asked about  what git runs, where no rule denies it: no allow rule covers it
   may             ${root}/** (changes)
-  is asked about  everything else; denied if nobody is there to answer
+  is asked about  everything else; denied if no user is there to answer
 
 Write git's bookkeeping
   may             ${root}/** (changes)
-  is asked about  everything else; denied if nobody is there to answer
+  is asked about  everything else; denied if no user is there to answer
 
 Connect to machines
   may             api.example (api)
-  is asked about  everything else; denied if nobody is there to answer
+  is asked about  everything else; denied if no user is there to answer
 
 Connect to unix sockets
   is asked about  /run/user/*/bus (bus)
@@ -94,7 +94,7 @@ Run commands, by their lines
   may not         commands that use **/.env, except **/sub/.env (secrets)
   is asked about  ` + "`rm -r`" + ` (trees, each time)
   may             ` + "`go test`" + ` (tests)
-  is asked about  everything else; denied if nobody is there to answer
+  is asked about  everything else; denied if no user is there to answer
 
 Processes
   may  everything that the agent's user may: no sandbox decides
@@ -123,7 +123,7 @@ func TestProfile_CombinesLayers(t *testing.T) {
 			Content: []byte("version: 1\nrules:\n  - {id: all, effect: allow, on: [fs.write], path: [\"/**\"]}\n  - {id: x, effect: deny, on: [fs.write], path: [\"**/x\"]}\n")})
 	for _, want := range []string{
 		"may not         **/x (x, workspace)", "may             ${root}/** (writes, user)", "what git runs (acphost/git)",
-		"may  every other file: without rules for processes", "everything else; allowed if nobody is there to answer",
+		"may  every other file: without rules for processes", "everything else; allowed if no user is there to answer",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q", got, want)
