@@ -66,6 +66,9 @@ const (
 	SystemFile
 	NoDirectNetwork
 	NoNetwork
+	PortUnused
+	ReadsByDenyOnly
+	SocketNotNamed
 	PolicyChanged // the file
 
 	// Answers.
@@ -156,6 +159,9 @@ var texts = [count]string{
 	SystemFile:        "this path leads to a process or a device of the system, which agents may not open",
 	NoDirectNetwork:   "programs connect only through acphost's proxy, which the variable HTTPS_PROXY names",
 	NoNetwork:         "the network is switched off for this agent",
+	PortUnused:        "no program listens on the port",
+	ReadsByDenyOnly:   "without rules for processes, only deny rules apply to reads of processes",
+	SocketNotNamed:    "no rule with a path names the socket",
 	PolicyChanged:     "%s has changed; run \"acphost policy reload\" to use the policy again",
 
 	UserRejected:    "the user rejected this",

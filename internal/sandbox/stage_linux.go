@@ -176,9 +176,9 @@ func (s *server) settle() {
 				continue
 			}
 			delete(g.files, watch)
-			g.open.Add(-1)
 			s.place(f)
 			f.close()
+			g.open.Add(-1) // last: until then, settle waits for this file
 		}
 	}
 }

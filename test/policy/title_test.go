@@ -38,7 +38,7 @@ func TestQuestion_AnswerHoldsForCommandAndNotForTitle(t *testing.T) {
 		"approvals": {func(t *testing.T, p *e2e.Place, _ *e2e.Fixture, _ wire.Message, q *supervisorv1.Approval) {
 			t.Helper()
 			list := p.Acphost(t, 0, "approvals", "list")
-			e2e.ExpectContains(t, "the list", list, "The agent asks (execute): Read a.txt\n    $ rm -rf b\n")
+			e2e.ExpectContains(t, "the list", list, "The agent asks (execute): Read a.txt\n    Asked because: no rule of the policy allows this command\n    $ rm -rf b\n")
 			prefix, _, _ := strings.Cut(list, " ")
 			p.Acphost(t, 0, "approvals", "answer", prefix, "yes")
 		}, true},

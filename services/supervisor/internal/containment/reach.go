@@ -29,7 +29,7 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 			return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
 		}
 		if listens, err := proc.Listens(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
-			return egress.Decision{Reason: "no program listens on the port"}
+			return egress.Decision{Reason: reason.PortUnused.String()}
 		}
 	}
 	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}

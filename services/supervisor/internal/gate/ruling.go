@@ -64,9 +64,9 @@ func ProcessBehind(a *permissionv1.Action, said *permissionv1.DecideResponse) *R
 	switch {
 	case a.GetDoor() != permissionv1.Door_DOOR_KERNEL || said.GetVerdict() != Ask || said.GetProcesses():
 	case a.GetKind() == "fs.read":
-		return &Ruling{Verdict: Allow, Reason: "without rules for processes, only deny rules apply to what processes read"}
+		return &Ruling{Verdict: Allow, Reason: reason.ReadsByDenyOnly.String()}
 	case isSocket(a) && !said.GetNamesPaths():
-		return &Ruling{Verdict: Allow, Reason: "no rule with a path names the socket"}
+		return &Ruling{Verdict: Allow, Reason: reason.SocketNotNamed.String()}
 	}
 	return nil
 }
