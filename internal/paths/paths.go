@@ -15,8 +15,8 @@ const maxLinks = 255
 // it returns that path. It returns a path that it cannot resolve unchanged. It reads each name of the path once.
 func Real(path string) string { return (*Seen)(nil).Real(path) }
 
-// Kernel reports whether a path lies in a file system in which the kernel shows processes and devices as files. It goes by the name
-// only. Such a path may lead to another file for each process that opens it.
+// Kernel reports whether the name of a path lies in a file system in which the kernel shows processes and devices as
+// files. Such a path may lead to another file for each process that opens it.
 func Kernel(path string) bool {
 	return Below("/proc", path) || Below("/sys", path) || Below("/dev", path)
 }
@@ -26,7 +26,7 @@ func RootMissing(root string) string {
 	return "the session's folder " + root + " is missing: make it again, or open a session in another folder"
 }
 
-// Below reports whether a path is a folder or lies in it, by their names only. Both must be clean.
+// Below reports whether a path is a folder or lies in it, by name only. Both must be clean.
 func Below(folder, path string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == filepath.Separator
 }

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seen caches the state of each path when it was first read, so that a decision made at one moment reads each name once. It must not
-// outlive the decision, because it does not read a path again. A nil Seen caches nothing and reads each time. It is not safe for
-// concurrent use.
+// Seen caches the state of each path when it was first read, so that one decision reads each name once. It must not
+// outlive the decision, because it does not read a path again. A nil Seen caches nothing and reads each time. It is
+// not safe for concurrent use.
 type Seen struct {
 	names      map[string]name
-	led        map[string]led
+	resolved   map[string]resolution
 	executable map[string]bool
 }
 
 // NewSeen returns an empty Seen.
 func NewSeen() *Seen {
-	return &Seen{names: map[string]name{}, led: map[string]led{}, executable: map[string]bool{}}
+	return &Seen{names: map[string]name{}, resolved: map[string]resolution{}, executable: map[string]bool{}}
 }
 
 // name is the file at a path. A symbolic link as the last name is not followed.
@@ -89,10 +89,10 @@ func again(call func() error) error {
 	}
 }
 
-// led is the result of resolving a path.
-type led struct {
+// resolution is the result of resolving a path.
+type resolution struct {
 	real  string
-	there bool // it exists, and was resolved to the end
+	there bool // the path exists, and was resolved to the end
 	plain bool // none of its existing names is a link
 }
 
@@ -101,8 +101,8 @@ func (s *Seen) Real(path string) string { return s.follow(path).real }
 
 // Existing is Real for a path that must exist. ok is false if it does not exist or cannot be resolved.
 func (s *Seen) Existing(path string) (real string, ok bool) {
-	led := s.follow(path)
-	return led.real, led.there
+	r := s.follow(path)
+	return r.real, r.there
 }
 
 // Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where its text says.
@@ -111,23 +111,23 @@ func (s *Seen) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false
 	}
-	led := s.follow(path)
-	return led.plain && led.real == path
+	r := s.follow(path)
+	return r.plain && r.real == path
 }
 
-func (s *Seen) follow(path string) led {
+func (s *Seen) follow(path string) resolution {
 	if s == nil {
 		return s.walk(path)
 	}
-	l, known := s.led[path]
+	l, known := s.resolved[path]
 	if !known {
 		l = s.walk(path)
-		s.led[path] = l
+		s.resolved[path] = l
 	}
 	return l
 }
 
-func (s *Seen) walk(path string) led {
+func (s *Seen) walk(path string) resolution {
 	at, links := ".", 0
 	if filepath.IsAbs(path) {
 		at = "/"
@@ -151,18 +151,18 @@ func (s *Seen) walk(path string) led {
 		n := s.at(next)
 		switch n.is {
 		case missing:
-			return led{filepath.Join(at, rest), false, links == 0}
+			return resolution{filepath.Join(at, rest), false, links == 0}
 		case unreadable:
-			return led{path, false, false}
+			return resolution{path, false, false}
 		case folder, other:
 			if more && n.is != folder {
-				return led{path, false, false}
+				return resolution{path, false, false}
 			}
 			at, rest = next, behind
 			continue
 		}
 		if links++; links > maxLinks {
-			return led{path, false, false}
+			return resolution{path, false, false}
 		}
 		if filepath.IsAbs(n.to) {
 			at = "/"
@@ -171,7 +171,7 @@ func (s *Seen) walk(path string) led {
 			rest += "/" + behind
 		}
 	}
-	return led{at, path != "", links == 0}
+	return resolution{at, path != "", links == 0}
 }
 
 // Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot be read.
