@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// reading is what reads the words of programs that no list of options describes, from position start on. nil: there is none
-// of that name.
+// reading returns the parser for the words of programs that a list of options does not describe, from position start
+// on. nil if there is no parser with that name.
 func reading(by string) func(c *command, start int) {
 	switch by {
 	case "text":
@@ -37,8 +37,8 @@ func reading(by string) func(c *command, start int) {
 	return nil
 }
 
-// text is for programs to which every word is text. Some shells take a word of all but echo for arithmetic, in which the subscript
-// of an array is evaluated: a[$(COMMAND)].
+// text is for programs whose words are all text. For builtins other than echo, some shells evaluate a word as
+// arithmetic, including the subscripts of arrays: a[$(COMMAND)].
 func (c *command) text(start int) {
 	for i := start; i < len(c.argv); i++ {
 		switch word := c.argv[i]; {
@@ -87,7 +87,7 @@ func (c *command) printed(word string) {
 	}
 }
 
-// printf prints its words, but for options of shells that set a variable.
+// printf prints its words, except for options of shells that set a variable.
 func (c *command) printf(start int) {
 	if start < len(c.argv) {
 		if format := c.argv[start]; c.dynamic(start) || strings.HasPrefix(format, "-") && format != "--" {
@@ -106,18 +106,20 @@ func (c *command) setsVariables(int) {
 	}
 }
 
-// export is known with assignments alone, which are judged beside; without any, it shows the environment.
+// export is known if all its operands are assignments, which are judged separately; without operands, it shows the
+// environment.
 func (c *command) export(start int) {
 	if start != len(c.argv) || len(c.sub.GetAssignments()) == 0 {
 		c.unknown("export shows variables, or gives them to programs")
 	}
 }
 
-// copyFlags are options of cp that only say when it copies, and what it prints. What sets the mode or the owner of a copy, follows
-// links, or walks through folders is none of them.
+// copyFlags are options of cp about the conditions of a copy and about messages. Options that set the mode or the owner
+// of a copy, follow links, or walk through folders are not included.
 var copyFlags = lazyregexp.New(`^(-[finuv]+|--(force|interactive|no-clobber|verbose))$`)
 
-// copies is for cp: it reads all operands but the last, which it writes, or in which it makes files of the same names.
+// copies is for cp: it reads all operands except the last one, which is the written file or the folder of the new
+// files.
 func (c *command) copies(start int) {
 	args := c.argv[start:]
 	for i := range args {
@@ -154,15 +156,15 @@ func (c *command) copies(start int) {
 	}
 }
 
-// namesFolder reports whether a path can be nothing but a folder by its last part.
+// namesFolder reports whether a path can only be a folder by its last part.
 func namesFolder(file string) bool {
 	return slices.Contains([]string{".", "..", "/"}, path.Base(file))
 }
 
-// tarFile is an archive that no tar looks for on another machine.
+// tarFile matches an archive that no version of tar reads from another machine.
 var tarFile = lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*$`)
 
-// tar is known with one cluster of options by which it lists the names in an archive.
+// tar is known with one cluster of options that lists the names in an archive.
 func (c *command) tar(start int) {
 	args := c.argv[start:]
 	if slices.Equal(args, []string{"--version"}) {
@@ -182,7 +184,7 @@ var (
 	testsFiles = wordset.Of("-nt -ot -ef")
 )
 
-// test compares words and asks about files. Of "[[" only the words are known, so each may be a file.
+// test compares words and checks files. Only the words of "[[" are known, not their operators, so each may be a file.
 func (c *command) test(start int) {
 	double := c.argv[0] == "[["
 	comparing := comparesText(c, start)
@@ -208,7 +210,8 @@ func (c *command) test(start int) {
 	}
 }
 
-// comparesText reports whether a test has so few words that it cannot but compare them as text: "[ A = B ]", "[ -z A ]".
+// comparesText reports whether a test has so few words that it can only be a comparison of text: "[ A = B ]", "[ -z A
+// ]".
 func comparesText(c *command, start int) bool {
 	words := slices.Clone(c.argv[start:])
 	if last := len(words) - 1; last >= 0 && (words[last] == "]" || words[last] == "]]") {
@@ -224,8 +227,8 @@ func comparesText(c *command, start int) bool {
 }
 
 var (
-	// ps takes the same letters with a dash and without one, and reads words that it does not understand with a dash again as if
-	// there were none. Then "e" shows the environments of processes, so what stands beside it must be understood.
+	// ps accepts the same letters with and without a dash, and reads unknown words with a dash again as if without one.
+	// Then "e" shows the environments of processes, so all words must be known.
 	psPlain    = lazyregexp.New(`^-?[axuwflhcjrTv]+$`)
 	psAll      = lazyregexp.New(`^-[eAfFlLHjwTy]+$`)
 	psFormat   = lazyregexp.New(`^(-[eA]?o|-?a?x?w*o|-o)$`)
@@ -239,7 +242,7 @@ const psNames = `(pid|ppid|pgid|pgrp|sid|uid|user|ruser|euser|group|gid|comm|arg
 	`start|start_time|stime|lstart|stat|state|s|tty|tt|tname|%cpu|pcpu|%mem|pmem|c|rss|rssize|rsz|vsz|vsize|sz|size|ni|nice|pri|` +
 	`nlwp|wchan|psr|cls|f|flags)`
 
-// processes reads the words of ps.
+// processes parses the words of ps.
 func (c *command) processes(start int) {
 	everything, plain := false, false
 	for i := start; i < len(c.argv); i++ {
@@ -249,7 +252,7 @@ func (c *command) processes(start int) {
 		case !c.dynamic(i + 1):
 			next = c.argv[i+1]
 		case c.argv[i+1] == "$$":
-			next = "1" // some number
+			next = "1" // any number
 		}
 		switch {
 		case c.dynamic(i):
@@ -274,15 +277,15 @@ func (c *command) processes(start int) {
 var (
 	gitSecrets = lazyregexp.New(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
 	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]*\.[A-Za-z0-9.-]*$`) // without a dot: "list", "edit"
-	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as git remote -v shows it
+	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as printed by git remote -v
 )
 
-// mayBeSecret reports whether a setting of git's may hold a password, or is none.
+// mayBeSecret reports whether a setting of git may contain a password, or is not a valid setting.
 func mayBeSecret(key string) bool {
 	return !gitKey.MatchString(key) || gitSecrets.MatchString(key) && !gitRemote.MatchString(key)
 }
 
-// wholeKeys are the settings that a pattern stands for; nil: it may stand for more than those that it spells.
+// wholeKeys returns the settings that a pattern matches; nil if it may match others than those that it spells.
 func wholeKeys(pattern string) (keys []string) {
 	for alternative := range strings.SplitSeq(pattern, "|") {
 		key, begins := strings.CutPrefix(alternative, "^")
@@ -295,8 +298,9 @@ func wholeKeys(pattern string) (keys []string) {
 	return keys
 }
 
-// git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their
-// words name. Whether git finds something else to run there, SubCommand.repository says.
+// git parses the words of a command of git. Commands that only read do so in the repository in which they run, and in
+// the files that their words name. SubCommand.repository tells whether git runs programs that the repository
+// configures.
 func (c *command) git(start int) {
 	for i := start; i < len(c.argv); i++ {
 		if c.dynamic(i) {
@@ -310,7 +314,7 @@ func (c *command) git(start int) {
 	}
 	name := shell.GitCommand(c.argv)
 	if name == "" {
-		return // help, or its version
+		return // help or version
 	}
 	args := c.argv[start:]
 	for len(args) > 0 && args[0] != name {
@@ -324,7 +328,7 @@ func (c *command) git(start int) {
 	switch name {
 	case "version":
 		return
-	case "config": // settings can hold passwords
+	case "config": // settings can contain passwords
 		args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(shell.GitConfigShows, arg) })
 		switch {
 		case len(args) == 2 && args[0] == "--get":

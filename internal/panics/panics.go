@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 // Recover logs a panic of the deferring function and then calls each of then, in order, with the panic as an error.
 // Without a panic it does nothing. It must be deferred itself:
 //
-// 	defer panics.Recover(log, "serving the connection", func(err error) { conn.Close() })
+//	defer panics.Recover(log, "serving the connection", func(err error) { conn.Close() })
 //
 // A nil logger is slog's default logger. A panic of one of then is recovered and logged too, and the others still run.
 // Safe for concurrent use.

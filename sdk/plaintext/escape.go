@@ -10,7 +10,7 @@ const (
 // escape takes a sequence further and returns how many bytes it took.
 func (s *Screen) escape(p []byte) int {
 	for i, c := range p {
-		switch s.seq.Take(c) {
+		switch s.seq.Feed(c) {
 		case escape.More:
 			continue
 		case escape.Obey:

@@ -232,7 +232,8 @@ func (i identity) may(need certs.Role) error {
 	return checkVerb(i.process)
 }
 
-// person reports whether the peer is a process on a unix socket that is not, and does not descend from, an agent or a handler.
+// person reports whether the peer is a process on a unix socket that is not an agent or a handler, and not a descendant
+// of one.
 func (i identity) person() bool { return !i.certificate && checkVerb(i.process) == nil }
 
 // identityOf returns the identity of a call: the peer of its connection, and the caller that the peer calls for.

@@ -67,8 +67,8 @@ func (a *attached) NewStream(
 	return a.Instance.NewStream(ctx, desc, method, opts...)
 }
 
-// begin adds a call; nil: the instance is retired, and the call is for its replacement. A call without a deadline, such as waiting for a
-// command's end, may last for ever, and drain does not wait for it.
+// begin adds a call; nil: the instance is retired, and the call is for its replacement. A call without a deadline, such
+// as waiting for a command's end, may last forever, and drain does not wait for it.
 func (c *calls) begin(ctx context.Context) (context.Context, *openCall) {
 	_, awaited := ctx.Deadline()
 	c.mu.Lock()

@@ -39,13 +39,14 @@ func (a *attached) Keep(what []byte) {
 func (a *attached) Told() (n uint64, ok bool) {
 	a.h.mu.Lock()
 	defer a.h.mu.Unlock()
-	return a.h.told, a.h.current == a && a.PID() != 0
+	return a.h.configures, a.h.current == a && a.PID() != 0
 }
 
-// tell records the begin or the end of a Configure: answers of the instance from before or during it are outdated.
-func (h *Handler) tell() {
+// markConfigure records the begin or the end of a Configure: answers of the instance from before or during it are
+// outdated.
+func (h *Handler) markConfigure() {
 	h.mu.Lock()
-	h.told++
+	h.configures++
 	h.mu.Unlock()
-	h.tellChanged()
+	h.notifyChanged()
 }

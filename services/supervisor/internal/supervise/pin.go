@@ -17,7 +17,7 @@ type SwappedError struct {
 	Want, Got string
 }
 
-// Error says what to do.
+// Error describes the difference and the remedy.
 func (s *SwappedError) Error() string {
 	how := fmt.Sprintf("is another program now (sha256 %s) than the one that was started first (%s)", s.Got, s.Want)
 	if s.Want == "" {

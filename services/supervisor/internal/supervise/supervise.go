@@ -62,9 +62,10 @@ type Instance interface {
 type Options struct {
 	// Name is the handler's name in the configuration. Required.
 	Name string
-	// Kind says which methods the handler is configured for: "fs", "terminal", "permission", "extension". For logs.
+	// Kind is the kind of methods that the handler is configured for: "fs", "terminal", "permission", "extension". For
+	// logs.
 	Kind string
-	// Spec says how to start the handler or connect to it.
+	// Spec describes how to start the handler or connect to it.
 	Spec launch.Spec
 	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: empty settings.
 	Configure *pluginv1.ConfigureRequest
@@ -95,28 +96,28 @@ type Handler struct {
 	verbs chan struct{} // semaphore of Swap, Restart and Configure
 	order sync.Mutex    // held during a change of state and its OnChange; taken before mu
 
-	mu       sync.Mutex
-	target   target                     // guarded by mu, as are the fields below
-	life     *life                      // the current one; nil: not started
-	state    supervisorv1.HandlerState  // of life
-	since    time.Time                  // of state; for a ready handler: of current
-	changed  chan struct{}              // closed and replaced at each change of state
-	cause    error                      // why it is not ready, or why it last ended
-	current  *attached                  // the ready instance; nil: none
-	describe *pluginv1.DescribeResponse // of the first start of target
-	last     last                       // of the latest instance
-	pin      pin                        // of the first start of target
-	restarts uint64                     // starts after an end; for a sidecar: connections after the first
-	told     uint64                     // changes before and after each Configure of the running instance
-	keep     []byte                     // data of the latest instance to be kept; nil: none
-	scopes   map[string]bool
-	guarded  []string           // paths protected since New, in addition to those of target
-	ctx      context.Context    // parent of all lives
-	cancel   context.CancelFunc // ends ctx; nil: not started
-	stopCtx  context.Context    // of the first Stop; nil: none
+	mu         sync.Mutex
+	target     target                     // guarded by mu, as are the fields below
+	life       *life                      // the current one; nil: not started
+	state      supervisorv1.HandlerState  // of life
+	since      time.Time                  // of state; for a ready handler: of current
+	changed    chan struct{}              // closed and replaced at each change of state
+	cause      error                      // why it is not ready, or why it last ended
+	current    *attached                  // the ready instance; nil: none
+	describe   *pluginv1.DescribeResponse // of the first start of target
+	last       last                       // of the latest instance
+	pin        pin                        // of the first start of target
+	restarts   uint64                     // starts after an end; for a sidecar: connections after the first
+	configures uint64                     // changes before and after each Configure of the running instance
+	keep       []byte                     // data of the latest instance to be kept; nil: none
+	scopes     map[string]bool
+	guarded    []string           // paths protected since New, in addition to those of target
+	ctx        context.Context    // parent of all lives
+	cancel     context.CancelFunc // ends ctx; nil: not started
+	stopCtx    context.Context    // of the first Stop; nil: none
 }
 
-// target says what to run and how to configure it.
+// target describes the handler to run and its configuration.
 type target struct {
 	spec      launch.Spec
 	configure *pluginv1.ConfigureRequest
@@ -362,7 +363,7 @@ func (h *Handler) changeOf(l *life, step func()) bool {
 	})
 }
 
-func (h *Handler) tellChanged() {
+func (h *Handler) notifyChanged() {
 	if h.opts.Changed != nil {
 		h.opts.Changed()
 	}
@@ -377,7 +378,7 @@ func (h *Handler) change(step func() bool) bool {
 	changed := step()
 	status := h.statusLocked()
 	h.mu.Unlock()
-	h.tellChanged()
+	h.notifyChanged()
 	if changed && h.opts.OnChange != nil {
 		h.opts.OnChange(status)
 	}

@@ -15,8 +15,8 @@ import (
 
 // Swap describes a handler's replacement.
 type Swap struct {
-	// Spec says how to start it or connect to it. Its SHA256 is the digest that the program must have; empty: any. The digest is pinned
-	// from then on.
+	// Spec describes how to start it or connect to it. Its SHA256 is the digest that the program must have; empty: any.
+	// The digest is pinned from then on.
 	Spec launch.Spec
 	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: the handler's present configuration.
 	Configure *pluginv1.ConfigureRequest
@@ -95,9 +95,9 @@ func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	if a == nil {
 		return &Unavailable{Name: h.name, State: Backoff}
 	}
-	h.tell()
+	h.markConfigure()
 	answer, err := h.configure(ctx, a.Instance, &t, nil, reload)
-	h.tell()
+	h.markConfigure()
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Unavailable says that a handler cannot be called now, and why.
+// Unavailable is the error of a handler that cannot be called now.
 type Unavailable struct {
 	// Name is the handler's name in the configuration.
 	Name string
