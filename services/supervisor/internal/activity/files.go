@@ -58,7 +58,7 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 	if err := h.Sync(ctx); err != nil {
 		return err
 	}
-	told := toldFiles{sessions: map[sessionKey]*toldSession{}}
+	told := sentFiles{sessions: map[sessionKey]*sentSession{}}
 	for first := true; ; first = false {
 		changed := h.filesChanged()
 		began := time.Now()
@@ -111,16 +111,16 @@ func (h *Hub) watchesFiles(more int) {
 
 // filesChanged returns a channel that is closed when files change, except by cooling down.
 func (h *Hub) filesChanged() <-chan struct{} {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	if h.filed == nil {
 		h.filed = make(chan struct{})
 	}
 	return h.filed
 }
 
-// tellFiles wakes the file watchers. tell is held.
-func (h *Hub) tellFiles() {
+// notifyFiles wakes the file watchers. stateMu is held.
+func (h *Hub) notifyFiles() {
 	if h.filed != nil {
 		close(h.filed)
 		h.filed = nil
@@ -136,14 +136,15 @@ func aboutFiles(e *supervisorv1.Event) bool {
 	return len(e.GetTouches()) > 0
 }
 
-// toldFiles holds the sessions that a watcher has been sent.
-type toldFiles struct {
-	sessions map[sessionKey]*toldSession
+// sentFiles holds the sessions that a watcher has been sent.
+type sentFiles struct {
+	sessions map[sessionKey]*sentSession
 	looks    uint64
 }
 
-// toldSession is the state of a session that a watcher has been sent: its files, up to a mark, and how full its context is.
-type toldSession struct {
+// sentSession is the state of a session that a watcher has been sent: its files, up to a mark, and the usage of its
+// context.
+type sentSession struct {
 	paths map[string]struct{}
 	mark  heat.Mark
 	usage *supervisorv1.ContextUsage
@@ -154,7 +155,7 @@ type toldSession struct {
 
 // difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some files change with
 // time.
-func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
+func (t *sentFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
 	r = &supervisorv1.WatchFilesResponse{}
 	t.looks++
 	meant := h.filesMeant(req.GetAgentId())
@@ -167,7 +168,7 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 		known := t.sessions[key]
 		isNew := known == nil
 		if isNew {
-			known = &toldSession{paths: map[string]struct{}{}}
+			known = &sentSession{paths: map[string]struct{}{}}
 		}
 		c := k.Since(known.mark)
 		if k.Closed && !c.Warm {
@@ -205,7 +206,7 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 }
 
 // take counts a change as sent, and returns it as a message.
-func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
+func (s *sentSession) take(c heat.Change) *supervisorv1.SessionFiles {
 	changed := &supervisorv1.SessionFiles{Files: c.Files, Removed: slices.DeleteFunc(c.Cold, func(path string) bool { return !s.knows(path) })}
 	if c.Whole {
 		there := make(map[string]struct{}, len(c.Files))
@@ -231,7 +232,7 @@ func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
 	return changed
 }
 
-func (s *toldSession) knows(path string) bool {
+func (s *sentSession) knows(path string) bool {
 	_, ok := s.paths[path]
 	return ok
 }

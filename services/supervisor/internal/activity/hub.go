@@ -33,12 +33,12 @@ const (
 	DefaultMaxQueued = 16 << 20
 	// DefaultMaxRecent is the limit of events kept for readers that reconnect, in bytes.
 	DefaultMaxRecent = 4 << 20
-	// DefaultPatience is how long a subscription may stay full and unread.
-	DefaultPatience = 30 * time.Second
+	// DefaultUnreadTimeout is how long a subscription may stay full and unread.
+	DefaultUnreadTimeout = 30 * time.Second
 
-	// maxRecentEvents is the limit of their number.
+	// maxRecentEvents is the limit of the number of these events.
 	maxRecentEvents = 4096
-	// maxSessions bounds the sessions whose names are known.
+	// maxSessions is the limit of sessions with a known name.
 	maxSessions = 1 << 16
 )
 
@@ -48,18 +48,19 @@ type Options struct {
 	Instance string
 	// Journal records the frames. Nil: frames are not recorded, and replays use the events in memory.
 	Journal *journal.Journal
-	// MaxQueued, MaxRecent and Patience: see the defaults.
+	// MaxQueued, MaxRecent and UnreadTimeout: see the defaults.
 	MaxQueued, MaxRecent int
-	Patience             time.Duration
+	UnreadTimeout        time.Duration
 	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is published. Updates during
 	// that time belong to the turn. 0: the answer ends the turn.
 	TurnGrace time.Duration
 	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in addition to values
 	// that look like secrets.
 	SecretVariables []string
-	// Told is called with each event before watchers get it, also with events that only the state of sessions needs, and with the agent's
-	// name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not called.
-	Told func(agent string, ev *supervisorv1.Event)
+	// OnEvent is called with each event before watchers get it, also with events that only the state of sessions needs,
+	// and with the agent's name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not
+	// called.
+	OnEvent func(agent string, ev *supervisorv1.Event)
 	// Logger logs the start of each loss of events. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Now is the clock. Nil: the system's.
@@ -95,8 +96,8 @@ type Hub struct {
 
 	said time.Time // when a loss was last logged; used by the goroutine only: the data path must not wait for the log
 
-	// tell guards the state of sessions and the watchers. It is taken before mu.
-	tell     sync.Mutex
+	// stateMu guards the state of sessions and the watchers. It is taken before mu.
+	stateMu  sync.Mutex
 	fold     *event.Fold
 	recent   ring
 	watchers map[*watcher]struct{} // of a session or an agent
@@ -115,7 +116,7 @@ type sessionKey struct{ agent, session string }
 func New(o Options) *Hub {
 	o.MaxQueued = cmp.Or(max(o.MaxQueued, 0), DefaultMaxQueued)
 	o.MaxRecent = cmp.Or(max(o.MaxRecent, 0), DefaultMaxRecent)
-	o.Patience = cmp.Or(max(o.Patience, 0), DefaultPatience)
+	o.UnreadTimeout = cmp.Or(max(o.UnreadTimeout, 0), DefaultUnreadTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,11 +137,11 @@ func New(o Options) *Hub {
 
 // lock takes both locks, and returns a function that releases them.
 func (h *Hub) lock() (unlock func()) {
-	h.tell.Lock()
+	h.stateMu.Lock()
 	h.mu.Lock()
 	return func() {
 		h.mu.Unlock()
-		h.tell.Unlock()
+		h.stateMu.Unlock()
 	}
 }
 
@@ -208,8 +209,8 @@ func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
 }
 
-// Tell records and publishes a notification from acphost to an agent's client, as if it had passed a link.
-func (h *Hub) Tell(agentID string, line []byte) {
+// Notify records and publishes a notification from acphost to an agent's client, as if it had passed a link.
+func (h *Hub) Notify(agentID string, line []byte) {
 	h.mu.Lock()
 	p := h.ports[agentID]
 	h.mu.Unlock()
@@ -220,8 +221,8 @@ func (h *Hub) Tell(agentID string, line []byte) {
 
 // Show adds to s the state of a session that results from events. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.fold.Show(agentID, s) // it may copy much; frames must not wait for it
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,20 +250,20 @@ func (h *Hub) Sync(ctx context.Context) error {
 
 // CloseSessions publishes that the sessions of an agent that has ended are closed; reason says why in a few words.
 func (h *Hub) CloseSessions(agentID, reason string) {
-	h.tell.Lock()
+	h.stateMu.Lock()
 	open := h.fold.Open(agentID)
-	h.tell.Unlock()
+	h.stateMu.Unlock()
 	for _, id := range open {
-		h.Tell(agentID, event.AppendClosed(nil, id, reason))
+		h.Notify(agentID, event.AppendClosed(nil, id, reason))
 	}
 }
 
 // Forget drops the state of an agent that will not return.
 func (h *Hub) Forget(agentID string) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.fold.Forget(agentID)
-	h.tellFiles()
+	h.notifyFiles()
 	for key := range h.sessions {
 		if key.agent == agentID {
 			delete(h.sessions, key)
@@ -310,8 +311,8 @@ func (h *Hub) run() {
 
 // end ends all watches.
 func (h *Hub) end() {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	for w := range h.watchers {
 		w.shut()
 	}
@@ -336,13 +337,13 @@ func (h *Hub) handle(it *item) {
 	default:
 		events = it.port.decode(h, &it.frame)
 	}
-	if h.opts.Told != nil {
+	if h.opts.OnEvent != nil {
 		for _, ev := range events {
-			h.opts.Told(it.agent(), ev)
+			h.opts.OnEvent(it.agent(), ev)
 		}
 	}
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	for _, ev := range events {
 		if opened := ev.GetSessionOpened(); opened != nil {
 			h.opened(sessionKey{ev.GetAgentId(), ev.GetSessionId()}, opened.GetMethod(), it.seq)
@@ -357,7 +358,7 @@ func (h *Hub) handle(it *item) {
 		}
 		h.know(e)
 		if aboutFiles(ev) {
-			h.tellFiles()
+			h.notifyFiles()
 		}
 		for w := range h.watchers {
 			w.offer(e)
@@ -368,7 +369,7 @@ func (h *Hub) handle(it *item) {
 	}
 }
 
-// opened records that a frame opened a session. tell is held.
+// opened records that a frame opened a session. stateMu is held.
 func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	anew, known := h.sessions[key]
 	switch {
@@ -390,7 +391,7 @@ func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	return replay.Position{}
 }
 
-// know adds an event to the state and to the recent events, and sends it to watchers of everything. tell is held.
+// know adds an event to the state and to the recent events, and sends it to watchers of everything. stateMu is held.
 func (h *Hub) know(e entry) {
 	h.fold.Apply(e.event)
 	h.recent.add(e)
@@ -400,16 +401,16 @@ func (h *Hub) know(e entry) {
 // lose publishes that frames were lost.
 func (h *Hub) lose(it *item) {
 	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
-	if h.opts.Told != nil {
-		h.opts.Told(it.agent(), gap)
+	if h.opts.OnEvent != nil {
+		h.opts.OnEvent(it.agent(), gap)
 	}
 	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
-	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
+	if h.said.IsZero() || time.Since(h.said) >= logInterval {
 		h.said = time.Now()
 		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)
 	}
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.know(e)
 	for w := range h.watchers {
 		w.miss(it.port, e)

@@ -9,7 +9,7 @@ import (
 type outbox struct {
 	mu sync.Mutex
 	queue
-	err   error         // why it ended; queued events are taken first, except after errBehind
+	err   error         // why it ended; queued events can still be received, except after errBehind
 	ready chan struct{} // buffer of one
 }
 
@@ -39,7 +39,7 @@ func (o *outbox) fail(err error) {
 	}
 }
 
-// end ends the outbox; queued events can still be taken.
+// end ends the outbox; queued events can still be received.
 func (o *outbox) end(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

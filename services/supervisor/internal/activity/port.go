@@ -26,8 +26,8 @@ const (
 	// no watchers: their number and their bytes.
 	restAt    = 64
 	restBytes = 64 << 10
-	// sayAgain is the minimum time between two log messages about losses.
-	sayAgain = time.Minute
+	// logInterval is the minimum time between two log messages about losses.
+	logInterval = time.Minute
 )
 
 // port receives the frames of one agent.
@@ -216,7 +216,7 @@ func (h *Hub) port(agentID string) *port {
 // put queues an item after the losses before it. mu is held.
 func (h *Hub) put(it item) {
 	idle := len(h.queue) == 0 || h.resting
-	h.tellLosses()
+	h.queueLosses()
 	it.skips = h.skips
 	h.held += it.cost
 	h.queue = append(h.queue, it)
@@ -226,7 +226,7 @@ func (h *Hub) put(it item) {
 	}
 }
 
-func (h *Hub) tellLosses() {
+func (h *Hub) queueLosses() {
 	for _, l := range h.losses {
 		h.held += eventCost
 		h.queue = append(h.queue, item{port: l.port, lost: l.frames, seq: l.seq, skips: h.skips, cost: eventCost})
@@ -245,7 +245,7 @@ func (h *Hub) awake() {
 func (h *Hub) takeQueued() (batch []item, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tellLosses()
+	h.queueLosses()
 	batch, h.queue, h.spare, h.resting = h.queue, h.spare[:0], nil, false
 	return batch, h.closed
 }

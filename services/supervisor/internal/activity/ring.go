@@ -16,7 +16,7 @@ const (
 // entry is an event with the position and the costs that queues need.
 type entry struct {
 	event *supervisorv1.Event
-	field []byte // see event.Told; nil except in the feed
+	field []byte // see event.Encoded; nil except in the feed
 	seq   uint64
 	skips uint64 // frames before it that were not needed
 	cost  int

@@ -23,8 +23,9 @@ const (
 	pacedShare = 8
 )
 
-// Subscription gets each event of a session once and in order, without loss: while it is full, WaitRoom makes the agent's client wait. A
-// subscription that stays full and unread for the Hub's patience is cancelled. Safe for concurrent use.
+// Subscription receives each event of a session once and in order, without loss: while it is full, WaitRoom makes the
+// agent's client wait. A subscription that stays full and unread for the Hub's UnreadTimeout is cancelled. Safe for
+// concurrent use.
 type Subscription struct {
 	hub     *Hub
 	watcher *watcher
@@ -74,7 +75,7 @@ func (s *Subscription) push(e entry) {
 	out.add(e)
 	if s.timer == nil && out.err == nil && !out.fits(entry{}, subscribedEvents, s.bytes()) {
 		s.read = time.Now()
-		s.timer = time.AfterFunc(s.hub.opts.Patience, panics.Guard(s.hub.opts.Logger, "waiting for a reader of events", s.lookAgain))
+		s.timer = time.AfterFunc(s.hub.opts.UnreadTimeout, panics.Guard(s.hub.opts.Logger, "waiting for a reader of events", s.checkUnread))
 		s.hub.full(s.watcher.port, 1)
 	}
 }
@@ -90,16 +91,16 @@ func (s *Subscription) taken() {
 	}
 }
 
-// lookAgain cancels the subscription if it was not read meanwhile.
-func (s *Subscription) lookAgain() {
+// checkUnread cancels the subscription if it was not read meanwhile.
+func (s *Subscription) checkUnread() {
 	s.watcher.out.mu.Lock()
 	defer s.watcher.out.mu.Unlock()
-	switch left := s.hub.opts.Patience - time.Since(s.read); {
+	switch left := s.hub.opts.UnreadTimeout - time.Since(s.read); {
 	case s.timer == nil:
 	case left > 0:
 		s.timer.Reset(left)
 	default:
-		s.fail(fault.New(fault.Exhausted, "nothing was read for %v while much was waiting; the turn goes on", s.hub.opts.Patience))
+		s.fail(fault.New(fault.Exhausted, "nothing was read for %v while much was waiting; the turn goes on", s.hub.opts.UnreadTimeout))
 	}
 }
 

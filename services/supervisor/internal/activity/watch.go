@@ -21,7 +21,7 @@ const (
 	maxBehindBytes = limits.Behind
 )
 
-// view says which events of the queue a new watcher gets.
+// view selects the events of the queue that a new watcher gets.
 type view struct {
 	after uint64 // events of frames up to this one are sent in another way
 	// Up to missable, unneeded frames may be missing here; missed of them are reported.
@@ -62,7 +62,7 @@ type watcher struct {
 // cursor, or "now", means future events only. Errors: fault.TooOld for a cursor that is too old, fault.Exhausted for a watcher that is
 // too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not change them, and must not keep the
 // slice.
-func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error {
+func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Encoded) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
 		var ok bool
@@ -99,7 +99,7 @@ func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	}
 	h.all++
 	h.watching++
-	h.rouse()
+	h.processDelayed()
 	return h.feed.join(v, earlier), nil
 }
 
@@ -134,14 +134,14 @@ func (h *Hub) join(w *watcher) {
 	if w.sub == nil {
 		h.watching++
 	}
-	h.rouse()
+	h.processDelayed()
 	if h.closed {
 		w.shut()
 	}
 }
 
-// rouse processes the delayed items for a new watcher. Both locks are held.
-func (h *Hub) rouse() {
+// processDelayed processes the delayed items for a new watcher. Both locks are held.
+func (h *Hub) processDelayed() {
 	if h.resting {
 		h.awake()
 	}
@@ -175,7 +175,7 @@ func (h *Hub) left() {
 	}
 }
 
-// count tells the data path which frames are needed. Both locks are held.
+// count updates the counters with which the data path decides which frames are needed. Both locks are held.
 func (h *Hub) count(w *watcher, n int) {
 	if w.session == "" {
 		w.port.watched += n
@@ -240,7 +240,7 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 // errStopping ends watches when the Hub is closed.
 var errStopping = fault.New(fault.Stopping, "the supervisor is stopping")
 
-// ended returns the error of a watch that ended after the event with cursor last. Nil: the watcher wanted no more.
+// ended returns the error of a watch that ended after the event with cursor last. Nil: the watch ended normally.
 func ended(err error, last string) error {
 	switch {
 	case errors.Is(err, io.EOF):

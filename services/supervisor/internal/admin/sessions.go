@@ -46,7 +46,7 @@ type Sessions interface {
 type Events interface {
 	// WatchEvents sends the events of all agents, sessions and handlers after a cursor, then new ones as they occur. One send has up to
 	// limit events; if limit is 0, all that are available. send must not keep the slice.
-	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error
+	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Encoded) error) error
 	// WatchSession sends the events of a session, recorded events first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }

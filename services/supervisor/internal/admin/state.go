@@ -84,7 +84,7 @@ func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream 
 	}
 	shown := withIDs(stream.Context(), s.approvals)
 	limit := int(min(req.GetMaxBatch(), math.MaxInt32))
-	return s.events.WatchEvents(stream.Context(), req.GetCursor(), limit, func(events []event.Told) error {
+	return s.events.WatchEvents(stream.Context(), req.GetCursor(), limit, func(events []event.Encoded) error {
 		pieces := make([][]byte, 0, 4)
 		for _, e := range events {
 			field := e.Field

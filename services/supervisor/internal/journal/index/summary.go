@@ -9,13 +9,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxTitle is the longest title that is kept, in bytes.
+// maxTitle is the limit of a title, in bytes.
 const maxTitle = 200
 
-// summary folds a file's entries into what the index keeps of it.
+// summary collects the indexed data of a file from its entries.
 type summary struct {
 	journal.Session
-	text []byte // the text that can be searched
+	text []byte // the searchable text
 }
 
 func (s *summary) fold(e *journal.Entry) {
@@ -48,7 +48,8 @@ func (s *summary) fold(e *journal.Entry) {
 			}
 			return true
 		})
-	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0 && e.Dir != frame.OursToClient.String(): // acphost's own notices repeat commands
+	// Acphost's own notices repeat commands.
+	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0 && e.Dir != frame.OursToClient.String():
 		update := acp.UpdateOf(acp.Get(e.Frame, "params"))
 		kind, _ := acp.String(acp.Get(update, "sessionUpdate"))
 		switch kind {
