@@ -13,7 +13,7 @@ const maxLinks = 255
 
 // Real resolves symbolic links as far as a path exists and keeps the rest of its name. For a link to a path that does not exist yet,
 // it returns that path. It returns a path that it cannot resolve unchanged. It reads each name of the path once.
-func Real(path string) string { return (*Seen)(nil).Real(path) }
+func Real(path string) string { return (*Cache)(nil).Real(path) }
 
 // Kernel reports whether the name of a path lies in a file system in which the kernel shows processes and devices as
 // files. Such a path may lead to another file for each process that opens it.
@@ -41,8 +41,8 @@ func Under(folder, path string) string {
 }
 
 // NoFolder reports whether a path certainly does not lead to a folder.
-func NoFolder(path string) bool { return (*Seen)(nil).NoFolder(path) }
+func NoFolder(path string) bool { return (*Cache)(nil).NoFolder(path) }
 
 // OfProcess reports whether a path leads through /proc, by its name or by a link. Such a path may lead elsewhere for another process:
 // /proc/self/cwd is the working directory of the process that opens it.
-func OfProcess(path string) bool { return (*Seen)(nil).OfProcess(path) }
+func OfProcess(path string) bool { return (*Cache)(nil).OfProcess(path) }

@@ -27,9 +27,9 @@ func (s *sender) Alive() error {
 	return s.Process.Alive()
 }
 
-// TellSenders enables SO_PASSCRED, with which the kernel reports the sender of data on a unix socket. Accepted
+// ReportSenders enables SO_PASSCRED, with which the kernel reports the sender of data on a unix socket. Accepted
 // connections inherit the setting of the listener. Senders of earlier data are unknown.
-func TellSenders(socket syscall.Conn) error {
+func ReportSenders(socket syscall.Conn) error {
 	return fd.On(socket, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 }
 

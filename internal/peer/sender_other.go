@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// TellSenders does nothing: there is no control socket on these systems.
-func TellSenders(syscall.Conn) error { return nil }
+// ReportSenders does nothing: there is no control socket on these systems.
+func ReportSenders(syscall.Conn) error { return nil }
 
 // BySender returns its arguments.
 func BySender(conn net.Conn, c Peer) (net.Conn, Process) { return conn, c.Process }

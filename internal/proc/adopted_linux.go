@@ -11,8 +11,8 @@ import (
 // its place.
 type Bystanders map[process]bool
 
-// TakeBystanders lists the current descendants of this process. Call it before any process is started with a filter.
-func TakeBystanders() (Bystanders, error) {
+// ListBystanders lists the current descendants of this process. Call it before any process is started with a filter.
+func ListBystanders() (Bystanders, error) {
 	// A search through all processes of the system takes milliseconds, and most supervisors start without a child.
 	if children, err := listChildren(); err == nil && len(children) == 0 {
 		return Bystanders{}, nil
@@ -67,7 +67,7 @@ func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 		if Started(pid) {
 			continue
 		}
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil || s.Parent != os.Getpid() || !s.Live() || spare[process{pid: pid, start: s.Start}] {
 			continue
 		}

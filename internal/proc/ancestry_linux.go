@@ -46,7 +46,7 @@ func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)
 var errMoved = errors.New("a process ended on the way")
 
 func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
-	at, err := Look(pid)
+	at, err := Stat(pid)
 	if err != nil {
 		return fmt.Errorf("ancestors of process %d: %w", pid, err)
 	}
@@ -61,7 +61,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 			// This is the topmost visible process, if it has not changed.
 			return still(at)
 		}
-		above, err := Look(at.Parent)
+		above, err := Stat(at.Parent)
 		if errors.Is(err, errGone) {
 			if moved := still(at); moved != nil {
 				return moved
@@ -89,7 +89,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 
 // still returns errMoved unless a process still exists and has the same parent.
 func still(was Process) error {
-	now, err := Look(was.PID)
+	now, err := Stat(was.PID)
 	if err != nil || now.Start != was.Start || now.Parent != was.Parent {
 		return errMoved
 	}

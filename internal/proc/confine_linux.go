@@ -54,7 +54,7 @@ const maxLinks = 40
 // restrictions.
 //
 // Confine waits for start, which is always called, and returns its error.
-func Confine(c Confinement, start func(Walls) error) error {
+func Confine(c Confinement, start func(Restrictions) error) error {
 	result := make(chan error, 1)
 	go confineThread(c, start, result)
 	return <-result
@@ -95,7 +95,7 @@ var landlockABI = func() (int, error) {
 	return int(abi), nil
 }
 
-func confineThread(c Confinement, start func(Walls) error, result chan<- error) {
+func confineThread(c Confinement, start func(Restrictions) error, result chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
 		// The first thread cannot be discarded, and signals and /proc refer to it. It waits while another thread does the work.
@@ -106,13 +106,13 @@ func confineThread(c Confinement, start func(Walls) error, result chan<- error) 
 		return
 	}
 	// From here on no path unlocks the thread: the runtime ends a thread whose goroutine exits locked.
-	result <- start(c.raise())
+	result <- start(c.apply())
 }
 
-// raise applies the restrictions to the calling thread. The order matters: the filter needs no_new_privs, the bounding set needs
+// apply applies the restrictions to the calling thread. The order matters: the filter needs no_new_privs, the bounding set needs
 // CAP_SETPCAP, and Landlock as root needs nothing else while capabilities are left.
-func (c Confinement) raise() (w Walls) {
-	wall := func(name string, off bool, put func() error) (stands bool) {
+func (c Confinement) apply() (w Restrictions) {
+	restrict := func(name string, off bool, put func() error) (applied bool) {
 		if off {
 			w.Notes = append(w.Notes, "no "+name+": switched off by configuration")
 			return false
@@ -124,14 +124,14 @@ func (c Confinement) raise() (w Walls) {
 		return true
 	}
 	if len(c.Unreadable) > 0 {
-		w.Unreadable = wall("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
+		w.Unreadable = restrict("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
 	}
 	if c.OnePort {
-		w.OnePort = wall("wall around the network", c.NoLandlock, func() error { return enterOnePort(c.Port) })
+		w.OnePort = restrict("wall around the network", c.NoLandlock, func() error { return enterOnePort(c.Port) })
 	}
-	w.Landlock = wall("Landlock domain", c.NoLandlock, enterDomain)
-	w.Seccomp = wall("seccomp filter", c.NoSeccomp, installFilter)
-	w.Capabilities = wall("loss of capabilities", false, c.dropCapabilities)
+	w.Landlock = restrict("Landlock domain", c.NoLandlock, enterDomain)
+	w.Seccomp = restrict("seccomp filter", c.NoSeccomp, installFilter)
+	w.Capabilities = restrict("loss of capabilities", false, c.dropCapabilities)
 	return w
 }
 

@@ -60,7 +60,7 @@ func WithEnviron(mark string) ([]int, error) {
 		if pid == self || !slices.Contains(strings.Split(string(Environ(pid)), "\x00"), mark) {
 			continue
 		}
-		if s, err := Look(pid); err == nil && s.Live() {
+		if s, err := Stat(pid); err == nil && s.Live() {
 			found = append(found, pid)
 		}
 	}
@@ -79,7 +79,7 @@ func ReapAdopted(known func(pid int) bool) (int, error) {
 	}
 	reaped := 0
 	for _, pid := range pids {
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil || s.Live() || known(pid) {
 			continue
 		}
@@ -160,7 +160,7 @@ func Environ(pid int) []byte {
 		return data
 	}
 	// The environment of a process whose first thread has ended is readable only through its other threads.
-	if now, err := Look(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
+	if now, err := Stat(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
 		return nil
 	}
 	for _, data := range ofTasks(strconv.Itoa(pid), "environ") {

@@ -66,8 +66,8 @@ func readProc(pid int, name string) ([]byte, error) {
 // errGone says that a process ended between being listed and being read.
 var errGone = errors.New("no such process")
 
-// Look returns the current state of a process.
-func Look(pid int) (Process, error) {
+// Stat returns the current state of a process.
+func Stat(pid int) (Process, error) {
 	file, err := procFile(pid, "stat")
 	var data []byte
 	if err == nil {
@@ -134,7 +134,7 @@ func all() (map[int]Process, error) {
 	}
 	procs := make(map[int]Process, len(pids))
 	for _, pid := range pids {
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil {
 			continue // gone, or hidden from this process (hidepid)
 		}

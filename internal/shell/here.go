@@ -38,7 +38,7 @@ type Here struct {
 	// Dir is absolute and clean.
 	Dir string
 	// Seen caches the lookups of the decision that the line belongs to; nil: everything is read anew.
-	Seen *paths.Seen
+	Seen *paths.Cache
 }
 
 // disk is the known state of the folder in which a line runs. Both readings of a line use the state of the first

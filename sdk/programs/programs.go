@@ -31,7 +31,7 @@ type Resolver struct {
 	Quiet bool
 	// Seen is what its user has seen of the disk at this moment; nil: all is looked at anew. It is for acphost's own
 	// programs.
-	Seen *paths.Seen
+	Seen *paths.Cache
 
 	roots []string // spelled and real
 	last  lookup   // the last one, by what was seen
@@ -226,7 +226,7 @@ func Find(name, path, cwd string) string { return find(nil, name, path, cwd) }
 
 // lookup is what a name means.
 type lookup struct {
-	seen                  *paths.Seen
+	seen                  *paths.Cache
 	name, path, cwd, file string
 }
 
@@ -242,7 +242,7 @@ func (s *Resolver) Find(name, cwd string) string {
 	return s.last.file
 }
 
-func find(seen *paths.Seen, name, path, cwd string) string {
+func find(seen *paths.Cache, name, path, cwd string) string {
 	if strings.Contains(name, "/") {
 		return executable(seen, absolute(name, cwd))
 	}
@@ -267,7 +267,7 @@ func absolute(path, cwd string) string {
 // Executable reports whether a file is a regular one that we may execute.
 func Executable(file string) bool { return executable(nil, file) != "" }
 
-func executable(seen *paths.Seen, file string) string {
+func executable(seen *paths.Cache, file string) string {
 	if !seen.Executable(file) {
 		return ""
 	}

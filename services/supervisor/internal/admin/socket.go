@@ -97,7 +97,7 @@ func listenControl() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}
-	if err := peer.TellSenders(listener); err != nil {
+	if err := peer.ReportSenders(listener); err != nil {
 		_ = listener.Close()
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}

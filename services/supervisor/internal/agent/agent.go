@@ -85,11 +85,11 @@ type Process struct {
 	life   *os.File // closing it ends the guard
 	stderr *relay
 
-	started   chan struct{} // closed when the guard has reported the start, or ended
-	tree      proc.Tree     // of the agent; set before started is closed, like the next two fields
-	walls     proc.Walls
-	startFail *Exit
-	sandbox   *sandboxed // nil: there is none
+	started      chan struct{} // closed when the guard has reported the start, or ended
+	tree         proc.Tree     // of the agent; set before started is closed, like the next two fields
+	restrictions proc.Restrictions
+	startFail    *Exit
+	sandbox      *sandboxed // nil: there is none
 
 	stopping atomic.Bool
 	killOnce sync.Once
@@ -151,9 +151,9 @@ func (p *Process) Stdout() *os.File { return p.stdout }
 // PID is the agent's process id, also after the agent has ended.
 func (p *Process) PID() int { return p.tree.Root }
 
-// Walls returns the restrictions that were applied to the agent. Its notes name missing restrictions and the reasons,
+// Restrictions returns the restrictions that were applied to the agent. Its notes name missing restrictions and the reasons,
 // one sentence each.
-func (p *Process) Walls() proc.Walls { return p.walls }
+func (p *Process) Restrictions() proc.Restrictions { return p.restrictions }
 
 // StderrTail returns the end of the agent's stderr: at most 20 lines of at most 500 characters, without escape
 // sequences.
@@ -325,7 +325,7 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 			if err != nil {
 				tree = proc.Tree{Root: r.Started.PID} // unsupported system, or the agent has ended already
 			}
-			p.tree, p.walls = tree, r.Started.Walls
+			p.tree, p.restrictions = tree, r.Started.Restrictions
 			settle(nil)
 		case r.Failed != nil:
 			settle(p.failure(r.Failed))
@@ -380,11 +380,11 @@ func newJob(s Spec) (guard.Job, error) {
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	mark, walls := newMark(), s.Confinement
-	walls.ChangesUser = s.User != nil
+	mark, confinement := newMark(), s.Confinement
+	confinement.ChangesUser = s.User != nil
 	job := guard.Job{
 		Command: findDemoAgent(s.Command), Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
+		Credential: s.User.Credential(), Confinement: confinement, Grace: grace,
 	}
 	if s.Sandbox != nil {
 		// The sandbox copies open files from the agent's processes, which the filter forbids. So the sandbox itself

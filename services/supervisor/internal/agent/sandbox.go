@@ -98,8 +98,8 @@ func (p *Process) awaitSandbox() error {
 		b.Failed = "its sandbox did not start it in time"
 	}
 	if b.PID != 0 {
-		p.walls.Seccomp, p.walls.Landlock = b.Walls.Seccomp, p.walls.Landlock && b.Walls.Landlock
-		p.walls.Notes = slices.Concat(p.walls.Notes, b.Walls.Notes)
+		p.restrictions.Seccomp, p.restrictions.Landlock = b.Walls.Seccomp, p.restrictions.Landlock && b.Walls.Landlock
+		p.restrictions.Notes = slices.Concat(p.restrictions.Notes, b.Walls.Notes)
 		return nil
 	}
 	p.order(guard.KillNow)

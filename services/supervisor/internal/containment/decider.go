@@ -210,7 +210,7 @@ func (d *Decider) isOwn(path string) bool {
 }
 
 // isKept reports whether a file, by any name, is the agent's own or holds its state.
-func (d *Decider) isKept(file string, seen *paths.Seen) bool {
+func (d *Decider) isKept(file string, seen *paths.Cache) bool {
 	return filepath.IsAbs(file) && (d.isOwn(seen.Real(file)) || d.sandbox.Mine.Keeps(seen.Real(file), false))
 }
 
@@ -238,7 +238,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		cc = &acpv1.CallContext{Agent: d.opts.AgentName}
 	}
 	if e.seen == nil {
-		e.seen = paths.NewSeen()
+		e.seen = paths.NewCache()
 	}
 	s := d.link.Judging(ctx, sessionID, cc, e.seen)
 	s.Walls = d.sandbox.walls()

@@ -78,7 +78,7 @@ func (c *Census) Trees(roots ...int) []int {
 }
 
 func (c *Census) enter(pid int, prefix string) {
-	p, err := proc.Look(pid)
+	p, err := proc.Stat(pid)
 	if err != nil {
 		return // gone, or hidden from this process
 	}

@@ -82,7 +82,7 @@ func newGuard() (*guard, error) {
 	}
 	_ = unix.SetNonblock(LifeFD, true) // otherwise reading orders would need a thread
 	keepFiles()
-	proc.TakeName()
+	proc.SetName()
 	g := &guard{
 		life:    bufio.NewReader(os.NewFile(LifeFD, "life")),
 		status:  os.NewFile(StatusFD, "status"),
@@ -153,15 +153,15 @@ func (g *guard) run(j Job) int {
 func (g *guard) start(j Job) error {
 	result := make(chan error, 1)
 	go func() {
-		_ = proc.Confine(j.Confinement, func(w proc.Walls) error { g.live(j, w, result); return nil })
+		_ = proc.Confine(j.Confinement, func(w proc.Restrictions) error { g.live(j, w, result); return nil })
 	}()
 	return <-result
 }
 
 // live starts the agent on the calling thread, reports the result, and returns when the agent has ended.
-func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
+func (g *guard) live(j Job, restrictions proc.Restrictions, result chan<- error) {
 	var p *os.Process
-	err := walls.Closed(j.Confinement)
+	err := restrictions.CheckUnreadable(j.Confinement)
 	if err == nil {
 		p, err = execute(j)
 	}
@@ -172,14 +172,14 @@ func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
 	g.closeAgentPipes() // before the report, so that the supervisor never finds the guard at the other end of a pipe
 	g.agent.Store(int64(p.Pid))
 	g.group.Store(int64(p.Pid))
-	for _, note := range walls.Notes {
+	for _, note := range restrictions.Notes {
 		if len(j.Sandbox) > 0 && strings.HasPrefix(note, "no seccomp filter") {
 			continue // the sandbox installs it for the agent
 		}
 		g.notes = append(g.notes, "the agent has "+note)
 	}
-	walls.Notes = g.notes
-	g.report(Report{Started: &Started{PID: p.Pid, Walls: walls}})
+	restrictions.Notes = g.notes
+	g.report(Report{Started: &Started{PID: p.Pid, Restrictions: restrictions}})
 	result <- nil
 	state, err := p.Wait()
 	g.agent.Store(0)

@@ -29,12 +29,12 @@ func (j *Job) Exchange(c *entries.Codec) {
 func (r *Report) Exchange(c *entries.Codec) {
 	if s := entries.Optional(c, "started", &r.Started); s != nil {
 		entries.Number(c, "pid", &s.PID)
-		c.Flag("landlock", &s.Walls.Landlock)
-		c.Flag("unreadable", &s.Walls.Unreadable)
-		c.Flag("one_port", &s.Walls.OnePort)
-		c.Flag("seccomp", &s.Walls.Seccomp)
-		c.Flag("capabilities", &s.Walls.Capabilities)
-		c.Texts("note", &s.Walls.Notes)
+		c.Flag("landlock", &s.Restrictions.Landlock)
+		c.Flag("unreadable", &s.Restrictions.Unreadable)
+		c.Flag("one_port", &s.Restrictions.OnePort)
+		c.Flag("seccomp", &s.Restrictions.Seccomp)
+		c.Flag("capabilities", &s.Restrictions.Capabilities)
+		c.Texts("note", &s.Restrictions.Notes)
 	}
 	if f := entries.Optional(c, "failed", &r.Failed); f != nil {
 		c.Flag("not_found", &f.NotFound)

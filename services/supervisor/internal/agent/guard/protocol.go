@@ -44,8 +44,8 @@ type Report struct {
 
 // Started reports that the agent's program runs.
 type Started struct {
-	PID   int
-	Walls proc.Walls
+	PID          int
+	Restrictions proc.Restrictions
 }
 
 // Failed is the reason why the agent's program could not be started.

@@ -36,7 +36,7 @@ func init() {
 
 // run is the main function of a guard.
 func run(life io.Reader, mark string) {
-	proc.TakeName()
+	proc.SetName()
 	_ = proc.Undumpable() // as termd is: its files in /proc must not be accessible to the guarded processes
 	sessions := map[int]bool{}
 	lines := bufio.NewScanner(life)

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seen caches the state of each path when it was first read, so that one decision reads each name once. It must not
-// outlive the decision, because it does not read a path again. A nil Seen caches nothing and reads each time. It is
+// Cache has the state of each path when it was first read, so that one decision reads each name once. It must not
+// outlive the decision, because it does not read a path again. A nil Cache caches nothing and reads each time. It is
 // not safe for concurrent use.
-type Seen struct {
+type Cache struct {
 	names      map[string]name
 	resolved   map[string]resolution
 	executable map[string]bool
 }
 
-// NewSeen returns an empty Seen.
-func NewSeen() *Seen {
-	return &Seen{names: map[string]name{}, resolved: map[string]resolution{}, executable: map[string]bool{}}
+// NewCache returns an empty Cache.
+func NewCache() *Cache {
+	return &Cache{names: map[string]name{}, resolved: map[string]resolution{}, executable: map[string]bool{}}
 }
 
 // name is the file at a path. A symbolic link as the last name is not followed.
@@ -42,7 +42,7 @@ const (
 )
 
 // at returns the file at a path.
-func (s *Seen) at(path string) name {
+func (s *Cache) at(path string) name {
 	if s == nil {
 		return lookAt(path)
 	}
@@ -97,17 +97,17 @@ type resolution struct {
 }
 
 // Real is like the function Real, with cached names.
-func (s *Seen) Real(path string) string { return s.follow(path).real }
+func (s *Cache) Real(path string) string { return s.follow(path).real }
 
 // Existing is Real for a path that must exist. ok is false if it does not exist or cannot be resolved.
-func (s *Seen) Existing(path string) (real string, ok bool) {
+func (s *Cache) Existing(path string) (real string, ok bool) {
 	r := s.follow(path)
 	return r.real, r.there
 }
 
 // Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where its text says.
-// It returns false for a nil Seen.
-func (s *Seen) Plain(path string) bool {
+// It returns false for a nil Cache.
+func (s *Cache) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false
 	}
@@ -115,7 +115,7 @@ func (s *Seen) Plain(path string) bool {
 	return r.plain && r.real == path
 }
 
-func (s *Seen) follow(path string) resolution {
+func (s *Cache) follow(path string) resolution {
 	if s == nil {
 		return s.walk(path)
 	}
@@ -127,7 +127,7 @@ func (s *Seen) follow(path string) resolution {
 	return l
 }
 
-func (s *Seen) walk(path string) resolution {
+func (s *Cache) walk(path string) resolution {
 	at, links := ".", 0
 	if filepath.IsAbs(path) {
 		at = "/"
@@ -175,19 +175,19 @@ func (s *Seen) walk(path string) resolution {
 }
 
 // Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot be read.
-func (s *Seen) Readlink(path string) (to string, ok bool) {
+func (s *Cache) Readlink(path string) (to string, ok bool) {
 	n := s.at(path)
 	return n.to, n.is == link
 }
 
 // Missing reports whether no file exists at a path, or can exist: the path or its last name is too long.
-func (s *Seen) Missing(path string) bool {
+func (s *Cache) Missing(path string) bool {
 	const longest = 255 // limit of a name, NAME_MAX
 	return len(path) >= unix.PathMax || len(filepath.Base(path)) > longest || s.at(path).is == missing
 }
 
 // NoFolder is like the function NoFolder, with cached names.
-func (s *Seen) NoFolder(path string) bool {
+func (s *Cache) NoFolder(path string) bool {
 	if s != nil {
 		switch n := s.at(path); n.is {
 		case missing, other:
@@ -201,7 +201,7 @@ func (s *Seen) NoFolder(path string) bool {
 }
 
 // OfProcess is like the function OfProcess, with cached names.
-func (s *Seen) OfProcess(path string) bool {
+func (s *Cache) OfProcess(path string) bool {
 	at, links := "/", 0
 	for rest := path; rest != ""; {
 		name, behind, _ := strings.Cut(rest, "/")
@@ -233,7 +233,7 @@ func (s *Seen) OfProcess(path string) bool {
 }
 
 // Executable reports whether a path leads to a regular file that this process may execute.
-func (s *Seen) Executable(file string) bool {
+func (s *Cache) Executable(file string) bool {
 	if s == nil {
 		return mayExecute(file)
 	}
