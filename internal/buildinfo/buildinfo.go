@@ -24,8 +24,8 @@ type Build struct {
 	Platform string `json:"platform"` // GOOS/GOARCH
 }
 
-// Read returns how this program was built. version is the version that the linker set; if it is empty, the version is that of
-// the program's module, else "devel" with the commit.
+// Read returns how this program was built. version is the version that the linker set; if it is empty, the version is
+// that of the program's module, else "devel" with the commit.
 func Read(version string) Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

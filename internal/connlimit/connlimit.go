@@ -49,9 +49,9 @@ func New(maxTotal, maxPerOrigin int, m Policy) *Limiter {
 	return &Limiter{maxTotal: maxTotal, maxPerOrigin: maxPerOrigin, policy: m, byOrigin: map[string][]*entry{}}
 }
 
-// Admit adds an entry, or reports that a limit is reached. drop is called if the entry is evicted, in the goroutine of the entry
-// that replaces it, and must not block; RejectNew never calls it. The caller calls leave when the entry ends. It may call leave
-// more than once, and after an eviction.
+// Admit adds an entry, or reports that a limit is reached. drop is called if the entry is evicted, in the goroutine of
+// the entry that replaces it, and must not block; RejectNew never calls it. The caller calls leave when the entry ends.
+// It may call leave more than once, and after an eviction.
 func (l *Limiter) Admit(origin string, drop func()) (leave func(), ok bool) {
 	l.mu.Lock()
 	victim, ok := l.victimFor(origin)
@@ -116,8 +116,8 @@ func (l *Limiter) remove(p *entry) {
 	}
 }
 
-// Room returns the limit of unauthenticated connections of one listener: an eighth of the process's limit of open files, and at
-// most 256.
+// Room returns the limit of unauthenticated connections of one listener: an eighth of the process's limit of open
+// files, and at most 256.
 func Room() int { return RoomOf(openFiles()) }
 
 // RoomOf returns the result of Room for a limit of open files. 0 means that the limit is unknown.
@@ -128,8 +128,8 @@ func RoomOf(files uint64) int {
 	return int(max(16, min(256, files/8)))
 }
 
-// AddressOf returns the origin of a TCP connection: the peer's address without its port. For IPv6 it is the /64 network, which usually
-// belongs to one peer.
+// AddressOf returns the origin of a TCP connection: the peer's address without its port. For IPv6 it is the /64
+// network, which usually belongs to one peer.
 func AddressOf(conn net.Conn) string {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {

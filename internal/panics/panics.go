@@ -40,7 +40,8 @@ func Recover(log *slog.Logger, doing string, then ...func(error)) {
 	}
 }
 
-// Guard returns f with its panics recovered as by Recover. It is meant for functions that run in a goroutine or by a timer:
+// Guard returns f with its panics recovered as by Recover. It is meant for functions that run in a goroutine or by a
+// timer:
 //
 //	wg.Go(panics.Guard(log, "writing the journal", j.write, j.fail))
 func Guard(log *slog.Logger, doing string, f func(), then ...func(error)) func() {

@@ -105,8 +105,8 @@ func (s *Cache) Existing(path string) (real string, ok bool) {
 	return r.real, r.there
 }
 
-// Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where its text says.
-// It returns false for a nil Cache.
+// Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where
+// its text says. It returns false for a nil Cache.
 func (s *Cache) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false
@@ -174,7 +174,8 @@ func (s *Cache) walk(path string) resolution {
 	return resolution{at, path != "", links == 0}
 }
 
-// Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot be read.
+// Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot
+// be read.
 func (s *Cache) Readlink(path string) (to string, ok bool) {
 	n := s.at(path)
 	return n.to, n.is == link

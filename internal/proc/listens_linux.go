@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on the port, at
-// any address, and each such socket is open in one of the processes roots or in one of their descendants. It reads /proc in the network
-// namespace of the caller. A socket whose process is not readable counts as another's.
+// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on
+// the port, at any address, and each such socket is open in one of the processes roots or in one of their descendants.
+// It reads /proc in the network namespace of the caller. A socket whose process is not readable counts as another's.
 func ListensAlone(port uint16, roots ...int) (bool, error) {
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {

@@ -9,16 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slurp reads a file of /proc, or a similar small one, to its end, and appends it to b. The error wraps fs.ErrNotExist if the file
-// does not exist. os.ReadFile makes twice as many system calls.
+// Slurp reads a file of /proc, or a similar small one, to its end, and appends it to b. The error wraps fs.ErrNotExist
+// if the file does not exist. os.ReadFile makes twice as many system calls.
 func Slurp(name string, b []byte) ([]byte, error) { return slurp(name, b, math.MaxInt, false) }
 
-// SlurpMost is Slurp for a file that others can make long: the error wraps EFBIG if the result has more than maxBytes bytes.
+// SlurpMost is Slurp for a file that others can make long: the error wraps EFBIG if the result has more than maxBytes
+// bytes.
 func SlurpMost(name string, b []byte, maxBytes int) ([]byte, error) {
 	return slurp(name, b, maxBytes, false)
 }
 
-// slurp is SlurpMost. atOnce: the kernel writes the whole file in one read if there is room, so a read that leaves room is the last.
+// slurp is SlurpMost. atOnce: the kernel writes the whole file in one read if there is room, so a read that leaves room
+// is the last.
 func slurp(name string, b []byte, maxBytes int, atOnce bool) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	for errors.Is(err, unix.EINTR) {

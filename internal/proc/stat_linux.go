@@ -21,8 +21,8 @@ type Process struct {
 	state byte
 }
 
-// Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like a zombie
-// except for its number of threads.
+// Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like
+// a zombie except for its number of threads.
 func (s Process) Live() bool {
 	switch s.state {
 	case 'Z', 'X', 'x':
@@ -33,8 +33,9 @@ func (s Process) Live() bool {
 
 func (s Process) stopped() bool { return s.state == 'T' || s.state == 't' }
 
-// ProcSupported returns why /proc cannot be used here; nil: it can. A /proc that was mounted for another pid namespace lists
-// processes by other numbers than this process uses: data read there would belong to other processes. It checks once.
+// ProcSupported returns why /proc cannot be used here; nil: it can. A /proc that was mounted for another pid namespace
+// lists processes by other numbers than this process uses: data read there would belong to other processes. It checks
+// once.
 var ProcSupported = sync.OnceValue(func() error {
 	shown, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -86,8 +87,9 @@ func Stat(pid int) (Process, error) {
 	return s, nil
 }
 
-// parseStat parses a line of /proc/PID/stat. The process chooses the command name, which lies between the first opening and the last
-// closing parenthesis. It may contain spaces, parentheses, newlines, and text that looks like the rest of the line.
+// parseStat parses a line of /proc/PID/stat. The process chooses the command name, which lies between the first opening
+// and the last closing parenthesis. It may contain spaces, parentheses, newlines, and text that looks like the rest of
+// the line.
 func parseStat(line []byte) (Process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {

@@ -87,8 +87,8 @@ func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	}
 }
 
-// List lists the live processes of the tree, the root first. It is empty if the root has ended: its descendants then have other
-// ancestors.
+// List lists the live processes of the tree, the root first. It is empty if the root has ended: its descendants then
+// have other ancestors.
 func (t Tree) List() ([]int, error) {
 	procs, err := all()
 	if err != nil {

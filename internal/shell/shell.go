@@ -10,16 +10,17 @@
 // reads a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After
 // an explicit "bash -c" there is only one grammar.
 //
-// For a line that runs in a folder of this machine (Here), words are expanded: patterns, the values of variables that the line
-// sets to known words, loops over them, and the names that xargs and "find -exec" add. argv then holds what the program gets.
-// That is certain only if nothing in the line changes how words are read, and no command of it may change files before they are
-// expanded. If there is any doubt of that kind, the whole line is read as if the folder were not known. What is on the disk is
-// looked at once, before the line runs: a file that something else creates or removes meanwhile is not seen, as with symbolic
-// links. The order of names depends on the locale, so a pattern is expanded only for programs that do the same with all of them.
+// For a line that runs in a folder of this machine (Here), words are expanded: patterns, the values of variables that
+// the line sets to known words, loops over them, and the names that xargs and "find -exec" add. argv then holds what
+// the program gets. That is certain only if nothing in the line changes how words are read, and no command of it may
+// change files before they are expanded. If there is any doubt of that kind, the whole line is read as if the folder
+// were not known. What is on the disk is looked at once, before the line runs: a file that something else creates or
+// removes meanwhile is not seen, as with symbolic links. The order of names depends on the locale, so a pattern is
+// expanded only for programs that do the same with all of them.
 //
 // If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the
-// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows is
-// reported for both folders. The package ignores a CDPATH that the user's own environment exports.
+// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows
+// is reported for both folders. The package ignores a CDPATH that the user's own environment exports.
 //
 // The package removes git's options before its command: "git -C DIR push" is a push, wrapped in "git -C". For options
 // that do more than change the folder ("-c", "--git-dir"), it also keeps the command as given.
@@ -31,8 +32,8 @@
 // The package also knows facts about programs, for callers that judge or remember commands: Risky, Interpreter,
 // Generalisable, HarmlessVariable. These are lists; the absence of a program means nothing.
 //
-// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing and knows no rules. Only Here
-// reads anything: names in folders, and the index of a repository. All functions are safe for concurrent use.
+// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing and knows no rules. Only
+// Here reads anything: names in folders, and the index of a repository. All functions are safe for concurrent use.
 package shell
 
 import (

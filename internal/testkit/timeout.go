@@ -32,7 +32,8 @@ func scaleAt(d time.Duration, load float64, cpus int) time.Duration {
 	return time.Duration(factor * float64(d))
 }
 
-// After returns a channel that receives when Timeout has passed, for a select beside the channel that the test waits for.
+// After returns a channel that receives when Timeout has passed, for a select beside the channel that the test waits
+// for.
 func After() <-chan time.Time { return time.After(Timeout()) }
 
 // Context returns a context that ends with the test, or when Timeout has passed.
@@ -43,8 +44,8 @@ func Context(tb testing.TB) context.Context {
 	return ctx
 }
 
-// expired reports whether a wait that began at the given time has passed the timeout. The load is read only when the base
-// timeout has passed, so that it can be called often.
+// expired reports whether a wait that began at the given time has passed the timeout. The load is read only when the
+// base timeout has passed, so that it can be called often.
 func expired(begun time.Time) bool {
 	waited := time.Since(begun)
 	return waited > baseTimeout && waited > Timeout()

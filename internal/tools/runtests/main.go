@@ -67,8 +67,8 @@ type options struct {
 
 func (o options) events() string { return filepath.Join(o.dir, o.name+".json") }
 
-// run runs the tests, and appends the flaky ones to the file for them. The error is that of gotestsum, an *exec.ExitError if a test
-// failed.
+// run runs the tests, and appends the flaky ones to the file for them. The error is that of gotestsum, an
+// *exec.ExitError if a test failed.
 func run(o options) error {
 	if o.name == "" || o.packages == "" {
 		return errors.New("a run needs -name and -packages")

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFeed and maxFeedBytes limit how far a reader of all events may be behind before it is disconnected, in events and in their bytes
-	// of memory. All readers together use no more than the slowest one.
+	// maxFeed and maxFeedBytes limit how far a reader of all events may be behind before it is disconnected, in events
+	// and in their bytes of memory. All readers together use no more than the slowest one.
 	maxFeed      = 32768
 	maxFeedBytes = limits.Behind
 	// maxBatch and maxBatchBytes limit a batch. A single event may be larger.
@@ -151,8 +151,9 @@ func (r *reader) wake() {
 	}
 }
 
-// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is disconnected. If limit
-// is not 0, a batch has up to limit events, and fast events are collected, so that the reader does not wake for each of them.
+// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is
+// disconnected. If limit is not 0, a batch has up to limit events, and fast events are collected, so that the reader
+// does not wake for each of them.
 func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Encoded) error) error {
 	gathers := limit > 0
 	if limit = min(limit, maxBatch); !gathers {
@@ -184,8 +185,8 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 	}
 }
 
-// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is fault.Stopping if
-// the feed is closed, or errBehind.
+// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is
+// fault.Stopping if the feed is closed, or errBehind.
 func (f *feed) take(ctx context.Context, r *reader, batch []event.Encoded, limit int) ([]event.Encoded, error) {
 	for {
 		f.mu.Lock()

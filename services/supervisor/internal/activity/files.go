@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// filesGap is the minimum time between two responses of WatchFiles, so that many changes share one response. If finding and sending
-	// the changes takes long, the gap is restFactor times as long, up to maxFilesGap: so files that cool down use at most a twentieth of
-	// a processor.
+	// filesGap is the minimum time between two responses of WatchFiles, so that many changes share one response. If
+	// finding and sending the changes takes long, the gap is restFactor times as long, up to maxFilesGap: so files that
+	// cool down use at most a twentieth of a processor.
 	filesGap    = 100 * time.Millisecond
 	maxFilesGap = time.Second
 	restFactor  = 20
@@ -50,8 +50,9 @@ func (h *Hub) filesMeant(agent string) map[string]bool {
 	return meant
 }
 
-// WatchFiles sends the files that agents work with: all of them, then changes, until ctx ends or send fails. It queues nothing while send
-// blocks: afterwards it sends the difference to the reader's state. fault.Stopping: the Hub was closed.
+// WatchFiles sends the files that agents work with: all of them, then changes, until ctx ends or send fails. It queues
+// nothing while send blocks: afterwards it sends the difference to the reader's state. fault.Stopping: the Hub was
+// closed.
 func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error {
 	h.watchesFiles(1)
 	defer h.watchesFiles(-1)
@@ -153,8 +154,8 @@ type sentSession struct {
 	look   uint64 // number of the last lookup that found it
 }
 
-// difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some files change with
-// time.
+// difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some
+// files change with time.
 func (t *sentFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
 	r = &supervisorv1.WatchFilesResponse{}
 	t.looks++

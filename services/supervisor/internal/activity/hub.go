@@ -1,10 +1,10 @@
 // Package activity publishes the frames and events of a supervisor to readers. Some readers watch everything, some
 // watch one session (its record first, then live), and some wait for the events of a turn that they began.
 //
-// The package observes the data path. Under one lock, each frame gets its number, its time and its place in the journal. If a reader
-// needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events, adds them to the state of the sessions,
-// and passes them to readers. A reader cannot delay an agent, with one exception: a subscription loses no event, so the agent waits while
-// it is full.
+// The package observes the data path. Under one lock, each frame gets its number, its time and its place in the
+// journal. If a reader needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events,
+// adds them to the state of the sessions, and passes them to readers. A reader cannot delay an agent, with one
+// exception: a subscription loses no event, so the agent waits while it is full.
 //
 // The package knows frames, events and the journal. It decides nothing, and writes to no agent and no client.
 package activity
@@ -51,11 +51,11 @@ type Options struct {
 	// MaxQueued, MaxRecent and UnreadTimeout: see the defaults.
 	MaxQueued, MaxRecent int
 	UnreadTimeout        time.Duration
-	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is published. Updates during
-	// that time belong to the turn. 0: the answer ends the turn.
+	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is
+	// published. Updates during that time belong to the turn. 0: the answer ends the turn.
 	TurnGrace time.Duration
-	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in addition to values
-	// that look like secrets.
+	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in
+	// addition to values that look like secrets.
 	SecretVariables []string
 	// OnEvent is called with each event before watchers get it, also with events that only the state of sessions needs,
 	// and with the agent's name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not
@@ -84,8 +84,8 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // number of frames not needed so far
 	all     int    // watchers of everything
-	// watching is the number of calls of WatchEvents and WatchSession that are live. drained is closed when it becomes 0; nil: no call
-	// waits for it.
+	// watching is the number of calls of WatchEvents and WatchSession that are live. drained is closed when it becomes
+	// 0; nil: no call waits for it.
 	watching int
 	drained  chan struct{}
 	filers   int // file watchers
@@ -103,9 +103,9 @@ type Hub struct {
 	watchers map[*watcher]struct{} // of a session or an agent
 	feed     feed                  // for watchers of everything
 	filed    chan struct{}         // closed when files were used or may begin to cool; nil: no call waits for it
-	// sessions are the sessions opened here. The value is the number of the frame that opened the session again, by session/new or
-	// session/fork, after an earlier session with this id: a restarted agent may number its sessions from the beginning. 0: there was no
-	// earlier one.
+	// sessions are the sessions opened here. The value is the number of the frame that opened the session again, by
+	// session/new or session/fork, after an earlier session with this id: a restarted agent may number its sessions
+	// from the beginning. 0: there was no earlier one.
 	sessions map[sessionKey]uint64
 	turnEnds map[sessionKey]*turnEnd // turns that wait for late updates
 }
@@ -145,8 +145,8 @@ func (h *Hub) lock() (unlock func()) {
 	}
 }
 
-// Close publishes the queued events, ends all watches and waits for the goroutine. Later frames only go to the journal. It may be called
-// more than once.
+// Close publishes the queued events, ends all watches and waits for the goroutine. Later frames only go to the journal.
+// It may be called more than once.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -156,7 +156,8 @@ func (h *Hub) Close() {
 	<-h.ended
 }
 
-// Drain waits until all watchers that were connected when the Hub was closed have got all events and have left, or ctx ends.
+// Drain waits until all watchers that were connected when the Hub was closed have got all events and have left, or ctx
+// ends.
 func (h *Hub) Drain(ctx context.Context) {
 	h.mu.Lock()
 	if h.watching == 0 {
@@ -193,8 +194,8 @@ func (h *Hub) Queued() int {
 // cursor returns the cursor of a frame's events.
 func (h *Hub) cursor(seq uint64) string { return replay.Cursor(h.opts.Instance, seq) }
 
-// Publish publishes an event without a frame, such as a change of an agent's or a handler's state. It sets the cursor, and the time if
-// that is not set. The Hub owns the event from then on.
+// Publish publishes an event without a frame, such as a change of an agent's or a handler's state. It sets the cursor,
+// and the time if that is not set. The Hub owns the event from then on.
 func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -381,8 +382,8 @@ func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	h.sessions[key] = anew
 }
 
-// openedAnew returns the position before the frame that opened a session again; the zero position if there was no earlier session with
-// its id.
+// openedAnew returns the position before the frame that opened a session again; the zero position if there was no
+// earlier session with its id.
 func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	defer h.lock()()
 	if seq := h.sessions[sessionKey{agentID, session}]; seq > 1 {

@@ -24,7 +24,8 @@ func (o *outbox) add(e entry) {
 	o.signal()
 }
 
-// fits reports whether there is room for an event. An outbox that is not full accepts an event of any size: limits.Whole bounds events.
+// fits reports whether there is room for an event. An outbox that is not full accepts an event of any size:
+// limits.Whole bounds events.
 func (o *outbox) fits(e entry, events, bytes int) bool {
 	n := len(o.kept())
 	return n == 0 || n < events && o.held+min(e.cost, briefAbove) <= bytes

@@ -73,8 +73,8 @@ func (r *ring) add(e entry) {
 	}
 }
 
-// behind returns the events after a cursor, and how many unneeded frames preceded them. whole reports that no event since the cursor is
-// missing.
+// behind returns the events after a cursor, and how many unneeded frames preceded them. whole reports that no event
+// since the cursor is missing.
 func (r *ring) behind(at replay.Position) (kept []entry, skips uint64, whole bool) {
 	kept, skips = r.kept(), r.goneSkips
 	for len(kept) > 0 && kept[0].seq <= at.Seq {

@@ -12,8 +12,8 @@ import (
 // maxLate limits how long late updates can delay the end of a turn, after the agent has answered the prompt.
 const maxLate = 30 * time.Second
 
-// turnEnd is a turn that the agent has ended, and that waits for late updates: its end is published once the session has been quiet for
-// Options.TurnGrace.
+// turnEnd is a turn that the agent has ended, and that waits for late updates: its end is published once the session
+// has been quiet for Options.TurnGrace.
 type turnEnd struct {
 	key   string
 	at    time.Time // time of the last output, by the frames' clock
@@ -22,8 +22,8 @@ type turnEnd struct {
 	done  chan struct{} // closed when the end is published
 }
 
-// AwaitTurnEnd waits until the end of a session's turn is published, if the agent has ended the turn, and until watchers have got all
-// earlier events. The error is that of ctx.
+// AwaitTurnEnd waits until the end of a session's turn is published, if the agent has ended the turn, and until
+// watchers have got all earlier events. The error is that of ctx.
 func (h *Hub) AwaitTurnEnd(ctx context.Context, agentID, sessionID string) error {
 	if err := h.Sync(ctx); err != nil {
 		return err
@@ -91,7 +91,8 @@ func (p *port) endTurn(session, key string) {
 	})
 }
 
-// endsTurn reports whether a frame is one of endTurn. It is queued even without room: the end of a turn must not be lost.
+// endsTurn reports whether a frame is one of endTurn. It is queued even without room: the end of a turn must not be
+// lost.
 func endsTurn(f *frame.Frame) bool {
 	return f.Direction == frame.OursToClient && string(f.Method) == frame.MethodTurnEnded
 }

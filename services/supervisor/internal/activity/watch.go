@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxBehind and maxBehindBytes limit how far a watcher of a session may be behind before it is disconnected, in events and in their
-	// bytes of memory.
+	// maxBehind and maxBehindBytes limit how far a watcher of a session may be behind before it is disconnected, in
+	// events and in their bytes of memory.
 	maxBehind      = 8192
 	maxBehindBytes = limits.Behind
 )
@@ -42,7 +42,8 @@ func (v *view) skipped(e *entry) uint64 {
 	return frames
 }
 
-// unwatchedGap reports frames that are missing before an event, since there were no watchers; 0: their number is unknown.
+// unwatchedGap reports frames that are missing before an event, since there were no watchers; 0: their number is
+// unknown.
 func unwatchedGap(e *entry, session string, frames uint64) *supervisorv1.Event {
 	return replay.Gap(e.event.GetAgentId(), session, frames, whyUnwatched, e.event.GetTime().AsTime())
 }
@@ -57,11 +58,11 @@ type watcher struct {
 	out     outbox
 }
 
-// WatchEvents sends the events of all agents, sessions and handlers: those after the cursor that are still in memory, then live ones,
-// until ctx ends or send fails. If limit is not 0, it sends up to limit events at once, up to 10 ms later; 0: those available. An empty
-// cursor, or "now", means future events only. Errors: fault.TooOld for a cursor that is too old, fault.Exhausted for a watcher that is
-// too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not change them, and must not keep the
-// slice.
+// WatchEvents sends the events of all agents, sessions and handlers: those after the cursor that are still in memory,
+// then live ones, until ctx ends or send fails. If limit is not 0, it sends up to limit events at once, up to 10 ms
+// later; 0: those available. An empty cursor, or "now", means future events only. Errors: fault.TooOld for a cursor
+// that is too old, fault.Exhausted for a watcher that is too slow, fault.Stopping after all events if the Hub is
+// closed. Events are shared: send must not change them, and must not keep the slice.
 func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Encoded) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
@@ -81,7 +82,8 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send fu
 	return h.feed.run(ctx, r, limit, send)
 }
 
-// joinAll adds a reader of everything. The reader gets future events and, if at is a position, the events after it that are in memory.
+// joinAll adds a reader of everything. The reader gets future events and, if at is a position, the events after it that
+// are in memory.
 func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	defer h.lock()()
 	v := h.view()

@@ -33,8 +33,8 @@ const (
 	maxDays      = 366 // in one usage request
 )
 
-// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: it is valid. It checks each request to acphost's
-// services before its handler gets it.
+// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: it is valid. It checks each request
+// to acphost's services before its handler gets it.
 func checkRequest(req any) error {
 	if err := problem(req); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())

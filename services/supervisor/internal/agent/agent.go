@@ -151,8 +151,8 @@ func (p *Process) Stdout() *os.File { return p.stdout }
 // PID is the agent's process id, also after the agent has ended.
 func (p *Process) PID() int { return p.tree.Root }
 
-// Restrictions returns the restrictions that were applied to the agent. Its notes name missing restrictions and the reasons,
-// one sentence each.
+// Restrictions returns the restrictions that were applied to the agent. Its notes name missing restrictions and the
+// reasons, one sentence each.
 func (p *Process) Restrictions() proc.Restrictions { return p.restrictions }
 
 // StderrTail returns the end of the agent's stderr: at most 20 lines of at most 500 characters, without escape

@@ -32,8 +32,8 @@ type HeldEnd struct {
 	event *supervisorv1.Event
 }
 
-// HoldEnds makes the decoder hold the ends of turns until their late updates have passed. Without it, a turn ends with the
-// answer to the prompt.
+// HoldEnds makes the decoder hold the ends of turns until their late updates have passed. Without it, a turn ends with
+// the answer to the prompt.
 func (d *Decoder) HoldEnds() {
 	if d.held == nil {
 		d.held = map[string]*HeldEnd{}

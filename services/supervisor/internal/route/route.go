@@ -1,11 +1,11 @@
 // Package route determines which peer answers each JSON-RPC method of an agent: a handler, the client, or none.
 //
-// The table of routes is built when the handlers have described themselves. It follows from the descriptors of their services
-// (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor the capabilities
-// that acphost advertises are written by hand.
+// The table of routes is built when the handlers have described themselves. It follows from the descriptors of their
+// services (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor
+// the capabilities that acphost advertises are written by hand.
 //
-// The package knows method names, descriptors and the configured routes. It must not know how a handler is started or called,
-// what the gate decides, or what a client can do.
+// The package knows method names, descriptors and the configured routes. It must not know how a handler is started or
+// called, what the gate decides, or what a client can do.
 package route
 
 import (

@@ -35,8 +35,8 @@ type openCall struct {
 	awaited bool
 }
 
-// Invoke makes a unary call. Each call is answered once: by this instance; by its replacement, if this instance was replaced before the
-// call began; or with UNAVAILABLE, if this instance was stopped during the call.
+// Invoke makes a unary call. Each call is answered once: by this instance; by its replacement, if this instance was
+// replaced before the call began; or with UNAVAILABLE, if this instance was stopped during the call.
 func (a *attached) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ctx, call := a.calls.begin(ctx)
 	if call == nil {
@@ -153,8 +153,8 @@ func (c *calls) cutAll() (forced int) {
 	return c.forced
 }
 
-// drain lets a replaced instance finish its active calls, for at most 10 s and not after Stop, then ends it. It returns how many calls
-// failed because of that.
+// drain lets a replaced instance finish its active calls, for at most 10 s and not after Stop, then ends it. It returns
+// how many calls failed because of that.
 func (h *Handler) drain(a *attached) (forced int) {
 	a.calls.retire()
 	select {

@@ -21,8 +21,8 @@ const (
 	holdSeldom   = 30 * time.Second
 )
 
-// attached is an instance in use, with the scopes held in it and its active calls. hold and drop are called with the handler's lock held,
-// and not after release.
+// attached is an instance in use, with the scopes held in it and its active calls. hold and drop are called with the
+// handler's lock held, and not after release.
 type attached struct {
 	Instance
 	h      *Handler
@@ -185,8 +185,8 @@ func (a *attached) release() {
 // unknownHold reports whether the error of a handler that never answered means that it does not implement Hold.
 func unknownHold(err error) bool { return status.Code(err) == codes.Unimplemented }
 
-// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and every handler
-// implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
+// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and
+// every handler implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
 func unknownHoldAll(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:

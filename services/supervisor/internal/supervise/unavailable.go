@@ -36,8 +36,8 @@ func (u *Unavailable) Error() string {
 // Unwrap returns the cause.
 func (u *Unavailable) Unwrap() error { return u.Cause }
 
-// GRPCStatus returns the status for agents: UNAVAILABLE and the state. It omits the cause, whose words an agent could take for an answer
-// about its file.
+// GRPCStatus returns the status for agents: UNAVAILABLE and the state. It omits the cause, whose words an agent could
+// take for an answer about its file.
 func (u *Unavailable) GRPCStatus() *status.Status { return status.New(codes.Unavailable, u.brief()) }
 
 var doing = map[supervisorv1.HandlerState]string{

@@ -2,8 +2,8 @@
 // agent leaves behind. It is the supervisor's own program, started again as "acphost guard".
 //
 // There is a guard for each agent, and it only waits. To use little memory and time, it runs before the rest of the
-// program is initialised. Go initialises a package when all its imports are initialised, and among several such packages
-// first the one whose path sorts first. Therefore this package has few imports. A test checks this.
+// program is initialised. Go initialises a package when all its imports are initialised, and among several such
+// packages first the one whose path sorts first. Therefore this package has few imports. A test checks this.
 //
 // The package knows processes, and the messages between supervisor and guard (Job, Report). It must not know ACP.
 package guard
@@ -148,8 +148,8 @@ func (g *guard) run(j Job) int {
 	}
 }
 
-// start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and so
-// the guard, is killed.
+// start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and
+// so the guard, is killed.
 func (g *guard) start(j Job) error {
 	result := make(chan error, 1)
 	go func() {
