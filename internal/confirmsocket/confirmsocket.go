@@ -114,7 +114,7 @@ func Serve(ctx context.Context, l net.Listener, handle Handler, refused func(why
 		}
 		select {
 		case room <- struct{}{}:
-		default: // those who came wait for people: whoever comes then tries again
+		default: // the active calls wait for people: new callers try again later
 			_ = conn.Close()
 			continue
 		}

@@ -90,7 +90,7 @@ func of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Fact
 	return c.facts
 }
 
-// command is a simple command while it is read.
+// command is the state of analysing a simple command.
 type command struct {
 	sub   *permissionv1.SubCommand
 	argv  []string
@@ -99,7 +99,7 @@ type command struct {
 	facts *permissionv1.Facts
 }
 
-// unknown notes why the command may do more than its facts say. The first reason counts.
+// unknown records why the command may do more than its facts say. The first reason is kept.
 func (c *command) unknown(format string, args ...any) {
 	if c.facts.Known {
 		c.facts.Known = false
@@ -144,18 +144,18 @@ func (c *command) read() {
 	c.arguments(e, args)
 }
 
-// pipe stands for the name of a pipe from another command of the line.
+// pipe is a placeholder for the name of a pipe from another command of the line.
 const pipe = "\x00pipe"
 
 // dynamic reports whether word i is known only when the command runs.
 func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }
 
-// use is how a file is used.
+// use is a kind of use of a file.
 type use struct {
 	write, metadata, recursive, leavesOut, tracked bool
 }
 
-// file notes that the command uses a file or folder.
+// file records that the command uses a file or folder.
 func (c *command) file(word string, u use) {
 	file, ok := c.absolute(word)
 	if !ok {
@@ -196,14 +196,14 @@ func (c *command) file(word string, u use) {
 	c.facts.Files = append(c.facts.Files, f)
 }
 
-// ofObjects reports whether what is read at a path are objects of git's, each of which holds a file that git keeps.
+// ofObjects reports whether reading a path reads git's objects, which contain the tracked files.
 func ofObjects(file string, recursive bool) bool {
 	_, inside, ok := strings.Cut(file+"/", "/.git/")
 	return ok && (strings.HasPrefix(inside, "objects/") || inside == "" && recursive)
 }
 
-// stray notes a word that some versions of a program take for a file, if it leads elsewhere than it reads: those without the
-// GNU habit to take options behind operands, and those that take "-" for a file's name.
+// stray records a word that some versions of a program read as a file, if it leads elsewhere than its text: versions
+// that, unlike GNU's, accept no options after operands, and versions for which "-" is a file's name.
 func (c *command) stray(word string) {
 	if c.disk == nil || c.disk.Look == nil || c.cwd == "" || !utf8.ValidString(word) || strings.Contains(word, "\x00") {
 		return
@@ -214,7 +214,7 @@ func (c *command) stray(word string) {
 	}
 }
 
-// absolute is the path that a word names.
+// absolute returns the path that a word names.
 func (c *command) absolute(word string) (string, bool) {
 	switch {
 	case strings.Contains(word, "\x00") || !utf8.ValidString(word):
@@ -245,8 +245,8 @@ func (c *command) look(file string) Place {
 	return Place{Resolved: clean, Inside: inside, NoFolder: true}
 }
 
-// special reports whether what is behind a path is another thing for each process, or no file at all: a device, or, to gawk,
-// another machine. What is read from /dev/null is nothing.
+// special reports whether a path leads to a different file for each process, or is not a file: a device or, for gawk,
+// another machine. Reading /dev/null reads nothing.
 func special(file string) bool {
 	return file != "/dev/null" && (paths.Below("/dev", file) || paths.Below("/proc", file) || strings.HasPrefix(file, "/inet"))
 }

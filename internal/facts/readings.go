@@ -51,36 +51,36 @@ func (c *command) text(start int) {
 	}
 }
 
-// printsText are programs that do nothing with a text but print it, or a part of it, whatever it is. No shell takes it for
+// printsText are programs that only print a text, or a part of it, whatever its content. No shell evaluates it as
 // arithmetic.
 var printsText = wordset.Of("echo true false : basename dirname gbasename gdirname printf")
 
-// Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
-// anywhere: whether it is quoted is not known here.
+// Other variables may contain a secret. The value of a variable, and the output of a substitution, may be a pattern,
+// which prints the names of files anywhere: it is unknown here whether it is quoted.
 var (
 	expansions = lazyregexp.New(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
 	shownName  = lazyregexp.New(`^\$(?:\{#?([A-Z_]+)\}|([A-Z_]+))$`)
 	shown      = lazyregexp.New(`^\$(\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
-	// onlyStrings is a format of printf that takes no word for a number: some shells evaluate those.
+	// onlyStrings matches a format of printf that reads no word as a number, which some shells evaluate.
 	onlyStrings = lazyregexp.New(`^([^%]|%[0-9-]*(\.[0-9]+)?[sbc]|%%)*$`)
 	number      = lazyregexp.New(`^(\$[?#$!])+$`)
 )
 
-// printed is for a word that is printed, and known only when the command runs.
+// printed handles a printed word that is known only when the command runs.
 func (c *command) printed(word string) {
 	if strings.Contains(word, "`") {
 		c.unknown("%s: what a substitution prints is not known", c.argv[0])
 	}
 	for _, expansion := range expansions.FindAllString(word, -1) {
 		if name := shownName.FindStringSubmatch(expansion); !shown.MatchString(expansion) && (name == nil || !shell.Shown(name[1]+name[2])) {
-			c.unknown("%s: what %s stands for is not known, and may be a secret", c.argv[0], expansion)
+			c.unknown("%s: the value of %s is unknown, and may be a secret", c.argv[0], expansion)
 		}
 	}
 	for part := range strings.FieldsSeq(strings.ReplaceAll(word, "$?", "")) {
 		switch {
 		case !strings.ContainsAny(part, "*?["):
 		case strings.Contains(part, "/"):
-			c.unknown("%s: which files %s stands for is not known", c.argv[0], part)
+			c.unknown("%s: the files that %s matches are unknown", c.argv[0], part)
 		default:
 			c.file(".", use{metadata: true})
 		}
@@ -93,7 +93,7 @@ func (c *command) printf(start int) {
 		if format := c.argv[start]; c.dynamic(start) || strings.HasPrefix(format, "-") && format != "--" {
 			c.unknown("printf with the format %s is not known to be harmless", format)
 		} else if len(c.sub.GetTextWords()) > 0 && !onlyStrings.MatchString(format) {
-			c.unknown("printf: some shells may evaluate what stands for %s", format)
+			c.unknown("printf: some shells may evaluate the argument of %s", format)
 		}
 	}
 	c.text(start)

@@ -108,7 +108,7 @@ func Read(name string) ([]byte, error) {
 func ReadPrivate(name string) ([]byte, error) {
 	return readIf(name, func(info fs.FileInfo) error {
 		if forOthers(info) {
-			return fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
+			return fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if another user may have read it", name, info.Mode().Perm(), name)
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 // evaluated matches text that a shell may evaluate at such a place.
 var evaluated = lazyregexp.New("\\[|\\$\\(|`|\\$\\{")
 
-// substitution is what runs a command once a text is evaluated.
+// substitution matches text that runs a command when it is evaluated.
 var substitution = lazyregexp.New("\\$\\(|`")
 
 // plainNumbers matches arithmetic without variables.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// far describes how a program is told to run a command somewhere else: on another machine, in a container. The effects
+// far describes how a program gets a command to run somewhere else: on another machine, in a container. The effects
 // there are not visible, so such a line is unparsed; the commands that it most likely runs are added.
 type far struct {
 	// verbs are the subcommands of the program that run something; none: the program always does.

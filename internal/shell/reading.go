@@ -50,7 +50,7 @@ func (r *reading) giveUp(format string, args ...any) {
 	}
 }
 
-// finish marks calls of functions that the line declares: their names do not tell what runs.
+// finish marks calls of functions that the line declares, because their names are not those of programs.
 func (r *reading) finish() {
 	for _, sub := range r.subs {
 		if len(sub.Argv) > 0 && r.declared[sub.Argv[0]] {
@@ -198,7 +198,7 @@ func unreadable(text string) string {
 	return ""
 }
 
-// call is a simple command on its way through the wrappers.
+// call is a simple command while its wrappers are removed.
 type call struct {
 	args        []word
 	redirects   []*permissionv1.Redirection
@@ -206,14 +206,14 @@ type call struct {
 	wrappers    []string
 	grammar     syntax.LangVariant
 	input       *word  // the here-document or here-string on its standard input
-	dynamic     bool   // any of the words may be
-	at          *place // where it runs; nil: where the line is
-	feed        *feed  // what it is fed by a pipe; nil: that is not known
-	written     string // the command as the line has it, if some words of it were expanded
-	without     []word // its words without the names that a substitution may print; nil: there is none
+	dynamic     bool   // a word may be dynamic
+	at          *place // its directory; nil: that of the line
+	feed        *feed  // its input from a pipe; nil: unknown
+	written     string // the command as written, if some words were expanded
+	without     []word // its words without the possible output of a substitution; nil if there is no difference
 }
 
-// command adds the simple command c, or what is found in it if it is a wrapper.
+// command adds the simple command c or, if it is a wrapper, the commands that it runs.
 func (r *reading) command(c call) {
 	for len(c.args) > 0 && !c.args[0].dynamic {
 		w, known := wrappers[baseName(c.args[0].text)]
@@ -237,10 +237,10 @@ func (r *reading) command(c call) {
 	r.plain(c)
 }
 
-// plain adds c as it is.
+// plain adds c unchanged.
 func (r *reading) plain(c call) {
 	if len(c.args) > 0 && strings.HasPrefix(c.args[0].text, "-") {
-		// Options where a command should stand: some wrapper takes them in a way that is not known here.
+		// An option instead of a command: a wrapper has an option that is unknown here.
 		r.giveUp("a command that begins with a dash: %s", c.args[0].text)
 	}
 	sub := &permissionv1.SubCommand{
@@ -278,7 +278,7 @@ func (r *reading) plain(c call) {
 	r.moved = r.moved || r.moves > 0
 }
 
-// opaque adds c as a command that runs something which cannot be seen.
+// opaque adds c as a command that runs an unknown command.
 func (r *reading) opaque(c call, format string, args ...any) (call, outcome) {
 	seen := c
 	seen.dynamic = true
@@ -290,12 +290,12 @@ func (r *reading) opaque(c call, format string, args ...any) (call, outcome) {
 	return c, done
 }
 
-// confused is opaque for a wrapper of which it is not certain where its arguments end and a command begins.
+// confused is opaque for a wrapper whose command begins at an uncertain position.
 func (r *reading) confused(c call) (call, outcome) {
 	return r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
 }
 
-// within adds what stands around commands of an inner line: the assignments and redirections that they all run under.
+// within adds to commands of an inner line the assignments and redirections of the command around it.
 func (r *reading) within(c call) {
 	if len(c.redirects) > 0 || len(c.assignments) > 0 {
 		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers, at: c.at})
@@ -309,5 +309,5 @@ func (c call) wrapped(by string, args []word) call {
 	return c
 }
 
-// baseName is the program's name whatever folder it is called from.
+// baseName returns the program's name without its folder.
 func baseName(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }

@@ -451,7 +451,7 @@ func (r *reading) fed(c call) {
 	if len(c.args) == 0 || c.args[0].dynamic || !Interpreter(c.args[0].text) {
 		return
 	}
-	code := true // no argument tells what it runs
+	code := true // the arguments contain no program
 	for _, arg := range c.args[1:] {
 		switch {
 		case arg.text == "-" || strings.HasPrefix(arg.text, "/dev/") || strings.HasPrefix(arg.text, "/proc/"):

@@ -271,7 +271,7 @@ func unescapeQuoted(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
 		if value[i] == '\\' && i+1 < len(value) && strings.IndexByte("$`\"\\\n", value[i+1]) >= 0 {
-			if i++; value[i] == '\n' { // which the parser leaves in behind another backslash
+			if i++; value[i] == '\n' { // the parser keeps it after another backslash
 				continue
 			}
 		}
@@ -280,7 +280,7 @@ func unescapeQuoted(value string) string {
 	return b.String()
 }
 
-// ansiC reads the text of $'...'. It reports false for what is rare enough to be left to the shell.
+// ansiC reads the text of $'...'. It returns false for rare forms, which are left to the shell.
 func ansiC(value string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
@@ -320,13 +320,13 @@ func ansiC(value string) (string, bool) {
 	return text, utf8.ValidString(text) && !strings.Contains(text, "\x00")
 }
 
-// digits counts the digits at the start of s, at most most.
-func digits(s string, most int, known string) int {
-	s = s[:min(len(s), most)]
+// digits returns the number of digits at the start of s, at most maxDigits.
+func digits(s string, maxDigits int, known string) int {
+	s = s[:min(len(s), maxDigits)]
 	return len(s) - len(strings.TrimLeft(s, known))
 }
 
 func parse(s string, base int) uint64 {
-	n, _ := strconv.ParseUint(s, base, 32) // digits has seen to it that it is a number
+	n, _ := strconv.ParseUint(s, base, 32) // digits has checked that it is a number
 	return n
 }

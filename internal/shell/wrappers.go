@@ -73,7 +73,7 @@ type wrapper struct {
 	guess bool
 	// dialect is the language of a shell.
 	dialect dialect
-	// far describes how a program is told to run a command elsewhere.
+	// far describes how a program gets a command to run elsewhere.
 	far *far
 }
 

@@ -22,10 +22,10 @@ func (b *barrage) take(s *side, line []byte) {
 	m := b.sent[mark]
 	switch {
 	case m == nil:
-		b.fail(mark, "the %s got what nobody has sent, or got it twice: %.300s", s.name, line)
+		b.fail(mark, "the %s got a line that was not sent, or got it twice: %.300s", s.name, line)
 		return
 	case m.never:
-		b.fail(mark, "the %s got what must reach nobody: %.300s", s.name, line)
+		b.fail(mark, "the %s got a line that must not be forwarded: %.300s", s.name, line)
 		return
 	case string(line) != m.line:
 		b.fail(mark, "the %s got %.300s\nwhat was sent is %.300s", s.name, line, m.line)
@@ -131,7 +131,7 @@ func (b *barrage) own(s *side, line []byte) {
 		s.owed = append(s.owed, owedAnswer{own: id})
 	case s == b.client && m.Method == "$/cancel_request" && strings.HasPrefix(string(m.Params.RequestID), `"`+ownName):
 	default:
-		b.fail(id, "the %s got what nobody has sent: %.300s", s.name, line)
+		b.fail(id, "the %s got a line that was not sent: %.300s", s.name, line)
 	}
 }
 

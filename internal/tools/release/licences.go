@@ -43,7 +43,7 @@ func licenceFiles(name, dir string) ([]string, error) {
 	}
 	texts = slices.DeleteFunc(texts, func(name string) bool { i, err := os.Stat(name); return err != nil || i.IsDir() })
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("find the licence of %s: there is none in %s", name, dir)
+		return nil, fmt.Errorf("find the licence of %s: %s contains none", name, dir)
 	}
 	return texts, nil
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.StringVar(&o.commit, "commit", "HEAD", "the commit to release")
 	flags.StringVar(&o.version, "version", "", "the version, for example v1.2.3 or v1.2.3-rc.1")
 	flags.StringVar(&o.bin, "bin", "bin", "the folder of the programs that images are made of")
-	flags.StringVar(&o.out, "out", "dist", "the folder to write; one that a release stands in is replaced")
+	flags.StringVar(&o.out, "out", "dist", "the folder to write; an existing release in it is replaced")
 	flags.StringVar(&o.key, "key", "", "a key of ssh-keygen to sign the checksums by; none: they are not signed")
 	platforms := flags.String("platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "what to build for")
 	if err := flags.Parse(args[1:]); err != nil {

@@ -408,7 +408,7 @@ func (h *Hub) lose(it *item) {
 	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
 	if h.said.IsZero() || time.Since(h.said) >= logInterval {
 		h.said = time.Now()
-		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)
+		h.opts.Logger.Warn("events are lost, because they occur faster than they can be published; watchers get a notice of each gap", "agent", it.port.agent.Load().Name, "frames", it.lost)
 	}
 	h.stateMu.Lock()
 	defer h.stateMu.Unlock()

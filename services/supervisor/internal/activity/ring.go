@@ -8,7 +8,7 @@ import (
 // Reasons for missing events.
 const (
 	whyBusy      = "the supervisor was busier than could be followed"
-	whyUnwatched = "pieces of messages are not kept while nobody watches"
+	whyUnwatched = "pieces of messages are not kept while there are no watchers"
 	whyNoRecord  = "there is no record of what happened before"
 	whyUnwritten = "the record cannot be written, or is as large as it may be"
 )

@@ -68,7 +68,7 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send fu
 	if cursor != "" && cursor != replay.Now {
 		var ok bool
 		if at, ok = replay.Parse(cursor); !ok {
-			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, or none", cursor)
+			return fault.New(fault.Invalid, "%q is not a cursor; use the cursor of a received event, or none", cursor)
 		}
 		if at.Instance != h.opts.Instance {
 			return fault.New(fault.TooOld, "the cursor %q is of another supervisor; watch a session, or begin without a cursor", cursor)
@@ -250,7 +250,7 @@ func ended(err error, last string) error {
 	case !errors.Is(err, errBehind):
 		return err
 	case last == "":
-		return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor of the last event that it was told")
+		return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor of the last event that it received")
 	}
-	return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor %q, behind which it was told nothing", last)
+	return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor %q of the last event that was sent", last)
 }

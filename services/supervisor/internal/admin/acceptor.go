@@ -46,7 +46,7 @@ type endpoint struct {
 	listener net.Listener
 	// identify identifies the peer. The acceptor uses the connection that it returns from then on.
 	identify func(context.Context, net.Conn) (net.Conn, identity, error)
-	// origin tells callers apart before they are identified; empty: unknown.
+	// origin distinguishes callers before they are identified; empty: unknown.
 	origin func(net.Conn) string
 	// slow reports that identify waits for the peer, which may delay it. Then a new connection evicts the oldest that
 	// is waiting. Otherwise connections are identified in order.

@@ -146,7 +146,7 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	case err != nil:
 		a.logger.Warn("refused a call", "method", method, "caller", who, "error", err)
 	case who.caller != nil && need > certs.Viewer:
-		a.logger.Info("a call for somebody", "method", method, "caller", who)
+		a.logger.Info("delegated call", "method", method, "caller", who)
 	}
 	return err
 }
@@ -186,7 +186,7 @@ type identity struct {
 	calls *connlimit.Limiter
 }
 
-// origin returns the key by which the limits of untrusted callers tell them apart.
+// origin returns the key of the limits of an untrusted caller.
 func (i identity) origin() string {
 	if i.certificate {
 		return i.fingerprint

@@ -40,7 +40,7 @@ type decisionService struct {
 	watches   *connlimit.Limiter // shared by both servers
 }
 
-// callerOf returns a key that tells callers apart, including those that a gateway calls for.
+// callerOf returns a key that identifies a caller, including callers that a gateway calls for.
 func callerOf(who identity) string {
 	if who.caller != nil {
 		return "for " + who.caller.name

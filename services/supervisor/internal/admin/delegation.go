@@ -42,7 +42,7 @@ func (a *access) acting(ctx context.Context, method string) (context.Context, er
 		err = status.Error(codes.InvalidArgument, err.Error())
 	}
 	if err != nil {
-		a.logger.Warn("refused a call for somebody", "method", method, "caller", who, "error", err)
+		a.logger.Warn("rejected a delegated call", "method", method, "caller", who, "error", err)
 		return nil, err
 	}
 	limit := who.limit
@@ -63,7 +63,7 @@ func (i identity) mayName() error {
 	case i.certificate && i.role == certs.Gateway && i.limit != certs.NoRole:
 		return nil
 	case i.certificate && i.role == certs.Gateway:
-		return status.Error(codes.PermissionDenied, "the certificate of this gateway lets it call for nobody: make one by \"acphost certs gateway --acts-as ROLE\"")
+		return status.Error(codes.PermissionDenied, "the certificate of this gateway does not permit calls for other callers: make one with \"acphost certs gateway --acts-as ROLE\"")
 	case !i.certificate && !i.self && i.control:
 		return checkVerb(i.process)
 	}

@@ -42,7 +42,7 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	switch {
 	case code == codeAuthRequired:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
-		who = "the agent wants somebody to log in first"
+		who = "the agent requires a login first"
 	case code == jsonrpc.CodeResourceNotFound && aboutSession(method, words):
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
 		who = "the agent does not know the session"

@@ -65,6 +65,6 @@ func (d *Decoder) omitted(session string, f *frame.Frame) {
 		return
 	}
 	d.emit(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 1, Reason: fmt.Sprintf(
-		"a message of %d bytes is told without its large parts, since it has more than %d; \"acphost sessions export %s --format ndjson\" prints it whole",
+		"a message of %d bytes is shown without its large parts, because it has more than %d; \"acphost sessions export %s --format ndjson\" prints it whole",
 		f.Omitted, limits.Whole, shell.Quote([]string{session}))}}})
 }

@@ -45,7 +45,7 @@ func (b *builder) checkCapabilities(t *Table) {
 		group := groups[path]
 		for _, r := range group[1:] {
 			if r.Target != group[0].Target || r.Handler != group[0].Handler {
-				b.problem("routes: one capability, %q, stands for methods that go different ways: %s; route them together",
+				b.problem("routes: one capability, %q, covers methods with different targets: %s; route them together",
 					path, destinations(group))
 				break
 			}

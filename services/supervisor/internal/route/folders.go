@@ -37,7 +37,7 @@ func mostSpecificFirst(a, b limited) int {
 
 // errLimitedWord returns the error for a route of a folder that does not name a handler.
 func errLimitedWord(target string) error {
-	return fmt.Errorf("expected a handler's name, got %q: the client is told once, for all folders, what handlers serve", target)
+	return fmt.Errorf("expected a handler's name, got %q: capabilities are advertised once, for all folders", target)
 }
 
 // CheckLimited returns an error if a configured route is for one folder and does not name a handler.
@@ -110,8 +110,8 @@ func (b *builder) inFolder(base *Table, dir string) *Table {
 		r.Below = dir
 		in.methods[name] = r
 		if r.Capability != "" && (was == nil || was.Target != Handler) {
-			b.problem("routes: %s: outside of this folder, %s goes to the client or to nobody, but the client is told once for all folders "+
-				"whether handlers serve %q: route it to a handler there, too", l.name, name, r.Capability)
+			b.problem("routes: %s: no handler answers %s outside of this folder, but the capability %q is advertised once, for "+
+				"all folders: route it to a handler there, too", l.name, name, r.Capability)
 		}
 	}
 	return in

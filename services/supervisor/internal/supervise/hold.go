@@ -207,7 +207,7 @@ func (a *attached) keep(ctx context.Context, open func(context.Context) (answere
 		case answered:
 			wait, last = holdAgain, time.Now()
 		case unknown(err):
-			a.h.log.Debug("handler does not know a method by which it is told when a session has ended", "error", err)
+			a.h.log.Debug("handler does not implement the method that releases a session at once", "error", err)
 			return false
 		default:
 			if time.Since(last) >= releaseDelay {
