@@ -328,7 +328,7 @@ var compressed = map[string]*lazyregexp.Regexp{
 
 func (c *command) mayBeFolder(word string) bool {
 	file, ok := c.absolute(word)
-	return !ok || c.disk != nil && !c.look(file).NoFolder
+	return !ok || c.disk != nil && !c.resolve(file).NoFolder
 }
 
 // goKeys are settings of go that contain no passwords, and whose value does not require running a C compiler.

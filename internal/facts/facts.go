@@ -161,7 +161,7 @@ func (c *command) file(word string, u use) {
 	if !ok {
 		return
 	}
-	at := c.look(file)
+	at := c.resolve(file)
 	if !u.write && !u.metadata && (ofObjects(path.Clean(file), u.recursive) || ofObjects(at.Resolved, u.recursive)) {
 		u.recursive, u.tracked, u.leavesOut = true, true, false
 	}
@@ -209,7 +209,7 @@ func (c *command) stray(word string) {
 		return
 	}
 	file := paths.Under(c.cwd, word)
-	if at := c.look(file); !at.Inside || path.Base(at.Resolved) != path.Base(file) {
+	if at := c.resolve(file); !at.Inside || path.Base(at.Resolved) != path.Base(file) {
 		c.file(word, use{})
 	}
 }
@@ -233,7 +233,7 @@ func (c *command) absolute(word string) (string, bool) {
 	return paths.Under(c.cwd, word), true
 }
 
-func (c *command) look(file string) Place {
+func (c *command) resolve(file string) Place {
 	switch {
 	case c.disk == nil:
 		return Place{}

@@ -29,7 +29,7 @@ type Server struct {
 // certificate is not valid now or not for servers, the key does not belong to it or other users can read it.
 func NewServer(f Files, complete func(*tls.Config), logger *slog.Logger) (*Server, error) {
 	s := &Server{files: f, complete: complete, logger: logger}
-	s.seen = s.look()
+	s.seen = s.stat()
 	var err error
 	if s.current, err = s.read(time.Now()); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *Server) Config() *tls.Config { return s.config }
 func (s *Server) now() *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.look()
+	seen := s.stat()
 	if slices.EqualFunc(seen[:], s.seen[:], same) {
 		return s.current
 	}
@@ -63,7 +63,7 @@ func (s *Server) now() *tls.Config {
 	return next
 }
 
-func (s *Server) look() (seen [3]fs.FileInfo) {
+func (s *Server) stat() (seen [3]fs.FileInfo) {
 	for i, name := range []string{s.files.CA, s.files.Cert, s.files.Key} {
 		seen[i], _ = os.Stat(name)
 	}

@@ -43,7 +43,7 @@ func Descent(pid, self int) (why string, err error) {
 		if err != nil {
 			return false, err
 		}
-		why = said(at, pid, mark)
+		why = describeMark(at, pid, mark)
 		return why != "", nil
 	})
 	return why, err
@@ -70,14 +70,14 @@ func ServedBelow(pid, self int) (why string, err error) {
 		if err != nil || mark == "" {
 			return false, err
 		}
-		why = said(at, pid, mark)
+		why = describeMark(at, pid, mark)
 		return true, nil
 	})
 	return why, err
 }
 
-// said describes the mark of the process at in relation to the process pid; empty: there is no mark.
-func said(at, pid int, mark string) string {
+// describeMark describes the mark of the process at in relation to the process pid; empty: there is no mark.
+func describeMark(at, pid int, mark string) string {
 	switch {
 	case mark == "":
 		return ""

@@ -17,8 +17,8 @@ const (
 // very process, which was the previous one's parent at the time, and not another one that reuses its pid. If a process
 // on the way ends meanwhile, the walk starts again, and visit gets processes again.
 //
-// An error says that the result is unknown: it is an error of visit, or a process does not exist or is not visible (0),
-// or the tree changes too fast. A caller that authorizes a request should treat it as the worst result.
+// An error means that the result is unknown: it is an error of visit, or a process does not exist or is not visible
+// (0), or the tree changes too fast. A caller that authorizes a request should treat it as the worst result.
 func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
 	return ancestors(pid, true, func(p Process) (bool, error) { return visit(p.PID) })
 }
@@ -42,7 +42,7 @@ func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)
 	return fmt.Errorf("ancestors of process %d: processes above it end too fast to be followed", pid)
 }
 
-// errMoved says that the data read may belong to different processes.
+// errMoved means that the data may have been read from different processes.
 var errMoved = errors.New("a process ended on the way")
 
 func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {

@@ -25,7 +25,7 @@ type Confinement struct {
 	Port    uint16
 	// Keep are the capabilities that the process may have, if the calling process has them. Default: none.
 	Keep []Capability
-	// ChangesUser says that the process is started as another user (SysProcAttr.Credential). The kernel removes all
+	// ChangesUser means that the process is started as another user (SysProcAttr.Credential). The kernel removes all
 	// capabilities from a process that changes from user 0 to another, so Keep has no effect.
 	ChangesUser bool
 }
@@ -38,7 +38,7 @@ func (w Restrictions) CheckUnreadable(c Confinement) error {
 	return fmt.Errorf("%s must be unreadable to it, and cannot be made so: %s", strings.Join(c.Unreadable, ", "), strings.Join(w.Notes, "; "))
 }
 
-// Restrictions says which restrictions were applied to a process.
+// Restrictions are the restrictions that were applied to a process.
 type Restrictions struct {
 	// Landlock: the process and its descendants can signal and trace only one another, and cannot connect to abstract
 	// unix sockets that were made outside. It is false also for a weaker domain, which a note then names.

@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is wrapped by every error that says that this kernel or operating system does not support an
-// operation.
+// ErrUnsupported is wrapped by every error for an operation that this kernel or operating system does not support.
 var ErrUnsupported = errors.New("not supported here")
 
 // ExitStatus is how a process ended.
@@ -62,7 +61,7 @@ func SignalName(sig syscall.Signal) string {
 }
 
 // Reap reaps the child with this pid if it has ended, and returns its exit status. It never blocks. reaped is false,
-// with a nil error, while the child runs. syscall.ECHILD says that there is no such child, or that it was reaped
+// with a nil error, while the child runs. syscall.ECHILD means that there is no such child, or that it was reaped
 // before.
 func Reap(pid int) (status ExitStatus, reaped bool, err error) {
 	if pid <= 0 {

@@ -64,7 +64,7 @@ func readProc(pid int, name string) ([]byte, error) {
 	return Slurp(file, nil)
 }
 
-// errGone says that a process ended between being listed and being read.
+// errGone means that a process ended between being listed and being read.
 var errGone = errors.New("no such process")
 
 // Stat returns the current state of a process.

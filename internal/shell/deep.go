@@ -33,7 +33,7 @@ func (d *disk) deep(p pattern, at place) ([]word, bool) {
 	all := map[string]bool{p.text: true} // without a matching file, the word itself
 	add := func(names []string) {
 		for _, name := range names {
-			if file, ok := d.absolute(at, name); ok && d.look() && exists(file) {
+			if file, ok := d.absolute(at, name); ok && d.countLookup() && exists(file) {
 				all[name] = true
 			}
 		}
@@ -65,7 +65,7 @@ func (d *disk) folder(dir, name string, folders []string, depth int) ([]string, 
 	folders = append(folders, name)
 	for _, entry := range entries {
 		info, err := os.Lstat(dir + "/" + entry)
-		if err != nil || !d.look() {
+		if err != nil || !d.countLookup() {
 			return nil, false
 		}
 		if info.IsDir() && info.Mode()&fs.ModeSymlink == 0 && entry[0] != '.' {

@@ -263,7 +263,7 @@ func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool)
 	}
 	if !d.indexed {
 		index, err := git.Tracked(filepath.Join(d.dir, ".git", "index"), maxEntries)
-		if err != nil || !d.look() {
+		if err != nil || !d.countLookup() {
 			d.looks = 0 // it is not read again
 			return nil, false, false
 		}
@@ -284,7 +284,7 @@ func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool)
 		names = slices.DeleteFunc(names, func(name string) bool {
 			held := no
 			for _, spec := range specs {
-				if held != yes && d.look() {
+				if held != yes && d.countLookup() {
 					held = max(held, spec.holds(name, 0))
 				}
 			}
@@ -471,7 +471,7 @@ func (d *disk) walk(f *findings, name, file string, mode fs.FileMode, depth int,
 	for _, entry := range entries {
 		below := file + "/" + entry
 		info, err := os.Lstat(below)
-		if err != nil || !d.look() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.Mode(), depth+1, names) {
+		if err != nil || !d.countLookup() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.Mode(), depth+1, names) {
 			return false
 		}
 	}

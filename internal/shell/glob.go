@@ -40,7 +40,7 @@ func (d *disk) expand(p pattern, at place) ([]string, bool) {
 				word := before + name
 				if !last {
 					if begun || c.special() {
-						if file, _ := d.absolute(at, word); !d.look() || !isFolder(file) {
+						if file, _ := d.absolute(at, word); !d.countLookup() || !isFolder(file) {
 							continue
 						}
 					}
@@ -156,7 +156,7 @@ func (d *disk) step(c pattern, before string, at place, begun bool) ([]string, b
 			return nil, false
 		}
 		switch info, err := os.Lstat(file); {
-		case !d.look():
+		case !d.countLookup():
 			return nil, false
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, true
@@ -182,7 +182,7 @@ func (d *disk) step(c pattern, before string, at place, begun bool) ([]string, b
 	}
 	var matched []string
 	for _, name := range names {
-		if !d.look() {
+		if !d.countLookup() {
 			return nil, false
 		}
 		if name[0] == '.' && c.text[0] != '.' {

@@ -65,8 +65,8 @@ func (h Here) disk() *disk {
 	return &disk{dir: h.Dir, real: real == h.Dir, entries: maxEntries, words: 2 * maxExpanded, looks: maxLooks, folders: map[string][]string{}}
 }
 
-// look counts a lookup, and reports whether the limit allows it.
-func (d *disk) look() bool {
+// countLookup counts a lookup, and reports whether the limit allows it.
+func (d *disk) countLookup() bool {
 	d.looks--
 	return d.looks >= 0
 }

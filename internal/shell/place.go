@@ -89,7 +89,7 @@ func (r *reading) up(dir word) place {
 // holdsFolder reports whether a place is a folder below the known folder, and not a link.
 func (d *disk) holdsFolder(at place) bool {
 	folder, ok := d.absolute(at, "")
-	if !ok || !d.look() {
+	if !ok || !d.countLookup() {
 		return false
 	}
 	info, err := os.Lstat(path.Clean(folder))

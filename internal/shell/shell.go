@@ -2,9 +2,9 @@
 // assignments. It looks inside wrappers such as "sh -c", env and sudo.
 //
 // The package is for decisions about a command line before it runs, so it reports what is certain. It marks as dynamic
-// what is known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at all,
-// the line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they may
-// be incomplete.
+// words that are known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at
+// all, the line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they
+// may be incomplete.
 //
 // The package does not know which shell will read the line: "sh" is bash on one machine and dash on the next. So it
 // reads a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After
@@ -18,7 +18,7 @@
 // removes meanwhile is not seen, as with symbolic links. The order of names depends on the locale, so a pattern is
 // expanded only for programs that do the same with all of them.
 //
-// If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the
+// If a command runs in another folder than the line, SubCommand.cwd has that folder: the target of "cd X &&", and the
 // options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows
 // is reported for both folders. The package ignores a CDPATH that the user's own environment exports.
 //

@@ -38,7 +38,7 @@ const (
 // SVG draws lines of text, each without its line feed. Equal text gives an equal picture.
 func SVG(lines []string, o Options) string {
 	var drawn strings.Builder
-	wide, now := o.Columns, look{}
+	wide, now := o.Columns, style{}
 	for i, line := range lines {
 		var pieces []piece
 		pieces, now = split(line, now) // a style continues on the next line
@@ -49,7 +49,7 @@ func SVG(lines []string, o Options) string {
 		}
 		for _, p := range pieces {
 			wide = max(wide, p.at+p.cells)
-			if fill := p.look.behind(); fill != "" {
+			if fill := p.style.behind(); fill != "" {
 				fmt.Fprintf(&drawn, "<rect x=\"%s\" y=\"%d\" width=\"%s\" height=\"%d\" fill=\"%s\"%s/>\n", pixels(p.at), top, number(float64(p.cells)*column), row, fill, wait)
 			}
 		}
@@ -76,7 +76,7 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; whit
 type piece struct {
 	text      string
 	at, cells int
-	look      look
+	style     style
 }
 
 // sequences are escape sequences, which terminals do not show: control sequences, of which SGR ends with m, and
@@ -84,13 +84,13 @@ type piece struct {
 var sequences = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]P^_X][^\x1b\x07]*(?:\x1b\\\\|\x07)|\x1b[ -/]*[0-~]")
 
 // split splits a line where its style changes.
-func split(line string, now look) ([]piece, look) {
+func split(line string, now style) ([]piece, style) {
 	var all []piece
 	at := 0
 	add := func(text string) {
 		text = printable(text)
 		if n := cells(text); text != "" {
-			all = append(all, piece{text: text, at: at, cells: n, look: now})
+			all = append(all, piece{text: text, at: at, cells: n, style: now})
 			at += n
 		}
 	}
@@ -133,7 +133,7 @@ func cells(text string) int {
 
 // spans returns the pieces of a line as text elements. Each has its own position, because fonts differ in width.
 func spans(pieces []piece) string {
-	for n := len(pieces); n > 0 && strings.TrimSpace(pieces[n-1].text) == "" && pieces[n-1].look.line() == ""; n-- {
+	for n := len(pieces); n > 0 && strings.TrimSpace(pieces[n-1].text) == "" && pieces[n-1].style.line() == ""; n-- {
 		pieces = pieces[:n-1] // it is invisible
 	}
 	var b strings.Builder
@@ -142,10 +142,10 @@ func spans(pieces []piece) string {
 		if p.at > 0 {
 			attributes = fmt.Sprintf(` x="%s"`, pixels(p.at))
 		}
-		if class := p.look.class(); class != "" {
+		if class := p.style.class(); class != "" {
 			attributes += ` class="` + class + `"`
 		}
-		if fill := p.look.text(); fill != "" {
+		if fill := p.style.text(); fill != "" {
 			attributes += ` style="fill: ` + fill + `"` // the style of all text takes precedence over the attribute
 		}
 		text := html.EscapeString(p.text)

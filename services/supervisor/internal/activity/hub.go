@@ -249,7 +249,7 @@ func (h *Hub) Sync(ctx context.Context) error {
 	return nil
 }
 
-// CloseSessions publishes that the sessions of an agent that has ended are closed; reason says why in a few words.
+// CloseSessions publishes that the sessions of an agent that has ended are closed; reason is a short reason.
 func (h *Hub) CloseSessions(agentID, reason string) {
 	h.stateMu.Lock()
 	open := h.fold.Open(agentID)

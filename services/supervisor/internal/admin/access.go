@@ -20,7 +20,7 @@ import (
 )
 
 // access authorizes calls, validates their requests, and converts their errors to gRPC codes. The method's descriptor
-// says which class a call belongs to; see class.go.
+// determines the class of a call; see class.go.
 //
 // Calls that read state are open to every process that can connect to the socket with a path. All other calls are
 // verbs. A verb must come from a person, although agents run as the same user. Only the control socket accepts verbs,
@@ -164,7 +164,7 @@ type identity struct {
 	credentials.CommonAuthInfo
 	// process is the peer process of a unix socket.
 	process peer.Peer
-	// control reports that the connection came over the control socket. For other connections, verbs says where verbs
+	// control reports that the connection came over the control socket. For other connections, verbs is where verbs
 	// are accepted, or why they are not.
 	control bool
 	verbs   string

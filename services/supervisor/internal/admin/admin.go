@@ -4,12 +4,12 @@
 // There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server
 // also checks the caller's user, if the kernel reports it. An agent of the same user can still connect, so this socket
 // only accepts calls that read state. Calls that change something are accepted on the control socket. It is an abstract
-// socket, and agents cannot connect to it (access.go). Over TCP, a caller's certificate says what the caller may do
+// socket, and agents cannot connect to it (access.go). Over TCP, a caller's certificate determines the caller's rights
 // (package certs).
 //
-// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into
+// The package knows who may connect, which calls change something, and what a valid request is. It converts errors to
 // codes. It must not know how calls are carried out: others implement its interfaces (State, Control, Agents, Sessions,
-// Gateway, Events, Approvals, Decisions). Package rundir says where the sockets are. Callers use sdk/client.
+// Gateway, Events, Approvals, Decisions). Package rundir has the locations of the sockets. Callers use sdk/client.
 package admin
 
 import (
@@ -81,15 +81,15 @@ type Options struct {
 	// Metrics serves callers over TCP that have the role for metrics, and no other callers; nil: their connections are
 	// closed.
 	Metrics http.Handler
-	// ReadOnly says why programs can only read agents and sessions: all other calls to Agents, Sessions and Gateway are
-	// rejected with it. Empty: programs start agents and open sessions.
+	// ReadOnly is the reason why programs can only read agents and sessions: all other calls to Agents, Sessions and
+	// Gateway are rejected with it. Empty: programs start agents and open sessions.
 	ReadOnly string
 	// Socket is the socket's absolute path. Default: a unique name in the folder that rundir.Dir returns for Env.
 	Socket string
 	// NoSocket serves no socket: only this process, through Local, and callers over TCP can call.
 	NoSocket bool
-	// ControlOff says why agents cannot be kept from a control socket, so that none is opened: the admin socket then
-	// rejects calls that change something with this reason. Empty: the control socket is opened.
+	// ControlOff is the reason why agents cannot be kept from a control socket, so that none is opened: the admin
+	// socket then rejects calls that change something with this reason. Empty: the control socket is opened.
 	ControlOff string
 	// Listen is an address to also serve over TCP, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string

@@ -125,7 +125,7 @@ func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 	return e
 }
 
-// cut returns text as valid UTF-8 of at most most bytes, with "…" where text is missing.
-func cut(text string, most int) string {
-	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), most)
+// cut returns text as valid UTF-8 of at most maxBytes bytes, with "…" where text is missing.
+func cut(text string, maxBytes int) string {
+	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxBytes)
 }

@@ -29,7 +29,7 @@ type Sessions interface {
 	// DeleteSession asks an agent to delete a session.
 	DeleteSession(ctx context.Context, req *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error)
 	// Prompt begins a turn and sends its events; the last event ends the turn. It returns an error of send unchanged.
-	// The request says whether the turn ends with ctx.
+	// The request determines whether the turn ends with ctx.
 	Prompt(ctx context.Context, req *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error
 	// CancelPrompt asks an agent to end its turn.
 	CancelPrompt(ctx context.Context, req *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error)

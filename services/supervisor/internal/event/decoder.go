@@ -41,7 +41,7 @@ type Decoder struct {
 	terminals agentTerminals
 	dialect   string                        // the agent's own name, for its dialect of ACP
 	roots     ordered.Map[string, []string] // by session
-	said      said
+	emitted   emittedMessages
 	held      map[string]*HeldEnd // by session; nil: ends of turns are not held
 
 	// Present, if set, reports whether a file exists at an absolute path, in one of a session's folders. A prompt that

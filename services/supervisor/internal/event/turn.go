@@ -49,7 +49,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	}
 	d.open(&d.client, r)
 	if r.loads {
-		d.said = said{} // all messages are sent again
+		d.emitted = emittedMessages{} // all messages are sent again
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
@@ -227,7 +227,7 @@ func (d *Decoder) begin() {
 	clear(d.accepted)
 	clear(d.spent)
 	d.version = 0
-	d.reports, d.said = reports{}, said{}
+	d.reports, d.emitted = reports{}, emittedMessages{}
 }
 
 func anyRequest(*request) bool { return true }

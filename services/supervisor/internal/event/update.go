@@ -180,7 +180,7 @@ func (d *Decoder) metered(session string, u *rawUpdate) {
 
 // chunk decodes a piece of a message, and records that a part of the message was emitted.
 func (d *Decoder) chunk(session string, u *rawUpdate) *supervisorv1.MessageChunk {
-	d.said.note(session, u.messageID)
+	d.emitted.note(session, u.messageID)
 	return u.chunk()
 }
 

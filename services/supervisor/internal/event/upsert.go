@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	maxSaid   = 256 // messages with a known id
-	maxGrowth = 256 // items of a tool call's content that arrives in chunks
+	maxEmitted = 256 // messages with a known id
+	maxGrowth  = 256 // items of a tool call's content that arrives in chunks
 )
 
-// said has the messages that were emitted: ACP v2 has updates with a whole message, which may have been sent in chunks
-// before.
-type said struct {
-	told ordered.Map[string, struct{}]
+// emittedMessages has the messages that were emitted: ACP v2 has updates with a whole message, which may have been sent
+// in chunks before.
+type emittedMessages struct {
+	keys ordered.Map[string, struct{}]
 	last []byte // the key of the latest: consecutive chunks usually belong to one message
 	key  []byte
 }
 
 // note records that a part of a message was emitted. It returns false if that was recorded before, or if its id cannot
 // be kept.
-func (s *said) note(session string, id []byte) bool {
+func (s *emittedMessages) note(session string, id []byte) bool {
 	s.key = append(append(append(s.key[:0], session...), 0), id...)
 	if len(id) == 0 || len(s.key) > maxKept || bytes.Equal(s.key, s.last) {
 		return false
 	}
 	s.last = append(s.last[:0], s.key...)
-	if _, known := s.told.Get(string(s.key)); known {
+	if _, known := s.keys.Get(string(s.key)); known {
 		return false
 	}
-	s.told.Keep(string(s.key), struct{}{}, maxSaid)
+	s.keys.Keep(string(s.key), struct{}{}, maxEmitted)
 	return true
 }
 
@@ -49,7 +49,7 @@ func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate)
 		piece.read(today)
 		return d.fill(e, &piece)
 	}
-	if !isArray(u.content) || !d.said.note(e.GetSessionId(), u.messageID) {
+	if !isArray(u.content) || !d.emitted.note(e.GetSessionId(), u.messageID) {
 		return nil
 	}
 	id := textOf(u.messageID)

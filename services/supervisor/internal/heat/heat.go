@@ -235,9 +235,9 @@ func (file *File) heat(ticks float64) float64 {
 func percent(heat float64) int { return int(math.Round(100 * heat)) }
 
 // Latest returns the most recently used files, at most limit of them, the latest last.
-func (f *Files) Latest(now time.Time, most int) []*supervisorv1.TouchedFile {
+func (f *Files) Latest(now time.Time, limit int) []*supervisorv1.TouchedFile {
 	var out []*supervisorv1.TouchedFile
-	skip := f.known.Len() - most
+	skip := f.known.Len() - limit
 	for path, file := range f.known.All() {
 		if skip--; skip < 0 {
 			out = append(out, f.shown(path, file, now))

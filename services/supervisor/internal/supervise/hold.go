@@ -146,7 +146,7 @@ func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 	}
 }
 
-// end says how a stream ended, and whether the handler had answered.
+// end is how a stream ended, and whether the handler had answered.
 type end struct {
 	answered bool
 	err      error

@@ -44,7 +44,7 @@ func (s *summary) fold(e *journal.Entry) {
 				if s.Title == "" {
 					s.Title = titleOf(text)
 				}
-				s.say(text + "\n")
+				s.addText(text + "\n")
 			}
 			return true
 		})
@@ -55,7 +55,7 @@ func (s *summary) fold(e *journal.Entry) {
 		switch kind {
 		case "agent_message_chunk", "agentMessageChunk":
 			if text, ok := acp.String(acp.Get(update, "content", "text")); ok {
-				s.say(text)
+				s.addText(text)
 			}
 		case "session_info_update", "sessionInfoUpdate":
 			if title, ok := acp.String(acp.Get(update, "title")); ok && title != "" {
@@ -63,13 +63,13 @@ func (s *summary) fold(e *journal.Entry) {
 			}
 		case "tool_call", "toolCall":
 			if title, ok := acp.String(acp.Get(update, "title")); ok {
-				s.say("\n" + title + "\n")
+				s.addText("\n" + title + "\n")
 			}
 		}
 	}
 }
 
-func (s *summary) say(text string) {
+func (s *summary) addText(text string) {
 	if room := maxText - len(s.text); room > 0 {
 		s.text = append(s.text, strings.ToValidUTF8(text[:min(room, len(text))], "")...)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// look is the style of text. The zero value is the initial style of a terminal.
-type look struct {
+// style is the style of text. The zero value is the initial style of a terminal.
+type style struct {
 	bold, faint, italic, underline, struck, inverse bool
 	fore, back                                      string // "#rrggbb"; empty: the default
 }
@@ -42,7 +42,7 @@ func indexed(n int) string {
 func rgb(r, g, b int) string { return fmt.Sprintf("#%02x%02x%02x", r&0xff, g&0xff, b&0xff) }
 
 // sgr applies the parameters of a sequence. It ignores unknown parameters.
-func (l *look) sgr(parameters string) {
+func (l *style) sgr(parameters string) {
 	all := strings.Split(parameters, ";")
 	for i := 0; i < len(all); i++ {
 		// A color is "38;5;n", "38;2;r;g;b", or the same in one parameter with colons.
@@ -78,7 +78,7 @@ func extended(p []string) (color string, used int) {
 }
 
 // colon applies one parameter with parts: an underline's form, or a color, whose color space is omitted or empty.
-func (l *look) colon(parts []string) {
+func (l *style) colon(parts []string) {
 	code := int(numberOf(parts[0]))
 	switch {
 	case code == 4:
@@ -93,7 +93,7 @@ func (l *look) colon(parts []string) {
 	}
 }
 
-func (l *look) color(code int, c string) {
+func (l *style) color(code int, c string) {
 	switch {
 	case c == "":
 	case code == 38:
@@ -103,10 +103,10 @@ func (l *look) color(code int, c string) {
 	}
 }
 
-func (l *look) simple(code int) {
+func (l *style) simple(code int) {
 	switch {
 	case code == 0:
-		*l = look{}
+		*l = style{}
 	case code == 1:
 		l.bold = true
 	case code == 2:
@@ -145,7 +145,7 @@ func (l *look) simple(code int) {
 }
 
 // class returns the CSS classes of the style without its colors.
-func (l *look) class() string {
+func (l *style) class() string {
 	var all []string
 	for _, c := range []struct {
 		is   bool
@@ -162,7 +162,7 @@ func (l *look) class() string {
 }
 
 // line returns the style's lines through blanks.
-func (l *look) line() string {
+func (l *style) line() string {
 	if l.underline || l.struck {
 		return l.class()
 	}
@@ -170,7 +170,7 @@ func (l *look) line() string {
 }
 
 // text returns the color of the text; empty: the default.
-func (l *look) text() string {
+func (l *style) text() string {
 	if !l.inverse {
 		return l.fore
 	}
@@ -181,7 +181,7 @@ func (l *look) text() string {
 }
 
 // behind returns the color of the background; empty: the default.
-func (l *look) behind() string {
+func (l *style) behind() string {
 	if !l.inverse {
 		return l.back
 	}
