@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
 // send sends a job to a guard. It has a timeout, because the guard may hang.
 func send(j guard.Job, w *os.File) error {
-	message, err := entries.Marshal(&j)
+	message, err := nulmsg.Marshal(&j)
 	if err == nil {
 		err = w.SetWriteDeadline(time.Now().Add(startTimeout))
 	}
@@ -36,7 +36,7 @@ func reports(r io.Reader) iter.Seq[guard.Report] {
 	return func(yield func(guard.Report) bool) {
 		for from := bufio.NewReader(r); ; {
 			var rep guard.Report
-			if entries.Read(from, &rep) != nil || !yield(rep) {
+			if nulmsg.Read(from, &rep) != nil || !yield(rep) {
 				return
 			}
 		}

@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -103,7 +103,7 @@ func newGuard() (*guard, error) {
 
 func (g *guard) readJob() (Job, error) {
 	var j Job
-	err := entries.Read(g.life, &j)
+	err := nulmsg.Read(g.life, &j)
 	return j, err
 }
 
@@ -270,7 +270,7 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 func (g *guard) report(r Report) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	message, _ := entries.Marshal(&r)
+	message, _ := nulmsg.Marshal(&r)
 	_, _ = g.status.Write(message) // fails if the supervisor has ended
 }
 

@@ -1,10 +1,10 @@
-// Package entries encodes and decodes messages between acphost's own small processes: lists of entries "NAME=VALUE",
+// Package nulmsg encodes and decodes messages between acphost's own small processes: lists of entries "NAME=VALUE",
 // each terminated by a NUL, and an empty entry at the end. An unset value has no entry; a list has an entry for each of
 // its values. Values cannot contain a NUL, and neither can arguments, variables and paths.
 //
 // encoding/json would add at least 0.1 MB of memory to each process that uses it, and such a process may run beside
 // each agent and each command. The package does not know the messages.
-package entries
+package nulmsg
 
 import (
 	"bufio"
