@@ -12,15 +12,6 @@ import (
 	"syscall"
 )
 
-// Process is the part of /proc/PID/stat that this module needs; proc_pid_stat(5).
-type Process struct {
-	PID, Parent, Session, Threads int
-	// Start is the start time in clock ticks since boot. With the pid it identifies a process uniquely.
-	Start uint64
-
-	state byte
-}
-
 // Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like
 // a zombie except for its number of threads.
 func (s Process) Live() bool {
