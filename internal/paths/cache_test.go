@@ -117,3 +117,40 @@ func TestCache_LooksAtEachNameOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestCache_NoFollowEndsAtLink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside, to := filepath.Join(dir, "outside"), filepath.Join(dir, "link")
+	made := errors.Join(os.Mkdir(outside, 0o700), os.WriteFile(filepath.Join(outside, "file"), nil, 0o600), os.Symlink(outside, to))
+	if made != nil {
+		t.Fatal(made)
+	}
+	for name, before := range map[string]func(*Cache){
+		"first":              func(*Cache) {},
+		"after a follow":     func(s *Cache) { s.Real(to) },
+		"after a path below": func(s *Cache) { s.Real(filepath.Join(to, "file")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := NewCache()
+			before(seen)
+			if seen.NamesItself(to) {
+				t.Error("the path names the link before NoFollow")
+			}
+			seen.NoFollow(to)
+			if got := seen.Real(to); got != to || !seen.NamesItself(to) || !seen.NoFolder(to) {
+				t.Errorf("got %s, want the link %s itself", got, to)
+			}
+			if got := seen.Real(outside); got != outside {
+				t.Errorf("another path leads to %s, want %s", got, outside)
+			}
+		})
+	}
+	seen := NewCache()
+	seen.NoFollow(outside)
+	if got := seen.Real(outside); got != outside || seen.NoFolder(outside) {
+		t.Errorf("a folder leads to %s, want %s, as a folder", got, outside)
+	}
+}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -83,9 +84,23 @@ func (e Exit) String() string {
 		b.WriteString(": " + e.Detail)
 	}
 	if n := len(e.Tail); n > 0 && !(e.Reason == Exited && e.Code == 0) {
+		if refusal := e.refusal(); refusal != "" && refusal != e.Tail[n-1] {
+			b.WriteString("; its error output has: " + refusal)
+		}
 		b.WriteString("; its last error output: " + e.Tail[n-1])
 	}
 	return b.String()
+}
+
+// refusal returns the last line of the sandbox about a refusal, which may be the reason why the agent ended; empty if
+// there is none.
+func (e Exit) refusal() string {
+	for _, line := range slices.Backward(e.Tail) {
+		if strings.HasPrefix(line, "acphost: refused: ") {
+			return line
+		}
+	}
+	return ""
 }
 
 // Error makes Exit an error. The text contains the agent's name.

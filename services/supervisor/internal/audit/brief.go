@@ -26,7 +26,7 @@ type Brief struct {
 	// took to answer, in milliseconds.
 	LatencyMicros uint32 `json:"latency_micros"`
 	AskedMillis   uint32 `json:"asked_millis"`
-	// Repeats is how many times more the action was allowed; 0: the record is of one action.
+	// Repeats is how many times more the action was decided alike; 0: the record is of one action.
 	Repeats uint64 `json:"repeats,string"`
 	Note    string `json:"note"`
 }

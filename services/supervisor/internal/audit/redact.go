@@ -18,7 +18,7 @@ func Redacted(a *permissionv1.Action) *permissionv1.Action {
 // so it takes more than it must and cannot know a secret that looks like nothing. What names a command, its options and
 // its files stays: a policy judges by that.
 func redact(r *supervisorv1.AuditRecord) {
-	r.Reason = secret.Text(r.GetReason())
+	r.Reason, r.Detail = secret.Text(r.GetReason()), secret.Text(r.GetDetail())
 	a := r.GetAction()
 	if a == nil {
 		return

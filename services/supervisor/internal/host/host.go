@@ -35,6 +35,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
@@ -97,11 +98,10 @@ type Options struct {
 	// Dialects returns how the user's configuration says that the agent of a name describes its tools; nil: not configured. A nil
 	// Dialects: none is configured.
 	Dialects func(name string) *dialect.Dialect
-	// Hosts returns the machines that the agent of a name needs. Nil: unknown for all agents.
-	Hosts func(name string) []hosts.Pattern
-	// State returns the files that the agent of a name keeps for itself, its additional programs, and the commands that it starts for
-	// itself, according to presets. Nil: unknown for all agents.
-	State func(name string) (files, programs []string, starts [][]string)
+	// Machines returns the machines that the agent of a name is known to connect to. Nil: unknown for all agents.
+	Machines func(name string) hosts.Known
+	// Files returns the files and programs that the agent of a name is known to have. Nil: unknown for all agents.
+	Files func(name string) kernel.Files
 	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: unknown for all agents.
 	Modes func(name string) []string
 	// Tested returns the versions of the agent of a name that acphost was tested with. Nil: unknown for all agents.

@@ -21,6 +21,11 @@ import (
 type Question struct {
 	// Command is a command line, Path a file or folder, absolute or relative to Dir. One of them is given.
 	Command, Path string
+	// Argv is a program that a process starts, with its arguments, for the kind "process.start". In place of a command
+	// or a path.
+	Argv []string
+	// Walls are the walls around the processes. Nil: all for the kinds "process.…", and none for others.
+	Walls []permissionv1.Wall
 	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
 	Host      string
 	Addresses []string
@@ -34,16 +39,16 @@ type Question struct {
 	Gate *gate.Gate
 }
 
-// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate or, for the
-// kinds "tool.…", a question of the agent.
+// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate, for the
+// kinds "tool.…" a question of the agent, and for the kinds "process.…" an action of a process in the sandbox.
 func (q Question) Action() (*permissionv1.Action, error) {
-	if (q.Command == "") == (q.Path == "") && q.Host == "" {
+	if (q.Command == "") == (q.Path == "") && q.Host == "" && len(q.Argv) == 0 {
 		return nil, errors.New("expected either a command or a path")
 	}
 	session := intent.Session{
 		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why", Local: true,
 		Roots:         []string{q.Dir},
-		ResolvedRoots: []string{paths.Real(q.Dir)},
+		ResolvedRoots: []string{paths.Real(q.Dir)}, Walls: q.Walls,
 	}
 	if q.Host != "" {
 		return q.connects(session)
@@ -52,6 +57,9 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	file := q.Path
 	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(q.Dir, file)
+	}
+	if q.ofProcess() {
+		return q.processAction(session, file)
 	}
 	kind := q.Kind
 	switch {
@@ -72,7 +80,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	method := methods[kind]
 	if method == "" {
 		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
-			"expected terminal.create, fs.read, fs.write, fs.list or tool.KIND, or an action as JSON", kind)
+			"expected terminal.create, fs.read, fs.write, fs.list, tool.KIND, process.KIND or net.connect, or an action as JSON", kind)
 	}
 	if (q.Command != "") != (kind == "terminal.create") {
 		return nil, fmt.Errorf("an action of the kind %q has no %s", kind, map[bool]string{true: "command", false: "path"}[q.Command != ""])
@@ -93,7 +101,7 @@ func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
 		}
 		port = 443
 	}
-	if q.Kind != "" && q.Kind != "net.connect" {
+	if q.Kind != "" && q.Kind != kindConnect {
 		return nil, fmt.Errorf("an action of the kind %q connects to no machine; the kind is net.connect", q.Kind)
 	}
 	for _, text := range q.Addresses {

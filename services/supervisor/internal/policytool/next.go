@@ -59,7 +59,7 @@ func (e *Explained) about(c *permissionv1.Command) []string {
 		}
 		why, r := shell.Doubt(sub), sub.GetRepository()
 		switch {
-		case why == "" || !strings.Contains(e.Answer.GetDecision().GetReason(), why): // not what stands in the way
+		case why == "" || !strings.Contains(e.Answer.GetDecision().GetDetail(), why): // not what stands in the way
 		case onlyLooks(argv) && why != shell.DoubtBeside(sub):
 			add("the rule is about the system's %s: have the workspace's folder come last in PATH, or take it out", argv[0])
 		case why != shell.DoubtBeside(sub):

@@ -43,7 +43,7 @@ func (r *Renderer) leftOpen() {
 	}
 }
 
-// withdrawn takes that nobody answered what was asked about a tool call: that is said of it, and what is held back is not.
+// withdrawn takes that no user answered what was asked about a tool call: that is said of it, and what is held back is not.
 func (r *Renderer) withdrawn(toolCallID string) {
 	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -31,15 +32,17 @@ type asker struct {
 	waiting []*supervisorv1.Approval
 	current *supervisorv1.Approval // nil: nothing is asked
 	dialog  dialog
-	sending bool             // its answer is on its way
-	keys    <-chan key       // nil: nothing is asked
-	seen    map[string]bool  // questions that were asked here, or ended before
-	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then
-	told    bool             // that it is another's
-	taken   time.Time        // when a question was last taken away before it was answered here
-	from    time.Time        // when keys count for the current one
-	codes   confirm.Codes    // by which a person confirms what allows something
-	unseen  render.Hidden    // of the current one
+	sending bool                              // its answer is on its way
+	keys    <-chan key                        // nil: nothing is asked
+	seen    map[string]bool                   // questions that were asked here, or ended before
+	told    map[string]*supervisorv1.Approval // questions of the turn that wait for their place among its events
+	away    <-chan time.Time                  // not nil: the terminal is another job's, and is looked for now and then
+	said    bool                              // that it is another's
+	taken   time.Time                         // when a question was last taken away before it was answered here
+	from    time.Time                         // when keys count for the current one
+	codes   confirm.Codes                     // by which a person confirms what allows something
+	unseen  render.Hidden                     // of the current one
+	detail  bool                              // the current one has a detail that was not shown
 }
 
 // dialog is a question with what was typed so far.
@@ -98,6 +101,11 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 		p.asked(a)
 		return
 	}
+	if p.asker.seen[a.GetId()] {
+		p.explain(a)
+		return
+	}
+	p.asker.told[a.GetId()] = a
 	p.goes(func() {
 		select {
 		case <-time.After(lateGrace):
@@ -107,8 +115,28 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 	})
 }
 
+// explain prints why the current question is asked, if it was asked without that: the events of the turn lack the reasons of the policy
+// for questions of the agent.
+func (p *promptRun) explain(a *supervisorv1.Approval) {
+	k := &p.asker
+	if now := k.current; now == nil || now.GetId() != a.GetId() || now.GetPermission().GetReason() != "" || a.GetPermission().GetReason() == "" {
+		return
+	}
+	k.current, k.detail = a, render.HasDetail(a)
+	p.screen.ask("")
+	p.screen.print(render.Reason(p.look, a))
+	p.screen.ask(k.line())
+}
+
 // asked puts a question in line, once, and asks the next one.
 func (p *promptRun) asked(a *supervisorv1.Approval) {
+	if told := p.asker.told[a.GetId()]; told != nil {
+		delete(p.asker.told, a.GetId())
+		if q := told.GetPermission(); a.GetPermission().GetReason() == "" && q.GetReason() != "" {
+			a = proto.CloneOf(a)
+			a.GetPermission().Reason, a.GetPermission().Detail = q.GetReason(), q.GetDetail()
+		}
+	}
 	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] { // when the turn is being cancelled, so is the question
 		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
@@ -131,6 +159,7 @@ func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Appro
 	}
 	k := &p.asker
 	k.seen[a.GetId()] = true
+	delete(k.told, a.GetId())
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
 	asked := k.current
 	if asked == nil || asked.GetId() != a.GetId() {
@@ -155,7 +184,7 @@ func (p *promptRun) next() {
 	if now := time.Now(); now.Sub(k.taken) < p.settle {
 		k.from = now.Add(p.settle)
 	}
-	k.dialog, k.unseen = newDialog(a, &k.codes), render.Unseen(p.look, a)
+	k.dialog, k.unseen, k.detail = newDialog(a, &k.codes), render.Unseen(p.look, a), render.HasDetail(a)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
 	p.openBoard()
 }
@@ -163,6 +192,8 @@ func (p *promptRun) next() {
 // line is the line below all. Nobody should allow what they cannot see: it says how much that is.
 func (k *asker) line() string {
 	switch {
+	case !k.unseen.Any() && k.detail && !k.dialog.typing():
+		return "v shows why in detail. " + k.dialog.line()
 	case !k.unseen.Any():
 		return k.dialog.line()
 	case k.dialog.typing():
@@ -200,8 +231,8 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	if k.sending || time.Now().Before(k.from) {
 		return
 	}
-	if k.unseen.Any() && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
-		k.unseen = render.Hidden{}
+	if (k.unseen.Any() || k.detail) && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
+		k.unseen, k.detail = render.Hidden{}, false
 		p.screen.ask("")
 		p.screen.print(render.Whole(p.look, k.current) + k.dialog.intro())
 		p.screen.ask(k.line())

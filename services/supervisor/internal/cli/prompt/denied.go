@@ -28,7 +28,7 @@ const (
 const unasked = "done, not asked"
 
 // denials are the actions of a turn that were denied, those that the agent did although the policy denies them, and its questions that
-// nobody answered. Safe for concurrent use.
+// no user answered. Safe for concurrent use.
 type denials struct {
 	mu         sync.Mutex
 	denied     int
@@ -40,7 +40,7 @@ type denials struct {
 	asked      map[string]string // questions that are open, by id
 }
 
-// add takes the record of an action that was denied, or done although it is. Where nobody answered, the events say so.
+// add takes the record of an action that was denied, or done although it is. Where no user answered, the events say so.
 func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,13 +99,13 @@ func (d *denials) any() bool {
 	return d.denied+d.done+d.unanswered > 0
 }
 
-// lines says what nobody answered, what was denied and what was done although it is, in a line each.
+// lines says what no user answered, what was denied and what was done although it is, in a line each.
 func (d *denials) lines() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var lines []string
 	if d.unanswered > 0 {
-		lines = append(lines, fmt.Sprintf("nobody was here to answer %s: %s", safetext.Count(d.unanswered, "question"), listed(d.questions, d.unanswered)))
+		lines = append(lines, fmt.Sprintf("no user was here to answer %s: %s", safetext.Count(d.unanswered, "question"), listed(d.questions, d.unanswered)))
 	}
 	if d.denied > 0 {
 		lines = append(lines, fmt.Sprintf("%s denied: %s", safetext.Count(d.denied, "action"), listed(d.named, d.denied)))

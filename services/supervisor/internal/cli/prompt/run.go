@@ -102,7 +102,7 @@ func (p *promptRun) hold(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.ends, p.asker.seen = map[string]chan struct{}{}, map[string]bool{}
+	p.ends, p.asker.seen, p.asker.told = map[string]chan struct{}{}, map[string]bool{}, map[string]*supervisorv1.Approval{}
 	over := make(chan error, 1)
 	p.goes(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)

@@ -9,7 +9,7 @@ import (
 
 // BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets, which are not
 // read at each start of a command.
-const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi-code"
+const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid"
 
 // Agents completes the names of agents, for flags and arguments that take one; env is the environment.
 func Agents(env func(string) string) cobra.CompletionFunc {
