@@ -1,5 +1,5 @@
-// Package activation takes the socket that a service manager has opened for this process, as sd_listen_fds(3) describes it:
-// systemd, and every program that follows it.
+// Package activation accepts the listening socket that a service manager opened for this process, by the protocol of
+// sd_listen_fds(3): systemd's socket activation.
 package activation
 
 import (
@@ -12,11 +12,13 @@ import (
 // firstFD is the first file that a service manager passes.
 const firstFD = 3
 
-// variables are what a service manager sets. They are meant for one process, and not for what that starts.
+// variables are the environment variables that a service manager sets. They are for this process, not for the processes
+// that it starts.
 var variables = []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"}
 
-// TCP returns the listening TCP socket that was passed to this process; nil: none was. It removes the variables that tell of it
-// from the environment, and must be called once, before anything is started. An error says that something else was passed.
+// TCP returns the listening TCP socket that was passed to this process, or nil if none was passed. It removes the
+// variables of the protocol from the environment, and must be called once, before any other process is started. It
+// returns an error if something other than one TCP socket was passed.
 func TCP() (net.Listener, error) {
 	pid, fds := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range variables {
@@ -25,7 +27,7 @@ func TCP() (net.Listener, error) {
 		}
 	}
 	if fds == "" || pid != strconv.Itoa(os.Getpid()) {
-		return nil, nil // none, or another process's
+		return nil, nil // not set, or set for another process
 	}
 	if fds != "1" {
 		return nil, fmt.Errorf("the service manager has passed %s sockets (LISTEN_FDS): give the service one socket, with one ListenStream", fds)

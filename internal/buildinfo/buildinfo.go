@@ -1,5 +1,5 @@
-// Package buildinfo says what a program was built from, as "--version" prints it. It knows what the Go command noted in the
-// program, and nothing of protocols.
+// Package buildinfo provides the version and build of a program, as "--version" prints them. It reads the data that the
+// Go command stores in the program. It must not know protocols.
 package buildinfo
 
 import (
@@ -11,21 +11,21 @@ import (
 	"text/tabwriter"
 )
 
-// Build is what is known of how this program was built. The JSON names are for scripts and stay.
+// Build describes how this program was built. Scripts use the JSON names, so they must not change.
 type Build struct {
 	Version string `json:"version"`
-	// Commit has 40 hexadecimal digits, and Time is its time in RFC 3339. Both are empty if the program was built outside of a
-	// repository, for example by "go install MODULE@VERSION".
+	// Commit has 40 hexadecimal digits, and Time is its time in RFC 3339. Both are empty if the program was built
+	// outside of a repository, for example by "go install MODULE@VERSION".
 	Commit string `json:"commit,omitempty"`
 	Time   string `json:"commit_time,omitempty"`
-	// Changed: the files differed from those of the commit.
+	// Changed reports whether files differed from those of the commit.
 	Changed  bool   `json:"changed,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // GOOS/GOARCH
 }
 
-// Read returns how this program was built. version is the version that the linker set; if it is empty, the version is that of
-// the program's module, else "devel" with the commit.
+// Read returns how this program was built. version is the version that the linker set; if it is empty, the version is
+// that of the program's module, else "devel" with the commit.
 func Read(version string) Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -57,8 +57,8 @@ func read(version string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// Text returns what "--version" prints of a program: its name and version on the first line, then a line for each fact that
-// is known. more are further facts: a name, and what is printed beside it.
+// Text returns the output of "--version" for a program: its name and version on the first line, then a line for each
+// known fact. more adds facts: a name and a value each.
 func (b Build) Text(name string, more ...[2]string) string {
 	commit := b.Commit
 	if b.Time != "" {
@@ -75,6 +75,6 @@ func (b Build) Text(name string, more ...[2]string) string {
 			fmt.Fprintf(w, "%s\t%s\n", fact[0], fact[1])
 		}
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // a write to memory does not fail
 	return text.String()
 }

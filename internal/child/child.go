@@ -1,6 +1,6 @@
-// Package child starts commands beside somebody who reaps adopted processes (proc.ReapAdopted), and waits for them.
+// Package child starts commands and waits for them in a process that also reaps adopted processes (proc.ReapAdopted).
 //
-// It knows os/exec, which package proc does not: a guard is to be small, and so are the packages that it imports.
+// It imports os/exec, which package proc must not import: guard processes use proc and have to stay small.
 package child
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Start starts a command, as its Start does, and enters it among the children that somebody waits for; see proc.Started. Wait
-// must follow.
+// Start starts a command, like exec.Cmd.Start, and registers it as a child that Wait will reap; see proc.Started. The
+// caller must call Wait.
 func Start(cmd *exec.Cmd) error {
 	return proc.EnterChild(func() (int, error) {
 		if err := cmd.Start(); err != nil {
@@ -20,7 +20,7 @@ func Start(cmd *exec.Cmd) error {
 	})
 }
 
-// Wait waits for a command that Start has started, as its Wait does.
+// Wait waits for a command that Start started, like exec.Cmd.Wait.
 func Wait(cmd *exec.Cmd) error {
 	defer proc.LeaveChild(cmd.Process.Pid)
 	return cmd.Wait()

@@ -1,14 +1,14 @@
-// Package confirmsocket is the socket by which a person confirms, on a gateway's machine, that a browser may sign in: the
-// gateway listens, and "acphost console" calls.
+// Package confirmsocket is the socket on which a person confirms, on a gateway's machine, that a browser may sign in.
+// The gateway listens, and "acphost console" calls.
 //
-// An agent can run as the same user as the gateway, so three things that do not depend on one another keep it away, as they do
-// from a supervisor's control socket: the socket is an abstract one, which an agent's Landlock domain cannot reach; a caller with
-// more seccomp filters than the gateway is refused; and so is one below an agent, a handler or a supervisor. Callers of other
-// users are refused, except root.
+// An agent can run as the same user as the gateway, so three independent checks keep it out, as for a supervisor's
+// control socket: the socket is abstract, which an agent's Landlock domain cannot reach; the gateway rejects a caller
+// with more seccomp filters than its own; and it rejects a caller that is a descendant of an agent, a handler or a
+// supervisor. It rejects callers of other users, except root.
 //
-// Who calls takes the same look at who listens, because an agent can listen under such a name, too.
+// The caller checks the listener in the same way, because an agent can listen under such a name, too.
 //
-// The package knows sockets and who is at their ends. It must not know what a sign-in is.
+// The package knows sockets and the processes at their ends. It must not know sign-ins.
 package confirmsocket
 
 import (
@@ -30,54 +30,55 @@ import (
 )
 
 const (
-	// prefix begins the names of these sockets; the number of the user that listens, and the process's, follow.
+	// prefix begins the names of these sockets. The user id and the process id of the listener follow.
 	prefix = "@acphost-gatewayd/"
-	// maxMessage bounds a request and an answer, in bytes.
+	// maxMessage is the limit of a request and of an answer, in bytes.
 	maxMessage = 1 << 20
-	// readTimeout is how long a caller may take to say what it wants, and sendTimeout to read the answer.
+	// readTimeout limits the time for reading a request, and sendTimeout the time for writing an answer.
 	readTimeout, sendTimeout = 5 * time.Second, 5 * time.Second
-	// maxCalls bounds the calls at once.
+	// maxCalls is the limit of concurrent calls.
 	maxCalls = 32
 )
 
-// ErrUnsupported says that the system has no sockets that agents can be kept from.
+// ErrUnsupported means that the system has no sockets that agents cannot reach.
 var ErrUnsupported = errors.New("this system has no sockets that agents can be kept from: sign in with a token")
 
-// Request is what a person wants of a gateway: List, End, or something about Code. Code alone asks which browser shows it.
+// Request is a person's request to a gateway: List, End, or an action for Code. Code alone asks for the browser that
+// shows it.
 type Request struct {
-	// Code is what the browser shows.
+	// Code is the code that the browser shows.
 	Code string `json:"code,omitempty"`
-	// Confirm lets the browser in that shows Code.
+	// Confirm signs in the browser that shows Code.
 	Confirm *Confirm `json:"confirm,omitempty"`
-	// List asks for those who are signed in.
+	// List requests the browsers that are signed in.
 	List bool `json:"list,omitempty"`
-	// End signs out the one with this id.
+	// End signs out the session with this id.
 	End string `json:"end,omitempty"`
 }
 
-// Confirm says as what a browser is let in.
+// Confirm has the role and the lifetime of a sign-in.
 type Confirm struct {
 	// Role is viewer, approver or operator.
 	Role string `json:"role"`
-	// Seconds is how long it stays signed in.
+	// Seconds is the lifetime of the sign-in.
 	Seconds int `json:"seconds"`
 }
 
-// Answer is what a gateway answers.
+// Answer is a gateway's answer.
 type Answer struct {
-	// Error is why not; empty: there is none.
+	// Error is the reason for a failure. Empty after a success.
 	Error string `json:"error,omitempty"`
-	// Known, with Error: this gateway knows the code that was asked about, so that no other one does.
+	// Known, with Error, means that this gateway issued the code, so that no other gateway has to be asked.
 	Known bool `json:"known,omitempty"`
-	// Browser is the one that shows the code.
+	// Browser is the browser that shows the code.
 	Browser *Browser `json:"browser,omitempty"`
-	// Session is the one that was confirmed and came in.
+	// Session is the session that the confirmation created.
 	Session *Session `json:"session,omitempty"`
-	// Sessions are those who are signed in.
+	// Sessions are the browsers that are signed in.
 	Sessions []Session `json:"sessions,omitempty"`
 }
 
-// Browser is what is known of a browser. It says both itself, but for the address.
+// Browser describes a browser. All of it except the address is the browser's own claim.
 type Browser struct {
 	Address string `json:"address"`
 	Agent   string `json:"agent"`
@@ -93,11 +94,11 @@ type Session struct {
 	Browser Browser   `json:"browser"`
 }
 
-// Handler answers a request. ctx ends when the caller goes away.
+// Handler answers a request. ctx ends when the caller disconnects.
 type Handler func(ctx context.Context, r Request) Answer
 
-// Serve answers callers until ctx ends, and then waits for its calls. name is what the socket is called, for logs; refused is
-// told of each caller that was refused.
+// Serve answers callers until ctx ends, and then waits for its calls. It calls refused with the reason for each caller
+// that it rejects.
 func Serve(ctx context.Context, l net.Listener, handle Handler, refused func(why error)) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -113,7 +114,7 @@ func Serve(ctx context.Context, l net.Listener, handle Handler, refused func(why
 		}
 		select {
 		case room <- struct{}{}:
-		default: // those who came wait for people: whoever comes then tries again
+		default: // the active calls wait for people: new callers try again later
 			_ = conn.Close()
 			continue
 		}
@@ -125,7 +126,7 @@ func Serve(ctx context.Context, l net.Listener, handle Handler, refused func(why
 	}
 }
 
-// answer answers the one request of a connection.
+// answer reads one request from a connection and answers it.
 func answer(ctx context.Context, conn net.Conn, handle Handler, refused func(error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,7 +151,7 @@ func answer(ctx context.Context, conn net.Conn, handle Handler, refused func(err
 		send(conn, Answer{Error: "the request cannot be read: use acphost and gatewayd of the same version"})
 		return
 	}
-	// The caller says nothing more: what ends this read is its end.
+	// The caller sends nothing more, so this read ends when the caller disconnects.
 	_ = conn.SetReadDeadline(time.Time{})
 	gone := make(chan struct{})
 	go func() {
@@ -172,7 +173,7 @@ func send(conn net.Conn, a Answer) {
 	}
 }
 
-// mayCall refuses a caller that is no person of this user.
+// mayCall returns an error unless the caller is a person who runs as this user or as root.
 func mayCall(c peer.Peer) error {
 	if !c.Known || c.PID <= 0 || c.Process == nil {
 		return errors.New("who calls cannot be told: call from the container that gatewayd runs in")
@@ -183,7 +184,7 @@ func mayCall(c peer.Peer) error {
 	return noAgent(c)
 }
 
-// noAgent refuses what an agent or a handler has started.
+// noAgent returns an error for a process that an agent or a handler started.
 func noAgent(c peer.Peer) error {
 	switch why, err := peer.NoPerson(c, os.Getpid()); {
 	case err != nil:
@@ -194,8 +195,8 @@ func noAgent(c peer.Peer) error {
 	return nil
 }
 
-// Call sends a request to the gateway that listens at a name, and waits for the answer until ctx ends. It calls nobody but a
-// program of this user or, if this is root, of anybody; and no agent.
+// Call sends a request to the gateway that listens at a name, and waits for the answer until ctx ends. It accepts a
+// listener of this user only (root: of any user), and rejects one that an agent started.
 func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", name)
 	if err != nil {
@@ -215,7 +216,7 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	// Whoever is refused is told so before it has asked: then writing fails, and reading does not.
+	// The gateway sends a rejection before it reads the request. Then this write may fail, and the read below succeeds.
 	_, _ = conn.Write(append(text, '\n'))
 	line, err := bufio.NewReader(io.LimitReader(conn, maxMessage)).ReadBytes('\n')
 	var a Answer
@@ -233,7 +234,7 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	return a, nil
 }
 
-// mayServe refuses a server that is not a gateway which a person started.
+// mayServe returns an error for a server that was not started by a person.
 func mayServe(c peer.Peer) error {
 	if !c.Known || c.PID <= 0 || c.Process == nil {
 		return errors.New("who listens cannot be told")
@@ -247,7 +248,7 @@ func mayServe(c peer.Peer) error {
 	return c.Process.Alive()
 }
 
-// parse reads the names out of the kernel's list of unix sockets.
+// parse returns the names in the kernel's list of unix sockets.
 func parse(list string, user int) []string {
 	var names []string
 	own := fmt.Sprintf("%s%d/", prefix, user)
@@ -256,7 +257,7 @@ func parse(list string, user int) []string {
 		if len(fields) < 8 {
 			continue
 		}
-		// A socket that listens has the flag of one that accepts (SO_ACCEPTCON).
+		// The flag SO_ACCEPTCON marks a listening socket.
 		name := fields[len(fields)-1]
 		if fields[3] == "00010000" && (strings.HasPrefix(name, own) || user == 0 && strings.HasPrefix(name, prefix)) {
 			names = append(names, name)

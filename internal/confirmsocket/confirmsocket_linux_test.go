@@ -112,7 +112,7 @@ func TestServer_RejectsAgents(t *testing.T) {
 		var out []byte
 		var err error
 		cmd := exec.Command(os.Args[0], "call", name)
-		_ = proc.Confine(c.walls, func(proc.Walls) error { out, err = cmd.Output(); return nil })
+		_ = proc.Confine(c.walls, func(proc.Restrictions) error { out, err = cmd.Output(); return nil })
 		if got := strings.TrimSpace(string(out)); err != nil || !strings.HasPrefix(got, c.want) {
 			t.Errorf("behind %s: %q (%v), want %q", what, got, err, c.want)
 		}

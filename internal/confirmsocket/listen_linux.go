@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Listen makes the socket. Its name cannot be guessed, so that nobody else has taken it: abstract sockets belong to nobody.
+// Listen opens the socket. Its name is random, because any process can bind an abstract name before the gateway does.
 func Listen() (net.Listener, string, error) {
 	name := fmt.Sprintf("%s%d/%d-%s", prefix, os.Geteuid(), os.Getpid(), rand.Text())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
@@ -17,8 +17,8 @@ func Listen() (net.Listener, string, error) {
 	return l, name, nil
 }
 
-// Find returns the names of the gateways that listen for this user; for root, of all. They are those of the network namespace
-// that this process is in, as abstract sockets are.
+// Find returns the names of the sockets of this user's gateways; for root, of all gateways. Abstract sockets belong to
+// a network namespace, so it finds only those in the namespace of this process.
 func Find() ([]string, error) {
 	list, err := os.ReadFile("/proc/net/unix")
 	if err != nil {

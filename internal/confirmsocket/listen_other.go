@@ -4,8 +4,8 @@ package confirmsocket
 
 import "net"
 
-// Listen is for Linux alone: see ErrUnsupported.
+// Listen returns ErrUnsupported. Only Linux is supported.
 func Listen() (net.Listener, string, error) { return nil, "", ErrUnsupported }
 
-// Find is for Linux alone: see ErrUnsupported.
+// Find returns ErrUnsupported. Only Linux is supported.
 func Find() ([]string, error) { return nil, ErrUnsupported }

@@ -45,8 +45,8 @@ func TestLimiter_EvictsByPolicy(t *testing.T) {
 			for _, l := range append(leave, leave...) {
 				l()
 			}
-			if limiter.all != 0 || len(limiter.of) != 0 {
-				t.Errorf("%d are there when all are gone: %v", limiter.all, limiter.of)
+			if limiter.total != 0 || len(limiter.byOrigin) != 0 {
+				t.Errorf("%d are there when all are gone: %v", limiter.total, limiter.byOrigin)
 			}
 		})
 	}

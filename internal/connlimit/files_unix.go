@@ -4,7 +4,7 @@ package connlimit
 
 import "syscall"
 
-// openFiles is how many files this process may have open; 0: not known.
+// openFiles returns this process's limit of open files, or 0 if it is unknown.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

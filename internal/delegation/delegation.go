@@ -1,7 +1,8 @@
-// Package delegation has the contract between gateway and supervisor for calls that a gateway makes for a caller: the metadata that
-// names the caller and the caller's role, and the role that each method requires, from its descriptor.
+// Package delegation is the contract between gateway and supervisor for calls that a gateway makes for a caller: the
+// metadata that names the caller and the caller's role, and the role that each method requires, from its descriptor.
 //
-// It knows names, roles and descriptors of methods. It must not know how callers authenticate, nor which peers are gateways.
+// It knows names, roles and descriptors of methods. It must not know how callers authenticate, nor which peers are
+// gateways.
 package delegation
 
 import (
@@ -18,7 +19,7 @@ import (
 
 // The metadata of a delegated call. Either each key is present once, or both are absent.
 const (
-	// CallerKey is the key of the caller's name, in percent-encoding: an ordinary name stands as it is.
+	// CallerKey is the key of the caller's name, in percent-encoding, which leaves ordinary names unchanged.
 	CallerKey = "acphost-caller"
 	// RoleKey is the key of the caller's role.
 	RoleKey = "acphost-caller-role"
@@ -27,34 +28,34 @@ const (
 // MaxName is the longest name of a caller, in characters.
 const MaxName = 64
 
-// The roles of people, as certificates and tokens have them.
+// The roles of people, as in certificates and tokens.
 const (
 	Viewer   = "viewer"
 	Approver = "approver"
 	Operator = "operator"
 )
 
-// Gateway is the role that OpenAgent takes. It is no person's.
+// Gateway is the role that OpenAgent requires. People do not have it.
 const Gateway = "gateway"
 
-// Roles are those that people have, the least first.
+// Roles returns the roles of people in ascending order.
 func Roles() []string { return []string{Viewer, Approver, Operator} }
 
 // Caller is the client for which a gateway makes a call.
 type Caller struct {
-	// Name has 1 to MaxName characters, and looks as Presentable leaves it.
+	// Name has 1 to MaxName characters, and equals its Presentable form.
 	Name string
 	// Role is one of Roles.
 	Role string
 }
 
-// Metadata is the caller as keys and values, one after the other.
+// Metadata returns the caller as alternating keys and values.
 func (c Caller) Metadata() []string {
 	return []string{CallerKey, url.PathEscape(c.Name), RoleKey, c.Role}
 }
 
-// Read returns the caller that a call's metadata names, and reports whether it names one. It is an error if the metadata could
-// be read in two ways, or not at all: then the call is refused, because it was meant to be for somebody.
+// Read returns the caller that a call's metadata names, and reports whether it names one. It returns an error if the
+// metadata is ambiguous or malformed. The call must then be rejected, because it was meant to be delegated.
 func Read(metadata map[string][]string) (c Caller, named bool, err error) {
 	for key := range metadata {
 		switch lower := strings.ToLower(key); {
@@ -87,8 +88,8 @@ func Read(metadata map[string][]string) (c Caller, named bool, err error) {
 	return Caller{Name: name, Role: roles[0]}, true, nil
 }
 
-// Presentable is a name on one line, of at most so many characters, all of which can be seen.
-func Presentable(name string, most int) string {
+// Presentable returns a name on one line, without invisible characters, of at most maxRunes characters.
+func Presentable(name string, maxRunes int) string {
 	name = strings.Map(func(c rune) rune {
 		switch {
 		case unicode.IsSpace(c):
@@ -99,8 +100,8 @@ func Presentable(name string, most int) string {
 		return c
 	}, name)
 	name = strings.Join(strings.Fields(name), " ")
-	if r := []rune(name); len(r) > most {
-		name = strings.TrimSpace(string(r[:most]))
+	if r := []rune(name); len(r) > maxRunes {
+		name = strings.TrimSpace(string(r[:maxRunes]))
 	}
 	return name
 }

@@ -7,27 +7,27 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Need is what a method takes of its callers.
+// Need is the requirement of a method for its callers.
 type Need struct {
-	// Role is the least role that may call it: one of Roles, or Gateway. A Viewer's method only shows something; each other one
-	// is a verb.
+	// Role is the lowest role that may call the method: one of Roles, or Gateway. The methods of Viewer have no side
+	// effects.
 	Role string
-	// Asks: a request that only looks makes it a Viewer's. The request has a field for that, OnlyLook.
+	// Asks reports whether the request has the field OnlyLook, with which a Viewer may call the method.
 	Asks bool
 }
 
-// OnlyLook is the field of a request by which its caller says that it will not act on what it sees.
+// OnlyLook is the field of a request with which the caller declares that it will not act on the answer.
 const OnlyLook = "only_look"
 
-// The services whose verbs are not an operator's.
+// The services with methods that change something and do not require an operator.
 const (
 	approvals = "acphost.supervisor.v1.ApprovalService"
 	gateway   = "acphost.supervisor.v1.GatewayService"
 )
 
-// NeedOf returns what a method takes. A method shows something if its descriptor says that it has no side effects; what changes
-// something is an operator's, but for the questions, which approvers answer, and for what a gateway needs. A method that is not
-// of acphost's services is an operator's.
+// NeedOf returns the requirement of a method. A method requires a Viewer if its descriptor declares that it has no side
+// effects. Other methods require an operator, except answers to questions, which approvers may give, and the methods
+// that a gateway needs. A method of a service that is not acphost's requires an operator.
 func NeedOf(m protoreflect.MethodDescriptor) Need {
 	service := string(m.Parent().FullName())
 	if !strings.HasPrefix(service, "acphost.") {

@@ -1,7 +1,8 @@
-// Package escape reads the escape sequences in what programs write to a terminal, after ECMA-48 and what xterm does. It is
-// the one reader of them: whoever shows such output as text, or lets some of the sequences through, asks it where they end.
+// Package escape parses escape sequences in the output of programs for a terminal, by ECMA-48 and as xterm does. All
+// parts of acphost that show such output as text, or filter the sequences, use this parser, so that they agree about
+// where sequences end.
 //
-// It knows how a sequence is written, not what one does.
+// It knows the syntax of sequences, not their effects.
 package escape
 
 import (
@@ -11,8 +12,8 @@ import (
 )
 
 const (
-	maxControl = 256     // bytes of a control sequence; a longer one is none
-	maxString  = 1 << 20 // bytes of a string; a longer one was never meant as one
+	maxControl = 256     // bytes of a control sequence; a longer one is broken
+	maxString  = 1 << 20 // bytes of a string; a longer one is broken
 )
 
 const (
@@ -26,55 +27,55 @@ type state int
 
 const (
 	none         state = iota
-	escaped            // behind ESC
-	charset            // behind ESC and an intermediate: one more
+	escaped            // after ESC
+	charset            // after ESC and an intermediate byte: one more byte follows
 	control            // in a control sequence
-	inString           // in a string that ends with ST, or if it is a title with BEL
-	stringEscape       // in such a string, behind ESC
+	inString           // in a string that ends with ST or, for a title, with BEL
+	stringEscape       // in such a string, after ESC
 )
 
-// Sequence is an escape sequence as far as it has come. The zero value is ready for Start.
+// Sequence is an escape sequence that may be incomplete. The zero value is ready for Start.
 type Sequence struct {
-	// Control reports whether it is a control sequence, ESC [. Params are what stands before the last byte of such a one:
-	// digits, their separators, private marks and intermediates.
+	// Control reports whether this is a control sequence, ESC [. Params are its bytes before the final byte: digits,
+	// separators, private marks and intermediate bytes.
 	Control bool
 	Params  []byte
-	// Final is its last byte.
+	// Final is the last byte.
 	Final byte
 
 	state  state
 	length int
-	title  bool // a string that is on one line: a title, a link
+	title  bool // a string on one line: a title or a link
 }
 
-// Step says what became of a byte.
+// Step is the result of one byte.
 type Step int
 
 const (
-	// More is that the sequence goes on.
+	// More means that the sequence continues.
 	More Step = iota
-	// Obey is that the byte is a control character, which counts as if it stood before the sequence. That goes on.
+	// Obey means that the byte is a control character, which takes effect before the sequence. The sequence continues.
 	Obey
-	// Broken is that the sequence ended before the byte, which is no part of it.
+	// Broken means that the sequence ended before the byte, which does not belong to it.
 	Broken
-	// Nothing is that it ended, and nothing is left of it: a string, a character set, one that was broken off.
+	// Nothing means that the sequence ended and has no effect: a string, a character set, or a broken sequence.
 	Nothing
-	// Whole is that it ended, as Control, Params and Final have it until the next Start.
+	// Whole means that the sequence ended. Control, Params and Final describe it until the next Start.
 	Whole
 )
 
-// Start begins a sequence, behind ESC.
+// Start begins a sequence, after ESC.
 func (s *Sequence) Start() { *s = Sequence{state: escaped, Params: s.Params[:0]} }
 
-// Open reports whether the next byte is for Take.
+// Open reports whether a sequence is incomplete, so that the next byte belongs to Feed.
 func (s *Sequence) Open() bool { return s.state != none }
 
-// Take takes the next byte of a sequence that is open.
-func (s *Sequence) Take(c byte) Step {
+// Feed processes the next byte of an incomplete sequence.
+func (s *Sequence) Feed(c byte) Step {
 	s.length++
 	switch {
 	case s.state == inString || s.state == stringEscape:
-		return s.takeString(c)
+		return s.feedString(c)
 	case c == esc:
 		s.Start()
 		return More
@@ -87,7 +88,7 @@ func (s *Sequence) Take(c byte) Step {
 	case c >= 0x80:
 		return s.end(Broken)
 	case s.state == escaped:
-		return s.takeEscaped(c)
+		return s.feedEscaped(c)
 	case s.state == charset && c < 0x30:
 		return More
 	case s.state == charset || s.length > maxControl:
@@ -105,12 +106,12 @@ func (s *Sequence) end(how Step) Step {
 	return how
 }
 
-// takeEscaped takes the byte behind ESC.
-func (s *Sequence) takeEscaped(c byte) Step {
+// feedEscaped processes the byte after ESC.
+func (s *Sequence) feedEscaped(c byte) Step {
 	switch c {
 	case '[':
 		s.state = control
-	case ']', 'k': // k: a title, in the words of screen and tmux
+	case ']', 'k': // k: a title, of screen and tmux
 		s.state, s.title = inString, true
 	case 'P', 'X', '^', '_':
 		s.state = inString
@@ -125,15 +126,15 @@ func (s *Sequence) takeEscaped(c byte) Step {
 	return More
 }
 
-// takeString takes a byte of a string. A title that was never ended takes the rest of its line and no more: text that
-// follows is not hidden by it.
-func (s *Sequence) takeString(c byte) Step {
+// feedString processes a byte of a string. An unterminated title ends with its line, so that it does not hide the
+// following text.
+func (s *Sequence) feedString(c byte) Step {
 	switch {
 	case s.state == stringEscape && c == '\\', c == can, c == sub, c == bel && s.title, s.length > maxString:
 		return s.end(Nothing)
-	case s.state == stringEscape: // not ST: another sequence, which ends the string
+	case s.state == stringEscape: // another sequence instead of ST: it ends the string
 		s.Start()
-		return s.Take(c)
+		return s.Feed(c)
 	case c == esc:
 		s.state = stringEscape
 	case c == '\n' && s.title:
@@ -146,20 +147,20 @@ func (s *Sequence) takeString(c byte) Step {
 type Token struct {
 	// Text is characters, none of them a control character of seven bits. Each byte that is no UTF-8 is U+FFFD.
 	Text string
-	// Sequence is a whole sequence, until the next Token. Nil: it is something else.
+	// Sequence is a complete sequence, valid until the next Token. Nil if the token is something else.
 	Sequence *Sequence
-	// Control is a control character, where there is nothing else.
+	// Control is a control character, if Text and Sequence are empty.
 	Control byte
 }
 
-// Scanner takes output apart as it comes, in pieces of any length. The zero value is ready to use.
+// Scanner splits output, in pieces of any length, into tokens. The zero value is ready to use.
 type Scanner struct {
 	seq  Sequence
-	part []byte // the beginning of a character
+	part []byte // the first bytes of an incomplete character
 }
 
-// Scan returns what is in the next piece, to be ranged over to its end. The beginning of a character at the end of the
-// piece is held back.
+// Scan returns the tokens of the next piece. The caller must range over all of them. Scan keeps an incomplete character
+// at the end of the piece for the next call.
 func (s *Scanner) Scan(data []byte) iter.Seq[Token] {
 	return func(yield func(Token) bool) {
 		if len(s.part) > 0 {
@@ -176,19 +177,19 @@ func (s *Scanner) Scan(data []byte) iter.Seq[Token] {
 	}
 }
 
-// Rest returns the character that was begun and did not end, as U+FFFD for each byte; the output is over.
+// Rest returns the incomplete character at the end of the output, as U+FFFD for each byte.
 func (s *Scanner) Rest() string {
 	rest := string([]rune(string(s.part)))
 	s.part = nil
 	return rest
 }
 
-// next returns what data begins with, and how many bytes of it that is. A zero Token: nothing.
+// next returns the first token of data and its length in bytes. A zero Token means that there is no token.
 func (s *Scanner) next(data []byte) (n int, t Token) {
 	c := data[0]
 	switch {
 	case s.seq.Open():
-		switch s.seq.Take(c) {
+		switch s.seq.Feed(c) {
 		case Obey:
 			t.Control = c
 		case Whole:
@@ -214,7 +215,7 @@ func (s *Scanner) next(data []byte) (n int, t Token) {
 
 func isControl(c byte) bool { return c < 0x20 || c == 0x7f }
 
-// WholeRunes returns how many bytes of b are whole characters: all, but for an incomplete last one.
+// WholeRunes returns the number of bytes of b without an incomplete last character.
 func WholeRunes(b []byte) int {
 	for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
 		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {

@@ -10,7 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// arguments reads the words of a command by an entry of the table. They begin at position start.
+// arguments parses the arguments of a command by an entry of the table, from position start on.
 func (c *command) arguments(e *entry, start int) {
 	a := &arguments{command: c, entry: e, words: c.argv[start:]}
 	a.parse()
@@ -40,8 +40,8 @@ func (c *command) arguments(e *entry, start int) {
 	}
 }
 
-// OptionsEnd returns where the options of a program that is in the table end: the index of the word "--", unless that is the
-// value of an option, or len(argv). It reports false if that is not certain.
+// OptionsEnd returns the end of the options of a program in the table: the index of the word "--", unless that is the
+// value of an option, or len(argv). It returns false if that is uncertain.
 func OptionsEnd(argv []string) (int, bool) {
 	if len(argv) == 0 {
 		return 0, false
@@ -56,8 +56,8 @@ func OptionsEnd(argv []string) (int, bool) {
 	return a.end, c.facts.GetKnown()
 }
 
-// pin is the first file by which a program may run something else than itself, or load code: one that pins a version, in the
-// folder or above it; or one in the folder that stands before a part of the program's own.
+// pin returns the first file with which a program may run another version of itself, or load code: a file that pins a
+// version, in the folder or above it, or a file in the folder with the name of a part of the program.
 func (c *command) pin(e *entry) string {
 	if c.disk == nil || c.disk.Names == nil || e.PinnedBy == "" && e.Shadows == "" {
 		return ""
@@ -80,18 +80,18 @@ func (c *command) pin(e *entry) string {
 	return ""
 }
 
-// arguments are the words of a command while they are taken apart.
+// arguments is the state of parsing the arguments of a command.
 type arguments struct {
 	*command
 	entry    *entry
-	words    []string // those that are still to be read
-	given    []string // the names of options
+	words    []string // not parsed yet
+	given    []string // the names of the given options
 	operands []string
-	values   []value  // of options
-	strays   []string // what stands behind an operand, and was taken for an option or its value
-	end      int      // where "--" stands among the command's words, if that ends the options
+	values   []value  // the values of options
+	strays   []string // words after an operand that were parsed as an option or its value
+	end      int      // the index of the word "--", if it ends the options
 	walks    bool
-	found    bool // a path was among the operands
+	found    bool // the operands include a path
 }
 
 type value struct{ role, text string }
@@ -134,7 +134,7 @@ func (a *arguments) parse() {
 
 var numbers = lazyregexp.New(`^-[0-9]+$`)
 
-// option reads a word that begins with a dash: one option, or a cluster of short ones.
+// option parses a word that begins with a dash: one option, or a cluster of short options.
 func (a *arguments) option(word string) {
 	name, text, attached := strings.Cut(word, "=")
 	opt, known := a.entry.options[name]
@@ -156,7 +156,7 @@ func (a *arguments) option(word string) {
 			a.given = append(a.given, name)
 			continue
 		case strings.HasPrefix(rest, "=") && opt.roles[0] != "text", rest != "" && opt.apart:
-			// Some programs take the "=" for a part of the value, and some do not.
+			// Some programs read the "=" as part of the value, and some do not.
 			a.unknown("%s %s: where its value begins is not certain", a.entry.name, name)
 		default:
 			a.take(name, opt, rest, rest != "")
@@ -165,7 +165,7 @@ func (a *arguments) option(word string) {
 	}
 }
 
-// take notes an option and its values: text, if it is attached, or the next words.
+// take records an option and its values: text, if it is attached, or the next words.
 func (a *arguments) take(name string, opt option, text string, attached bool) {
 	a.given = append(a.given, name)
 	for i, role := range opt.roles {
@@ -189,7 +189,7 @@ func (a *arguments) take(name string, opt option, text string, attached bool) {
 	}
 }
 
-// skipCommand goes past the words of a command that find runs. What it runs is another simple command of the line.
+// skipCommand skips the words of a command that find runs. That command is another simple command of the line.
 func (a *arguments) skipCommand(name string) {
 	before := ""
 	for len(a.words) > 0 {
@@ -202,7 +202,7 @@ func (a *arguments) skipCommand(name string) {
 	a.unknown("%s %s does not end", a.entry.name, name)
 }
 
-// place gives each operand and each value its role.
+// place assigns a role to each operand and each value.
 func (a *arguments) place() {
 	for _, v := range a.values {
 		a.word(v.role, v.text, false)
@@ -234,7 +234,7 @@ func (a *arguments) place() {
 	}
 }
 
-// word reads a word of a role.
+// word interprets a word by its role.
 func (a *arguments) word(role, text string, operand bool) {
 	u := use{recursive: operand && a.walks, leavesOut: a.entry.LeaveOut}
 	if text == pipe {
@@ -266,7 +266,7 @@ func (a *arguments) word(role, text string, operand bool) {
 		if assigns.MatchString(text) {
 			return
 		}
-	case "yq": // it takes the first operand for a file's name, if there is one of that name
+	case "yq": // the first operand is a file if a file with that name exists
 		a.script(role, text)
 		if text == "." {
 			return
@@ -274,7 +274,7 @@ func (a *arguments) word(role, text string, operand bool) {
 	case "sed", "awk", "jq", "keys", "template", "port", "shown", "package":
 		a.script(role, text)
 		return
-	case "gofile", "gowrite": // in a folder it follows links
+	case "gofile", "gowrite": // for a folder, it follows links
 		u.write = role == "gowrite"
 		if !strings.HasSuffix(text, ".go") || a.mayBeFolder(text) {
 			a.unknown("%s follows the links in folders", a.entry.name)
@@ -294,7 +294,7 @@ func (a *arguments) word(role, text string, operand bool) {
 	case "meta":
 		u.metadata = true
 	case "read":
-	default: // a choice
+	default: // a list of alternatives
 		if !slices.Contains(strings.Split(role, "|"), text) {
 			a.unknown("%s with the value %s is not known to be harmless", a.entry.name, text)
 		}
@@ -314,13 +314,13 @@ func (a *arguments) word(role, text string, operand bool) {
 		}
 	}
 	a.file(text, u)
-	if role == "zip" { // if there is none of that name, it looks for these
+	if role == "zip" { // programs try these names if the file is missing
 		a.file(text+".zip", u)
 		a.file(text+".ZIP", u)
 	}
 }
 
-// compressed are names that programs do not add to, and in which they find no pattern.
+// compressed are names to which programs add no suffix, and which contain no pattern.
 var compressed = map[string]*lazyregexp.Regexp{
 	"gz":  lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(gz|tgz|Z)$`),
 	"zip": lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(zip|jar|war|whl)$`),
@@ -328,23 +328,23 @@ var compressed = map[string]*lazyregexp.Regexp{
 
 func (c *command) mayBeFolder(word string) bool {
 	file, ok := c.absolute(word)
-	return !ok || c.disk != nil && !c.look(file).NoFolder
+	return !ok || c.disk != nil && !c.resolve(file).NoFolder
 }
 
-// goKeys are settings of go that hold no passwords, and for which it asks no C compiler.
+// goKeys are settings of go that contain no passwords, and whose value does not require running a C compiler.
 var goKeys = lazyregexp.New(`^(GO(ARCH|BIN|CACHE|ENV|EXE|EXPERIMENT|FLAGS|HOSTARCH|HOSTOS|MOD|MODCACHE|NOPROXY|NOSUMDB|OS|PATH|PRIVATE|` +
 	`ROOT|SUMDB|TMPDIR|TOOLCHAIN|TOOLDIR|VERSION|WORK|AMD64|ARM|ARM64)|GO111MODULE|CC|CXX|CGO_ENABLED)$`)
 
-// port is a protocol and port numbers of lsof: no names of machines, which would be looked up.
+// port matches a protocol and port numbers of lsof, without names of machines, which lsof would resolve.
 var port = lazyregexp.New(`^[46]?(?i:tcp|udp)?(:[0-9][0-9,-]*)?$`)
 
-// goPackage is a package or a module of go, of no certain version, and no folder elsewhere.
+// goPackage matches a package or a module of go without a version, and no folder outside of the module.
 var goPackage = lazyregexp.New(`^(\./)?([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.\.\.|\.)$`)
 
-// assigns are operands of awk that are assignments.
+// assigns matches operands of awk that are assignments.
 var assigns = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// script reads a text in a language.
+// script checks a text in a language.
 func (a *arguments) script(language, text string) {
 	harmless := false
 	switch language {

@@ -1,14 +1,14 @@
-// Package facts says what a simple command does: the files that it reads and writes, whether it walks through folders,
-// runs code, or talks to other machines.
+// Package facts determines the effects of a simple command: the files that it reads and writes, whether it walks
+// through folders, runs code, or talks to other machines.
 //
-// It knows a command by a table of programs, programs.yaml, which lists for each program the options that are known to be
-// harmless and what the operands are. A program, an option or an operand that the table does not have makes the command
-// unknown: it may do anything. So the table needs no list of what is dangerous. Some programs take small languages of their
-// own (awk, jq, sed, find), and some read their words in a way of their own (git, ps, test); Go code in this package reads
-// those, and takes a text for harmless only if every part of it is known.
+// It knows programs from a table, programs.yaml, which lists for each program the options that are known to be harmless
+// and the meaning of the operands. A program, an option or an operand that is not in the table makes the command
+// unknown: it may do anything. So the table needs no list of dangers. Some programs have small languages of their own
+// (awk, jq, sed, find), and some have a special syntax (git, ps, test); Go code in this package parses those, and
+// treats a text as harmless only if every part of it is known.
 //
-// The package says nothing about which file a program's name means, about wrappers ("sudo"), and about redirections: the
-// other fields of a SubCommand tell those. It opens no file, and decides nothing. All functions are safe for concurrent use.
+// The package does not determine the executable of a name, wrappers ("sudo") and redirections: other fields of
+// SubCommand have those. It opens no file, and decides nothing. All functions are safe for concurrent use.
 package facts
 
 import (
@@ -25,39 +25,40 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Disk is what is known of the file system on which a command runs.
+// Disk is the known part of the file system on which a command runs.
 type Disk struct {
-	// Roots are the session's, absolute and clean. Only a Disk without Look needs them.
+	// Roots are the session's roots, absolute and clean. Only a Disk without Look needs them.
 	Roots []string
-	// Look says where an absolute path leads. It may contain "..": behind a symbolic link only the file system knows where
-	// that leads. nil: the paths are judged by their spelling, as if nothing were a symbolic link, and no operand a folder.
+	// Look resolves an absolute path. The path may contain "..": after a symbolic link, only the file system knows
+	// where that leads. nil: paths are judged by their spelling, as if there were no symbolic links and no operand were
+	// a folder.
 	Look func(path string) Place
-	// OneGo reports whether go, run in a folder, is certainly the version that is installed. nil: it is.
+	// OneGo reports whether go, run in a folder, is certainly the installed version. nil: always.
 	OneGo func(dir string) bool
-	// GoModules reports whether go, run in a folder, certainly has all modules at hand. nil: it has.
+	// GoModules reports whether all modules are certainly available to go, run in a folder. nil: always.
 	GoModules func(dir string) bool
-	// Names are those of files and folders in a folder, and, if above is set, in those that it lies in as well. false: they are
-	// not known. nil: there are none.
+	// Names returns the names of files and folders in a folder and, if above is set, in the folders above it. ok is
+	// false if they are unknown. nil: there are none.
 	Names func(dir string, above bool) ([]string, bool)
 }
 
-// Place is where a path leads.
+// Place is the target of a path.
 type Place struct {
-	// Resolved is absolute and without symbolic links. Empty: it is not known.
+	// Resolved is absolute and without symbolic links. Empty if unknown.
 	Resolved string
-	// Inside: both spellings lie inside the session's roots.
+	// Inside reports whether the path as written and its target lie inside the session's roots.
 	Inside bool
-	// NoFolder: it is certain that no folder is there.
+	// NoFolder reports whether the path certainly does not lead to a folder.
 	NoFolder bool
-	// Public: the file holds certificates or public keys and nothing else.
+	// Public reports whether the file contains only certificates or public keys.
 	Public bool
 }
 
-// maxFiles bounds the files of one command; the contract says so.
+// maxFiles is the limit of files of one command, defined by the contract.
 const maxFiles = 1000
 
-// Of returns what a simple command does. cwd is the absolute directory in which it runs; "" means that the directory is not
-// known. disk nil: nothing is known of the file system, so no path is resolved, and none counts as inside the roots.
+// Of returns the effects of a simple command. cwd is the absolute directory in which it runs, or "" if it is unknown.
+// With a nil disk nothing is known of the file system, so no path is resolved, and none counts as inside the roots.
 func Of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Facts {
 	facts := of(sub, cwd, disk)
 	if len(sub.GetPossibleWords()) == 0 {
@@ -82,14 +83,14 @@ func of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Fact
 	}
 	if len(c.argv) > 0 {
 		c.read()
-		// This holds even if the rest of what the command does is not known.
+		// This is certain even if the other effects are unknown.
 		named := !c.dynamic(0) || len(sub.GetDynamicWords()) == 0 && !strings.ContainsAny(c.argv[0], "$`*?[{~")
 		c.facts.Network = c.facts.Network || named && shell.Contacts(sub.GetArgv())
 	}
 	return c.facts
 }
 
-// command is a simple command while it is read.
+// command is the state of analysing a simple command.
 type command struct {
 	sub   *permissionv1.SubCommand
 	argv  []string
@@ -98,7 +99,7 @@ type command struct {
 	facts *permissionv1.Facts
 }
 
-// unknown notes why the command may do more than its facts say. The first reason counts.
+// unknown records why the command may do more than its facts say. The first reason is kept.
 func (c *command) unknown(format string, args ...any) {
 	if c.facts.Known {
 		c.facts.Known = false
@@ -143,24 +144,24 @@ func (c *command) read() {
 	c.arguments(e, args)
 }
 
-// pipe stands for the name of a pipe from another command of the line.
+// pipe is a placeholder for the name of a pipe from another command of the line.
 const pipe = "\x00pipe"
 
 // dynamic reports whether word i is known only when the command runs.
 func (c *command) dynamic(i int) bool { return shell.DynamicWord(c.sub, i) }
 
-// use is how a file is used.
+// use is a kind of use of a file.
 type use struct {
 	write, metadata, recursive, leavesOut, tracked bool
 }
 
-// file notes that the command uses a file or folder.
+// file records that the command uses a file or folder.
 func (c *command) file(word string, u use) {
 	file, ok := c.absolute(word)
 	if !ok {
 		return
 	}
-	at := c.look(file)
+	at := c.resolve(file)
 	if !u.write && !u.metadata && (ofObjects(path.Clean(file), u.recursive) || ofObjects(at.Resolved, u.recursive)) {
 		u.recursive, u.tracked, u.leavesOut = true, true, false
 	}
@@ -195,25 +196,25 @@ func (c *command) file(word string, u use) {
 	c.facts.Files = append(c.facts.Files, f)
 }
 
-// ofObjects reports whether what is read at a path are objects of git's, each of which holds a file that git keeps.
+// ofObjects reports whether reading a path reads git's objects, which contain the tracked files.
 func ofObjects(file string, recursive bool) bool {
 	_, inside, ok := strings.Cut(file+"/", "/.git/")
 	return ok && (strings.HasPrefix(inside, "objects/") || inside == "" && recursive)
 }
 
-// stray notes a word that some versions of a program take for a file, if it leads elsewhere than it reads: those without the
-// GNU habit to take options behind operands, and those that take "-" for a file's name.
+// stray records a word that some versions of a program read as a file, if it leads elsewhere than its text: versions
+// that, unlike GNU's, accept no options after operands, and versions for which "-" is a file's name.
 func (c *command) stray(word string) {
 	if c.disk == nil || c.disk.Look == nil || c.cwd == "" || !utf8.ValidString(word) || strings.Contains(word, "\x00") {
 		return
 	}
 	file := paths.Under(c.cwd, word)
-	if at := c.look(file); !at.Inside || path.Base(at.Resolved) != path.Base(file) {
+	if at := c.resolve(file); !at.Inside || path.Base(at.Resolved) != path.Base(file) {
 		c.file(word, use{})
 	}
 }
 
-// absolute is the path that a word names.
+// absolute returns the path that a word names.
 func (c *command) absolute(word string) (string, bool) {
 	switch {
 	case strings.Contains(word, "\x00") || !utf8.ValidString(word):
@@ -232,7 +233,7 @@ func (c *command) absolute(word string) (string, bool) {
 	return paths.Under(c.cwd, word), true
 }
 
-func (c *command) look(file string) Place {
+func (c *command) resolve(file string) Place {
 	switch {
 	case c.disk == nil:
 		return Place{}
@@ -244,8 +245,8 @@ func (c *command) look(file string) Place {
 	return Place{Resolved: clean, Inside: inside, NoFolder: true}
 }
 
-// special reports whether what is behind a path is another thing for each process, or no file at all: a device, or, to gawk,
-// another machine. What is read from /dev/null is nothing.
+// special reports whether a path leads to a different file for each process, or is not a file: a device or, for gawk,
+// another machine. Reading /dev/null reads nothing.
 func special(file string) bool {
 	return file != "/dev/null" && (paths.Below("/dev", file) || paths.Below("/proc", file) || strings.HasPrefix(file, "/inet"))
 }

@@ -7,29 +7,29 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// jqReaches are names by which a filter of jq reaches more than its input: the environment, and other files.
+// jqReaches matches names with which a filter of jq accesses more than its input: the environment, and other files.
 var jqReaches = lazyregexp.New(`\b(env|ENV|import|include|modulemeta|get_search_list)\b`)
 
-// jqOnlyFilters reports whether a filter of jq reads nothing but its input.
+// jqOnlyFilters reports whether a filter of jq reads only its input.
 func jqOnlyFilters(filter string) bool { return !jqReaches.MatchString(filter) }
 
-// yqReaches are names by which an expression of yq, of one of the two programs of that name, reaches more than its input:
-// files, the environment, programs, and text that is an expression in turn.
+// yqReaches matches names with which an expression of yq (of both programs of that name) accesses more than its input:
+// files, the environment, programs, and text that is evaluated as an expression.
 var yqReaches = lazyregexp.New(`(?i)load|env|system|eval|include|import|filename|file_?index|input|debug|\$__|exec|split_doc|modulemeta|get_search_list`)
 
-// yqOnlyFilters reports whether an expression of yq reads nothing but its input. A file's name that ends in ".yq" stands for the
-// expression in the file.
+// yqOnlyFilters reports whether an expression of yq reads only its input. A file name that ends in ".yq" is replaced by
+// the expression in the file.
 func yqOnlyFilters(expression string) bool {
 	return !yqReaches.MatchString(expression) && !strings.HasSuffix(strings.ToLower(expression), ".yq")
 }
 
-// goListReaches is the function of a template of go list that asks the module proxy about any module.
+// goListReaches matches the function in a template of go list that queries the module proxy.
 var goListReaches = lazyregexp.New(`\bmodule\b`)
 
-// awkOnlyPrints reports whether a program of awk certainly reads nothing but its input, and writes to its standard output
-// alone. It tells strings, expressions between slashes and operators apart, and gives up where versions of awk differ in
-// that. What opens files and runs programs is "system", "getline", "|", and ">" of a print; variables that reach more are
-// ARGV (the files to read) and ENVIRON.
+// awkOnlyPrints reports whether a program of awk certainly reads only its input, and writes only to its standard
+// output. It distinguishes strings, regular expressions and operators, and returns false where versions of awk differ
+// in that. Files are opened and programs run by "system", "getline", "|", and ">" of a print; the variables ARGV (the
+// files to read) and ENVIRON access more than the input.
 func awkOnlyPrints(program string) bool {
 	for _, word := range awkReaches {
 		if strings.Contains(program, word) {
@@ -45,27 +45,28 @@ func awkOnlyPrints(program string) bool {
 	return l.braces == 0 && l.parens == 0
 }
 
-// awkReaches are what no harmless program needs, wherever it stands.
+// awkReaches are texts that no harmless program needs at any position.
 var awkReaches = []string{"system", "getline", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "extension", "\\\n", "\r", "\x00", "@"}
 
-// awkKeywords may stand before an expression between slashes, and some of them before a division: "length / 2".
+// awkKeywords may precede a regular expression, and some of them a division: "length / 2".
 var awkKeywords = wordset.Of(`print printf return else do exit in delete length case default func function if while for switch next
 	nextfile continue break BEGIN END BEGINFILE ENDFILE`)
 
-// awkNumber is a number. What follows it without a blank is another token, so only what cannot be part of one may.
+// awkNumber matches a number. A following character without a blank starts another token, so it must not be one that
+// could continue the number.
 var awkNumber = lazyregexp.New(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?`)
 
-// awkBrackets is a bracket expression that every awk ends at the same place.
+// awkBrackets matches a bracket expression that ends at the same position for every awk.
 var awkBrackets = lazyregexp.New(`^\[\^?(\[:[a-z]+:\]|\\[a-z./-]|[^][/\\\n])+\]`)
 
 type awkLexer struct {
 	rest           string
 	braces, parens int
-	operand        bool // what came before is an operand, so that a slash divides
-	unsure         bool // what a slash means here is not certain
+	operand        bool // the previous token is an operand, so a slash is a division
+	unsure         bool // the meaning of a slash is uncertain
 }
 
-// token takes the next token off the rest. It reports false if the token may do harm, or is not certain.
+// token consumes the next token. It returns false if the token may do harm, or is uncertain.
 func (l *awkLexer) token() bool {
 	c := l.rest[0]
 	switch {
@@ -105,11 +106,11 @@ func (l *awkLexer) token() bool {
 	return l.sign(c)
 }
 
-// sign takes a token of one character.
+// sign consumes a token of one character.
 func (l *awkLexer) sign(c byte) bool {
 	switch c {
 	case ' ', '\t':
-		l.rest = l.rest[1:] // the same stands before it
+		l.rest = l.rest[1:] // the same character precedes it
 		return true
 	case '{':
 		l.braces++
@@ -120,12 +121,12 @@ func (l *awkLexer) sign(c byte) bool {
 	case ')', ']':
 		l.parens--
 	case '>':
-		// Outside of parentheses, this is where a print of an action goes.
+		// Outside of parentheses, this redirects a print of an action.
 		if l.braces > 0 && l.parens == 0 || strings.HasPrefix(l.rest, ">>") {
 			return false
 		}
 	case '\n', ';', ',', '$', '!', '~', '<', '=', '+', '-', '*', '%', '^', '?', ':':
-	default: // "|", "&", "#", "\\", "'", what is not ASCII
+	default: // "|", "&", "#", "\\", "'", and characters outside of ASCII
 		return false
 	}
 	l.advance(1, c == ']')
@@ -133,7 +134,7 @@ func (l *awkLexer) sign(c byte) bool {
 	return l.braces >= 0 && l.parens >= 0
 }
 
-// quoted takes a string.
+// quoted consumes a string.
 func (l *awkLexer) quoted() bool {
 	for i := 1; i < len(l.rest); i++ {
 		switch l.rest[i] {
@@ -149,7 +150,7 @@ func (l *awkLexer) quoted() bool {
 	return false
 }
 
-// expression takes a regular expression between slashes.
+// expression consumes a regular expression between slashes.
 func (l *awkLexer) expression() bool {
 	for i := 1; i < len(l.rest); i++ {
 		switch l.rest[i] {

@@ -10,12 +10,12 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Likely returns the files that a simple command reads or writes as far as its words show it, its redirections included. Of a
-// program that Of does not know completely ("cp", "sed -i", "python3 x.py"), it goes by what the program usually does with its
-// operands. Words that are known only when the command runs are left out.
+// Likely returns the files that a simple command most likely reads or writes by its words, including its redirections.
+// For a program that Of does not know completely ("cp", "sed -i", "python3 x.py"), it uses the usual meaning of the
+// operands. It omits words that are known only when the command runs.
 //
-// The result is for display: it may have too many files and may lack some, so no decision may depend on it. sub.Facts counts if
-// it is set. cwd is as in Of.
+// The result is for display: it may have too many or too few files, so no decision may depend on it. It uses sub.Facts if
+// they are set. cwd is as for Of.
 func Likely(sub *permissionv1.SubCommand, cwd string) []*permissionv1.FileUse {
 	l := &likely{sub: sub, cwd: cwd}
 	known := sub.GetFacts()
@@ -45,19 +45,20 @@ type likely struct {
 	uses []*permissionv1.FileUse
 }
 
-// usage is what a program usually does with its operands.
+// usage is the usual meaning of a program's operands.
 type usage struct {
 	// operands is one of:
-	//   read, write      each operand is a file that is read, or written
-	//   copy             the last operand is written, the others are read
-	//   script           the first operand is a file that is read, the others are arguments
-	//   text read, text write   as read and write, but the first operand is no file
+	//   read, write             each operand is a file that is read, or written
+	//   copy                    the last operand is written, the others are read
+	//   script                  the first operand is a file that is read, the others are arguments
+	//   text read, text write   like read and write, but the first operand is not a file
 	operands string
-	// options are those with a value, "-o=write": its role is text, read, write, or into, a folder into which a copy is made.
+	// options are options with a value, "-o=write". The role of the value is text, read, write, or into, the target
+	// folder of a copy.
 	options string
 	// writes are options with which operands that are read are also written.
 	writes string
-	// code are options that take the place of the first operand of text and script: their value is what runs.
+	// code are options that replace the first operand of text and script: their value is the code that runs.
 	code string
 }
 
@@ -128,11 +129,11 @@ func (l *likely) program() {
 	}
 }
 
-// git finds the command of git, and the position behind it. Where "git checkout" has "--", what stands behind is written.
+// git returns the command of git, and the position after it. The words after "--" of "git checkout" are written.
 func (l *likely) git(argv []string) (command string, at int) {
 	for at = 1; at < len(argv); at++ {
 		switch word := argv[at]; {
-		case word == "-C": // the reader of the line has taken away those that are certain
+		case word == "-C": // the parser of the line has removed those that are certain
 			at++
 			l.cwd = ""
 		case word == "-c":
@@ -150,7 +151,7 @@ func (l *likely) git(argv []string) (command string, at int) {
 	return "", 0
 }
 
-// named adds the files that the words from position at name; false: there are none.
+// named adds the files that the words from position at on name. It returns false if there are none.
 func (l *likely) named(u usage, at int) bool {
 	argv := l.sub.GetArgv()
 	roles := map[string]string{}
@@ -181,12 +182,12 @@ func (l *likely) named(u usage, at int) bool {
 			}
 			break
 		}
-		if word == "" { // the ending of a backup, to sed of BSD: sed -i '' SCRIPT FILE
+		if word == "" { // the suffix of a backup for sed of BSD: sed -i '' SCRIPT FILE
 			continue
 		}
 		if len(word) < 2 || word[0] != '-' {
 			if operands = append(operands, at); u.operands == "script" && !code {
-				break // what follows are the script's own arguments
+				break // the arguments of the script follow
 			}
 			continue
 		}
@@ -198,7 +199,7 @@ func (l *likely) named(u usage, at int) bool {
 				writes, code = writes || is(u.writes, short), code || is(u.code, short)
 				if roles[short] == "" {
 					if is(u.writes, short) {
-						break // the rest is the ending of a backup
+						break // the rest is the suffix of a backup
 					}
 					continue
 				}
@@ -256,7 +257,7 @@ func isFolder(name string) bool {
 	return strings.HasSuffix(name, "/") || path.Base(name) == "." || path.Base(name) == ".."
 }
 
-// file adds a file. Names of other machines, of standard input and of devices are none, nor is the folder itself.
+// file adds a file. It skips names of other machines, of standard input and of devices, and the folder itself.
 func (l *likely) file(name string, write bool) {
 	if name == "" || name == "-" || strings.Contains(name, "://") || strings.ContainsRune(name, 0) {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// reading is what reads the words of programs that no list of options describes, from position start on. nil: there is none
-// of that name.
+// reading returns the parser for the words of programs that a list of options does not describe, from position start
+// on. nil if there is no parser with that name.
 func reading(by string) func(c *command, start int) {
 	switch by {
 	case "text":
@@ -37,8 +37,8 @@ func reading(by string) func(c *command, start int) {
 	return nil
 }
 
-// text is for programs to which every word is text. Some shells take a word of all but echo for arithmetic, in which the subscript
-// of an array is evaluated: a[$(COMMAND)].
+// text is for programs whose words are all text. For builtins other than echo, some shells evaluate a word as
+// arithmetic, including the subscripts of arrays: a[$(COMMAND)].
 func (c *command) text(start int) {
 	for i := start; i < len(c.argv); i++ {
 		switch word := c.argv[i]; {
@@ -51,49 +51,49 @@ func (c *command) text(start int) {
 	}
 }
 
-// printsText are programs that do nothing with a text but print it, or a part of it, whatever it is. No shell takes it for
+// printsText are programs that only print a text, or a part of it, whatever its content. No shell evaluates it as
 // arithmetic.
 var printsText = wordset.Of("echo true false : basename dirname gbasename gdirname printf")
 
-// Another variable may hold a secret, and it, or what a substitution prints, may be a pattern, which prints the names of files
-// anywhere: whether it is quoted is not known here.
+// Other variables may contain a secret. The value of a variable, and the output of a substitution, may be a pattern,
+// which prints the names of files anywhere: it is unknown here whether it is quoted.
 var (
 	expansions = lazyregexp.New(`\$(\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|.|$)`)
 	shownName  = lazyregexp.New(`^\$(?:\{#?([A-Z_]+)\}|([A-Z_]+))$`)
 	shown      = lazyregexp.New(`^\$(\{?[?#$!-]\}?|[^A-Za-z0-9_{\[(@*]|)$`)
-	// onlyStrings is a format of printf that takes no word for a number: some shells evaluate those.
+	// onlyStrings matches a format of printf that reads no word as a number, which some shells evaluate.
 	onlyStrings = lazyregexp.New(`^([^%]|%[0-9-]*(\.[0-9]+)?[sbc]|%%)*$`)
 	number      = lazyregexp.New(`^(\$[?#$!])+$`)
 )
 
-// printed is for a word that is printed, and known only when the command runs.
+// printed handles a printed word that is known only when the command runs.
 func (c *command) printed(word string) {
 	if strings.Contains(word, "`") {
 		c.unknown("%s: what a substitution prints is not known", c.argv[0])
 	}
 	for _, expansion := range expansions.FindAllString(word, -1) {
 		if name := shownName.FindStringSubmatch(expansion); !shown.MatchString(expansion) && (name == nil || !shell.Shown(name[1]+name[2])) {
-			c.unknown("%s: what %s stands for is not known, and may be a secret", c.argv[0], expansion)
+			c.unknown("%s: the value of %s is unknown, and may be a secret", c.argv[0], expansion)
 		}
 	}
 	for part := range strings.FieldsSeq(strings.ReplaceAll(word, "$?", "")) {
 		switch {
 		case !strings.ContainsAny(part, "*?["):
 		case strings.Contains(part, "/"):
-			c.unknown("%s: which files %s stands for is not known", c.argv[0], part)
+			c.unknown("%s: the files that %s matches are unknown", c.argv[0], part)
 		default:
 			c.file(".", use{metadata: true})
 		}
 	}
 }
 
-// printf prints its words, but for options of shells that set a variable.
+// printf prints its words, except for options of shells that set a variable.
 func (c *command) printf(start int) {
 	if start < len(c.argv) {
 		if format := c.argv[start]; c.dynamic(start) || strings.HasPrefix(format, "-") && format != "--" {
 			c.unknown("printf with the format %s is not known to be harmless", format)
 		} else if len(c.sub.GetTextWords()) > 0 && !onlyStrings.MatchString(format) {
-			c.unknown("printf: some shells may evaluate what stands for %s", format)
+			c.unknown("printf: some shells may evaluate the argument of %s", format)
 		}
 	}
 	c.text(start)
@@ -106,18 +106,20 @@ func (c *command) setsVariables(int) {
 	}
 }
 
-// export is known with assignments alone, which are judged beside; without any, it shows the environment.
+// export is known if all its operands are assignments, which are judged separately; without operands, it shows the
+// environment.
 func (c *command) export(start int) {
 	if start != len(c.argv) || len(c.sub.GetAssignments()) == 0 {
 		c.unknown("export shows variables, or gives them to programs")
 	}
 }
 
-// copyFlags are options of cp that only say when it copies, and what it prints. What sets the mode or the owner of a copy, follows
-// links, or walks through folders is none of them.
+// copyFlags are options of cp about the conditions of a copy and about messages. Options that set the mode or the owner
+// of a copy, follow links, or walk through folders are not included.
 var copyFlags = lazyregexp.New(`^(-[finuv]+|--(force|interactive|no-clobber|verbose))$`)
 
-// copies is for cp: it reads all operands but the last, which it writes, or in which it makes files of the same names.
+// copies is for cp: it reads all operands except the last one, which is the written file or the folder of the new
+// files.
 func (c *command) copies(start int) {
 	args := c.argv[start:]
 	for i := range args {
@@ -154,15 +156,15 @@ func (c *command) copies(start int) {
 	}
 }
 
-// namesFolder reports whether a path can be nothing but a folder by its last part.
+// namesFolder reports whether a path can only be a folder by its last part.
 func namesFolder(file string) bool {
 	return slices.Contains([]string{".", "..", "/"}, path.Base(file))
 }
 
-// tarFile is an archive that no tar looks for on another machine.
+// tarFile matches an archive that no version of tar reads from another machine.
 var tarFile = lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*$`)
 
-// tar is known with one cluster of options by which it lists the names in an archive.
+// tar is known with one cluster of options that lists the names in an archive.
 func (c *command) tar(start int) {
 	args := c.argv[start:]
 	if slices.Equal(args, []string{"--version"}) {
@@ -182,7 +184,7 @@ var (
 	testsFiles = wordset.Of("-nt -ot -ef")
 )
 
-// test compares words and asks about files. Of "[[" only the words are known, so each may be a file.
+// test compares words and checks files. Only the words of "[[" are known, not their operators, so each may be a file.
 func (c *command) test(start int) {
 	double := c.argv[0] == "[["
 	comparing := comparesText(c, start)
@@ -208,7 +210,8 @@ func (c *command) test(start int) {
 	}
 }
 
-// comparesText reports whether a test has so few words that it cannot but compare them as text: "[ A = B ]", "[ -z A ]".
+// comparesText reports whether a test has so few words that it can only be a comparison of text: "[ A = B ]", "[ -z A
+// ]".
 func comparesText(c *command, start int) bool {
 	words := slices.Clone(c.argv[start:])
 	if last := len(words) - 1; last >= 0 && (words[last] == "]" || words[last] == "]]") {
@@ -224,8 +227,8 @@ func comparesText(c *command, start int) bool {
 }
 
 var (
-	// ps takes the same letters with a dash and without one, and reads words that it does not understand with a dash again as if
-	// there were none. Then "e" shows the environments of processes, so what stands beside it must be understood.
+	// ps accepts the same letters with and without a dash, and reads unknown words with a dash again as if without one.
+	// Then "e" shows the environments of processes, so all words must be known.
 	psPlain    = lazyregexp.New(`^-?[axuwflhcjrTv]+$`)
 	psAll      = lazyregexp.New(`^-[eAfFlLHjwTy]+$`)
 	psFormat   = lazyregexp.New(`^(-[eA]?o|-?a?x?w*o|-o)$`)
@@ -239,7 +242,7 @@ const psNames = `(pid|ppid|pgid|pgrp|sid|uid|user|ruser|euser|group|gid|comm|arg
 	`start|start_time|stime|lstart|stat|state|s|tty|tt|tname|%cpu|pcpu|%mem|pmem|c|rss|rssize|rsz|vsz|vsize|sz|size|ni|nice|pri|` +
 	`nlwp|wchan|psr|cls|f|flags)`
 
-// processes reads the words of ps.
+// processes parses the words of ps.
 func (c *command) processes(start int) {
 	everything, plain := false, false
 	for i := start; i < len(c.argv); i++ {
@@ -249,7 +252,7 @@ func (c *command) processes(start int) {
 		case !c.dynamic(i + 1):
 			next = c.argv[i+1]
 		case c.argv[i+1] == "$$":
-			next = "1" // some number
+			next = "1" // any number
 		}
 		switch {
 		case c.dynamic(i):
@@ -274,15 +277,15 @@ func (c *command) processes(start int) {
 var (
 	gitSecrets = lazyregexp.New(`(?i)url|proxy|header|token|pass|secret|credential|cookie|auth|smtp|key|insteadof`)
 	gitKey     = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]*\.[A-Za-z0-9.-]*$`) // without a dot: "list", "edit"
-	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as git remote -v shows it
+	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as printed by git remote -v
 )
 
-// mayBeSecret reports whether a setting of git's may hold a password, or is none.
+// mayBeSecret reports whether a setting of git may contain a password, or is not a valid setting.
 func mayBeSecret(key string) bool {
 	return !gitKey.MatchString(key) || gitSecrets.MatchString(key) && !gitRemote.MatchString(key)
 }
 
-// wholeKeys are the settings that a pattern stands for; nil: it may stand for more than those that it spells.
+// wholeKeys returns the settings that a pattern matches; nil if it may match others than those that it spells.
 func wholeKeys(pattern string) (keys []string) {
 	for alternative := range strings.SplitSeq(pattern, "|") {
 		key, begins := strings.CutPrefix(alternative, "^")
@@ -295,8 +298,9 @@ func wholeKeys(pattern string) (keys []string) {
 	return keys
 }
 
-// git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their
-// words name. Whether git finds something else to run there, SubCommand.repository says.
+// git parses the words of a command of git. Commands that only read do so in the repository in which they run, and in
+// the files that their words name. SubCommand.repository tells whether git runs programs that the repository
+// configures.
 func (c *command) git(start int) {
 	for i := start; i < len(c.argv); i++ {
 		if c.dynamic(i) {
@@ -310,7 +314,7 @@ func (c *command) git(start int) {
 	}
 	name := shell.GitCommand(c.argv)
 	if name == "" {
-		return // help, or its version
+		return // help or version
 	}
 	args := c.argv[start:]
 	for len(args) > 0 && args[0] != name {
@@ -324,7 +328,7 @@ func (c *command) git(start int) {
 	switch name {
 	case "version":
 		return
-	case "config": // settings can hold passwords
+	case "config": // settings can contain passwords
 		args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(shell.GitConfigShows, arg) })
 		switch {
 		case len(args) == 2 && args[0] == "--get":

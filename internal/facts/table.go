@@ -15,7 +15,7 @@ import (
 //go:embed programs.yaml
 var programs []byte
 
-// entry is what the table says of a program. The head of programs.yaml explains the fields.
+// entry is the table's row for a program. The head of programs.yaml explains the fields.
 type entry struct {
 	Names     string   `yaml:"names"`
 	Options   string   `yaml:"options"`
@@ -41,7 +41,7 @@ type entry struct {
 	Shadows   string   `yaml:"shadowed_by"`
 	Tests     []string `yaml:"tests"`
 
-	name     string // as the command names it
+	name     string // as in the command
 	options  map[string]option
 	number   bool // -20
 	operands []string
@@ -49,34 +49,34 @@ type entry struct {
 
 // option is an option of a program.
 type option struct {
-	// roles are those of its values, in their order; none for a flag.
+	// roles are the roles of its values, in order; none for a flag.
 	roles []string
-	// attached: the value is optional, and stands in the same word. apart: it stands in the next word.
+	// attached: the value is optional, and in the same word. apart: the value is in the next word.
 	attached, apart bool
 }
 
-// roles are what a word of a command may be.
+// roles are the possible roles of a word of a command.
 var roles = []string{
-	"text",                     // names no file
+	"text",                     // not a file
 	"read",                     // a file whose content is read
-	"meta",                     // a file or folder of which names, sizes and the like are read
-	"folder",                   // meta, where "-" and nothing at all mean another folder
+	"meta",                     // a file or folder whose name, size and other metadata are read
+	"folder",                   // meta, where "-" or a missing word means another folder
 	"write",                    // a file that is written
-	"name",                     // a program; with a slash in it, meta
+	"name",                     // a program; with a slash, as meta
 	"when",                     // a date
 	"plus",                     // text that begins with "+"
 	"data",                     // a file of awk, or an assignment
-	"port", "shown", "package", // text of which a regular expression says that it does no harm
-	"gofile",    // a file of go, and no folder
-	"gowrite",   // likewise, which is written
-	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
-	"sed", "awk", "jq", "keys", "yq", "template", // text that must be harmless in a language
-	"command", // find's: a command up to ";" or "{} +", which is another simple command
+	"port", "shown", "package", // text that a regular expression proves harmless
+	"gofile",    // a file of go, not a folder
+	"gowrite",   // the same, written
+	"gz", "zip", // a compressed file, with the suffix that programs add if the file is missing
+	"sed", "awk", "jq", "keys", "yq", "template", // text that must be harmless in the language
+	"command", // for find: a command up to ";" or "{} +", which is another simple command
 }
 
 func isRole(role string) bool { return slices.Contains(roles, role) || strings.Contains(role, "|") }
 
-// table is programs.yaml by the names of programs. It is read once, when it is first needed.
+// table is programs.yaml by the names of programs. It is parsed at first use.
 var table = sync.OnceValues(func() (map[string]*entry, error) {
 	var entries []*entry
 	decoder := yaml.NewDecoder(bytes.NewReader(programs))
@@ -103,8 +103,8 @@ var table = sync.OnceValues(func() (map[string]*entry, error) {
 	return byName, errors.Join(errs...)
 })
 
-// entryOf returns what the table says of a program, or of its command that the first argument or two name, and where the
-// arguments begin. nil: it says nothing, or cannot be read; then no command is known.
+// entryOf returns the row for a program, or for its command that the first one or two arguments name, and the position
+// of the following arguments. nil if there is no row, or the table cannot be read; then no command is known.
 func entryOf(name string, argv []string) (e *entry, args int) {
 	byName, err := table()
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *entry) prepare() error {
 	return nil
 }
 
-// parseOption reads "-q", "-n=text", "-P:text" and "--color[=text]".
+// parseOption parses "-q", "-n=text", "-P:text" and "--color[=text]".
 func parseOption(text string) (name string, o option, err error) {
 	name = text
 	if i := strings.IndexAny(text, "=:["); i > 1 {
@@ -176,7 +176,7 @@ func parseOption(text string) (name string, o option, err error) {
 	return name, o, nil
 }
 
-// has reports whether one of some options, as the table lists them, was given.
+// has reports whether one of the options in listed, in the syntax of the table, was given.
 func has(given []string, listed string) bool {
 	return slices.ContainsFunc(strings.Fields(listed), func(o string) bool { return slices.Contains(given, o) })
 }

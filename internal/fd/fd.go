@@ -1,5 +1,5 @@
-// Package fd has system calls made on files and sockets that stay open meanwhile, and as they are: File.Fd would make them
-// blocking. What is asked of the system, its callers know.
+// Package fd makes system calls on files and sockets that stay open during the call, without making them blocking as
+// File.Fd does. The callers know the system calls.
 package fd
 
 import "syscall"

@@ -1,4 +1,4 @@
-// Package fold compares names of files as the most forgiving file system does.
+// Package fold compares names of files by the rules of all common file systems together.
 package fold
 
 import (
@@ -9,9 +9,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Path gives spellings the same form that some file system takes for the same name: macOS and Windows ignore case, macOS
-// composes characters, and its older file system drops characters that cannot be seen. What forbids matches folded on every
-// system, so that it means the same everywhere, and errs where it errs to the strict side. Safe for concurrent use.
+// Path returns the same form for all spellings that some file system treats as the same name: macOS and Windows ignore
+// case, macOS composes characters, and its older file system drops invisible characters. Deny rules match folded paths
+// on every system, so that they mean the same everywhere. A match that is not necessary on a system is the safe error.
+// Safe for concurrent use.
 func Path(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(s)
@@ -26,7 +27,7 @@ func Path(s string) string {
 	return norm.NFC.String(strings.Map(foldRune, norm.NFC.String(s)))
 }
 
-// foldRune is the same for all characters that differ in case only, "K" and the Kelvin sign included.
+// foldRune returns the same rune for all characters that differ in case only, including "K" and the Kelvin sign.
 func foldRune(r rune) rune {
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {

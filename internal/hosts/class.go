@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// metadata are the addresses at which clouds tell programs on a machine who the machine is, with keys. Alibaba's and Azure's are not
-// link-local.
+// metadata are the addresses of the metadata services of clouds, which give programs on a machine its identity and
+// keys. Alibaba's and Azure's addresses are not link-local.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("169.254.169.254"), // Amazon, Google, Azure, Oracle, DigitalOcean, OpenStack
 	netip.MustParseAddr("169.254.170.2"),   // Amazon's containers
@@ -19,7 +19,7 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("192.0.0.192"),     // Oracle
 }
 
-// special are the addresses that are not those of a machine on the internet; IANA's registries of special-purpose addresses.
+// special are the addresses outside of the public internet, from IANA's registries of special-purpose addresses.
 var special = func() (list []netip.Prefix) {
 	for _, text := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
@@ -30,7 +30,7 @@ var special = func() (list []netip.Prefix) {
 	return list
 }()
 
-// global are the addresses of IPv6 that machines on the internet have; specialIn6 are those among them that they have not.
+// global are the IPv6 addresses of the public internet; specialIn6 are the exceptions among them.
 var (
 	global     = netip.MustParsePrefix("2000::/3")
 	specialIn6 = []netip.Prefix{
@@ -41,13 +41,14 @@ var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// IsMetadata reports whether an address is that of a cloud's service for metadata, also one of IPv6 that leads to it.
+// IsMetadata reports whether an address belongs to a cloud's metadata service, directly or through an IPv6 address that
+// embeds it.
 func IsMetadata(address netip.Addr) bool {
 	return slices.Contains(metadata, address.WithZone("").Unmap()) || slices.Contains(metadata, carried(address))
 }
 
-// IsPublic reports whether an address is that of a machine on the internet: not loopback, private, link-local, shared, multicast or
-// reserved, and no address of IPv6 that leads to such a one of IPv4.
+// IsPublic reports whether an address belongs to the public internet: it is not loopback, private, link-local, shared,
+// multicast or reserved, and not an IPv6 address that embeds such an IPv4 address.
 func IsPublic(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	in := func(list []netip.Prefix) bool {
@@ -65,7 +66,7 @@ func IsPublic(address netip.Addr) bool {
 	return global.Contains(address) && !in(specialIn6)
 }
 
-// carried is the address of IPv4 to which one of IPv6 leads; invalid: none.
+// carried returns the IPv4 address that an IPv6 address embeds; invalid: there is none.
 func carried(address netip.Addr) netip.Addr {
 	if !address.Is6() {
 		return netip.Addr{}

@@ -10,11 +10,12 @@ import (
 type Endpoint struct {
 	Host Host
 	Port uint16
-	// Addresses are the machine's. There are none before its name has been looked up.
+	// Addresses are the machine's addresses. Empty until its name has been resolved.
 	Addresses []netip.Addr
 }
 
-// NewEndpoint reads the parts of an endpoint; false: one of them is none. An address is among its own addresses.
+// NewEndpoint parses the parts of an endpoint. ok is false if a part is invalid. If host is an address, Addresses
+// contain it.
 func NewEndpoint(host string, port uint32, addresses []string) (Endpoint, bool) {
 	h, err := Parse(host)
 	e := Endpoint{Host: h, Port: uint16(port)}
@@ -34,12 +35,12 @@ func NewEndpoint(host string, port uint32, addresses []string) (Endpoint, bool) 
 	return e, true
 }
 
-// Special are the addresses that are not those of a machine on the internet.
+// Special returns the addresses outside of the public internet.
 func (e Endpoint) Special() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(e.Addresses), IsPublic)
 }
 
-// Metadata is an address at which a cloud keeps keys; invalid: there is none.
+// Metadata returns an address of a cloud's metadata service; invalid: there is none.
 func (e Endpoint) Metadata() netip.Addr {
 	if i := slices.IndexFunc(e.Addresses, IsMetadata); i >= 0 {
 		return e.Addresses[i]
@@ -47,8 +48,8 @@ func (e Endpoint) Metadata() netip.Addr {
 	return netip.Addr{}
 }
 
-// String is "host:443". Addresses that are not on the internet follow in parentheses, unless the host says so itself,
-// as "127.0.0.1" and "localhost" do: "db.example:5432 (10.0.0.7)".
+// String returns "host:443". Addresses outside of the public internet follow in parentheses, unless the host shows this
+// itself, as "127.0.0.1" and "localhost" do: "db.example:5432 (10.0.0.7)".
 func (e Endpoint) String() string {
 	var told []string
 	for _, address := range e.Special() {
@@ -64,8 +65,9 @@ func (e Endpoint) String() string {
 	return text
 }
 
-// Named reports whether one of some patterns names the machine, and together they cover those of its addresses that are
-// not on the internet: a name says nothing of where it leads.
+// Named reports whether one of the patterns matches the host, and the patterns together match all of its addresses
+// outside of the public internet. A name alone is not sufficient for those, because its owner decides which address it
+// has.
 func (e Endpoint) Named(patterns []Pattern) bool {
 	named := slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Names(e.Host, e.Port) })
 	return named && !slices.ContainsFunc(e.Special(), func(address netip.Addr) bool {

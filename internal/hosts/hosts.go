@@ -1,7 +1,8 @@
-// Package hosts reads the names and addresses of machines, and patterns of them. Two spellings of one machine come out alike, and
-// what programs read in two ways is refused, so that rules judge the machine that is connected to.
+// Package hosts parses names and addresses of machines, and patterns of them. Different spellings of one machine get
+// the same form, and spellings that programs read in different ways are rejected, so that rules judge the machine that
+// is connected to.
 //
-// The package looks nothing up, and must not know who connects, nor why.
+// The package does not resolve names, and must not know who connects, nor why.
 package hosts
 
 import (
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// longestName is what DNS takes, without the last dot. longestLabel is for a part between dots.
+// longestName is DNS's limit of a name without the last dot, longestLabel that of a part between dots.
 const (
 	longestName  = 253
 	longestLabel = 63
@@ -23,13 +24,14 @@ const (
 
 // Host is a machine by its name or its address.
 type Host struct {
-	// Name is in lower case, in ASCII (IDNA's xn-- for other scripts), and without a dot at its end. Empty: it is an address.
+	// Name is in lower case, in ASCII (IDNA's xn-- for other scripts), and without a final dot. Empty if the host is an
+	// address.
 	Name string
-	// Address is without a zone; IPv4 in IPv6 is IPv4. Invalid: it is a name.
+	// Address has no zone. An IPv4 address in IPv6 form is converted to IPv4. Invalid if the host is a name.
 	Address netip.Addr
 }
 
-// String is the name, or the address in its shortest form without brackets.
+// String returns the name, or the address in its shortest form without brackets.
 func (h Host) String() string {
 	if h.Address.IsValid() {
 		return h.Address.String()
@@ -37,7 +39,7 @@ func (h Host) String() string {
 	return h.Name
 }
 
-// WithPort is "host:443", with brackets around an address of IPv6.
+// WithPort returns "host:443", with brackets around an IPv6 address.
 func (h Host) WithPort(port uint16) string {
 	if h.Address.Is6() {
 		return "[" + h.String() + "]:" + strconv.Itoa(int(port))
@@ -45,8 +47,8 @@ func (h Host) WithPort(port uint16) string {
 	return h.String() + ":" + strconv.Itoa(int(port))
 }
 
-// Parse reads a name or an address, the latter with or without brackets. It refuses addresses of IPv4 that programs read in several
-// ways ("127.1", "0x7f.0.0.1", "2130706433", "0177.0.0.1"), zones of IPv6 ("fe80::1%eth0"), and what is no name of a machine.
+// Parse parses a name or an address, which may be in brackets. It rejects IPv4 addresses that programs read in
+// different ways ("127.1", "0x7f.0.0.1", "2130706433", "0177.0.0.1"), IPv6 zones ("fe80::1%eth0"), and invalid names.
 func Parse(text string) (Host, error) {
 	bracketed := strings.HasPrefix(text, "[")
 	if bracketed || strings.Contains(text, ":") {
@@ -85,7 +87,7 @@ func parse6(text string) (Host, error) {
 	return Host{Address: address.Unmap()}, nil
 }
 
-// lower is a name in lower case and in ASCII.
+// lower returns a name in lower case and in ASCII.
 func lower(text string) (string, error) {
 	if len(text) > 4*longestName {
 		return "", fmt.Errorf("the name has more than %d characters", longestName)
@@ -103,8 +105,8 @@ func lower(text string) (string, error) {
 	return strings.ToLower(text), nil
 }
 
-// endsInNumber reports whether a name ends in a part that is a number, so that programs take all of it for an address; WHATWG's
-// "ends in a number".
+// endsInNumber reports whether the last part of a name is a number, so that programs read the name as an address
+// (WHATWG's "ends in a number").
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, is := strings.CutPrefix(last, "0x"); is {
@@ -113,7 +115,7 @@ func endsInNumber(name string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// check refuses what no machine is called.
+// check returns an error for an invalid name.
 func check(name string) error {
 	if name == "" {
 		return errors.New("there is no name")
@@ -140,7 +142,7 @@ func check(name string) error {
 	return nil
 }
 
-// Split reads "host:port", with brackets around an address of IPv6. The port is decimal and not 0.
+// Split parses "host:port", with brackets around an IPv6 address. The port is decimal and not 0.
 func Split(text string) (Host, uint16, error) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {

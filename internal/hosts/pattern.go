@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Pattern stands for machines: "api.example.com" for one by its name, "*.example.com" for all whose names end so, at any depth and
-// without "example.com" itself, "192.0.2.1" and "2001:db8::1" for one by its address, "10.0.0.0/8" for addresses, "*" for all. With a
-// port ("example.com:443", "[2001:db8::1]:443", "[fd00::/8]:22") it stands for that port alone.
+// Pattern matches machines: "api.example.com" matches that name, "*.example.com" all names below it at any depth but
+// not "example.com" itself, "192.0.2.1" and "2001:db8::1" that address, "10.0.0.0/8" a range of addresses, "*" all.
+// With a port ("example.com:443", "[2001:db8::1]:443", "[fd00::/8]:22") it matches only that port.
 type Pattern struct {
 	source string
 	name   string // exact
@@ -19,7 +19,7 @@ type Pattern struct {
 	port   uint16 // 0: any
 }
 
-// ParsePattern reads a pattern.
+// ParsePattern parses a pattern.
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{source: text}
 	body, port := text, ""
@@ -93,10 +93,10 @@ func (p *Pattern) parseBody(body string) error {
 	return nil
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as written.
 func (p Pattern) String() string { return p.source }
 
-// Names reports whether the pattern stands for a machine by the name or address that it was asked for by.
+// Names reports whether the pattern matches the name or address with which the machine was requested.
 func (p Pattern) Names(h Host, port uint16) bool {
 	switch {
 	case !p.onPort(port):
@@ -111,21 +111,21 @@ func (p Pattern) Names(h Host, port uint16) bool {
 	return p.name != "" && p.name == h.Name
 }
 
-// Covers reports whether the pattern stands for an address as such: by the address or a prefix, and "localhost" for loopback.
-// "*" does not.
+// Covers reports whether the pattern matches an address itself: by the address or a prefix, and "localhost" for
+// loopback. "*" does not.
 func (p Pattern) Covers(address netip.Addr, port uint16) bool {
 	address = address.Unmap()
 	return p.onPort(port) && (p.prefix.IsValid() && p.prefix.Contains(address) || p.name == "localhost" && address.IsLoopback())
 }
 
-// OnlyMetadata reports whether the pattern stands for one address alone, at which a cloud keeps keys.
+// OnlyMetadata reports whether the pattern matches a single address, of a cloud's metadata service.
 func (p Pattern) OnlyMetadata() bool {
 	return p.prefix.IsValid() && p.prefix.IsSingleIP() && IsMetadata(p.prefix.Addr())
 }
 
 func (p Pattern) onPort(port uint16) bool { return p.port == 0 || p.port == port }
 
-// Includes reports whether the pattern certainly stands for all that another stands for.
+// Includes reports whether the pattern certainly matches everything that another pattern matches.
 func (p Pattern) Includes(other Pattern) bool {
 	switch {
 	case p.port != 0 && p.port != other.port:

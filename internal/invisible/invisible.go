@@ -1,6 +1,6 @@
-// Package invisible knows the characters that people do not see, or that change how others are shown: controls, marks of
-// direction, joiners, letters that are blank. It has the one list that names, paths, titles and questions are checked by; the
-// console's (services/gatewayd/internal/console/web/src/safe.ts) is compared with it by a test.
+// Package invisible detects characters that people do not see, or that change how other characters are shown: controls,
+// direction marks, joiners, blank letters. Names, paths, titles and questions are checked with this list. A test
+// compares it with the console's list (services/gatewayd/internal/console/web/src/safe.ts).
 package invisible
 
 import (
@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// Is reports whether a character cannot be seen as what it is. Blanks between words (unicode.Zs) are not invisible.
+// Is reports whether a character is invisible or misleading. Blanks between words (unicode.Zs) are not invisible.
 func Is(r rune) bool {
 	switch r {
-	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // letters and signs that are blank
+	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // blank letters and signs
 		return true
 	}
 	if r < 0x7f {
@@ -21,5 +21,5 @@ func Is(r rune) bool {
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// In reports whether a text has a character that Is reports.
+// In reports whether a text contains a character for which Is returns true.
 func In(text string) bool { return strings.ContainsFunc(text, Is) }

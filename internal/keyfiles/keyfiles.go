@@ -1,6 +1,7 @@
-// Package keyfiles reads the PEM files by which one end of a TLS connection shows who it is and checks the other end.
+// Package keyfiles reads the PEM files with which one end of a TLS connection authenticates itself and verifies the
+// other end.
 //
-// It knows files and TLS. It must not know who makes the files, or what the owner of a certificate may do.
+// It knows files and TLS. It must not know who makes the files, or the rights of a certificate's owner.
 package keyfiles
 
 import (
@@ -24,21 +25,21 @@ const (
 
 // Files are the PEM files of one end of a connection.
 type Files struct {
-	// CA is the authority that the other end's certificate is checked by.
+	// CA is the authority that verifies the other end's certificate.
 	CA string
-	// Cert is our certificate, with what stands between it and the authority.
+	// Cert is this end's certificate, with the intermediate certificates.
 	Cert string
-	// Key is its private key. Only its owner may read it.
+	// Key is the private key of Cert. Only its owner may read it.
 	Key string
 }
 
-// ClientFiles are the files of a client's folder.
+// ClientFiles returns the files of a client's folder.
 func ClientFiles(dir string) Files {
 	return Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, ClientFile), Key: filepath.Join(dir, ClientKeyFile)}
 }
 
-// Client returns a client's configuration for a server of the authority's: TLS 1.3 and HTTP/2. host is the name or
-// address that the server's certificate must carry. An error names the file that cannot be used, and says why.
+// Client returns a client's configuration for a server whose certificate the authority signed: TLS 1.3 and HTTP/2. host
+// is the name or address that the server's certificate must contain. An error names the unusable file and the reason.
 func (f Files) Client(host string) (*tls.Config, error) {
 	pool, pair, err := f.Load(time.Now())
 	if err != nil {
@@ -47,8 +48,8 @@ func (f Files) Client(host string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: host, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}, nil
 }
 
-// Load reads the files. A key that is open to others is an error, and so is a certificate that is not valid at the time
-// now.
+// Load reads the files. It returns an error if other users can read the key, and if the certificate is not valid at the
+// time now.
 func (f Files) Load(now time.Time) (*x509.CertPool, tls.Certificate, error) {
 	none := tls.Certificate{}
 	pool, pair, err := f.read(ReadPrivate)
@@ -69,8 +70,8 @@ func (f Files) Load(now time.Time) (*x509.CertPool, tls.Certificate, error) {
 	return pool, pair, nil
 }
 
-// Pair reads the files as Load does, whoever may read the key and whenever the certificate is valid: for keys that an
-// operator has made in another way. An error names the file that cannot be used, and says why.
+// Pair reads the files like Load, but does not check who can read the key or when the certificate is valid: it is for
+// keys that an operator made with other tools. An error names the unusable file and the reason.
 func (f Files) Pair() (*x509.CertPool, tls.Certificate, error) { return f.read(Read) }
 
 func (f Files) read(readKey func(name string) ([]byte, error)) (*x509.CertPool, tls.Certificate, error) {
@@ -98,22 +99,22 @@ func (f Files) read(readKey func(name string) ([]byte, error)) (*x509.CertPool, 
 	return pool, pair, nil
 }
 
-// Read returns the content of a regular file of at most 1 MiB. A file that is missing is fs.ErrNotExist.
+// Read returns the content of a regular file of at most 1 MiB. The error wraps fs.ErrNotExist if the file is missing.
 func Read(name string) ([]byte, error) {
 	return readIf(name, func(fs.FileInfo) error { return nil })
 }
 
-// ReadPrivate is Read for a file that only its owner can read; others are refused.
+// ReadPrivate is Read for a file that only its owner can read. It rejects other files.
 func ReadPrivate(name string) ([]byte, error) {
 	return readIf(name, func(info fs.FileInfo) error {
 		if forOthers(info) {
-			return fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if somebody may have read it", name, info.Mode().Perm(), name)
+			return fmt.Errorf("the key %s is open to others (mode %04o); chmod 0600 %s, and make a new one if another user may have read it", name, info.Mode().Perm(), name)
 		}
 		return nil
 	})
 }
 
-// maxFileBytes bounds a file of keys.
+// maxFileBytes is the limit of a key file.
 const maxFileBytes = 1 << 20
 
 func readIf(name string, accept func(fs.FileInfo) error) ([]byte, error) {
@@ -127,7 +128,7 @@ func readIf(name string, accept func(fs.FileInfo) error) ([]byte, error) {
 	return data, err
 }
 
-// missingError is the name of a file that is not there.
+// missingError is the name of a missing file.
 type missingError string
 
 func (e missingError) Error() string {

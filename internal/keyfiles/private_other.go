@@ -4,5 +4,5 @@ package keyfiles
 
 import "io/fs"
 
-// forOthers cannot tell here.
+// forOthers returns false, because permissions are unknown here.
 func forOthers(fs.FileInfo) bool { return false }

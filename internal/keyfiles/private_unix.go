@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// forOthers reports whether others than its owner can read a file or write to it. A group may read what belongs to root: that
-// is how secrets are handed to services.
+// forOthers reports whether users other than the owner can read or write a file. A group may read files of root:
+// service managers pass secrets to services in this way.
 func forOthers(info fs.FileInfo) bool {
 	mode := info.Mode().Perm()
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == 0 && os.Geteuid() != 0 {

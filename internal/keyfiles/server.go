@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Server has a server's keys, and reads them again when their files change. Safe for concurrent use.
+// Server has a server's keys, and reloads them when their files change. Safe for concurrent use.
 type Server struct {
 	files    Files
 	complete func(*tls.Config)
 	logger   *slog.Logger
-	config   *tls.Config // what a listener gets: it asks for the rest with every handshake
+	config   *tls.Config // given to listeners; it gets the current configuration for each handshake
 
-	mu      sync.Mutex     // guards what follows
-	seen    [3]fs.FileInfo // the files as they were when they were last looked into; nil: not there
+	mu      sync.Mutex     // guards the fields below
+	seen    [3]fs.FileInfo // the state of the files at the last check; nil: missing
 	current *tls.Config
 }
 
-// NewServer reads the keys. complete sets what the certificate, the authority for clients' certificates and the lack of session
-// tickets leave open: the least version, what is asked of clients, the protocols. An error says which file cannot be used, and
-// why: it is missing, the certificate is not valid now or none of a server, the key is another one's or can be read by others.
+// NewServer loads the keys. complete sets the remaining fields of the configuration: the lowest version, the
+// authentication of clients, the protocols. An error names the unusable file and the reason: it is missing, the
+// certificate is not valid now or not for servers, the key does not belong to it or other users can read it.
 func NewServer(f Files, complete func(*tls.Config), logger *slog.Logger) (*Server, error) {
 	s := &Server{files: f, complete: complete, logger: logger}
-	s.seen = s.look()
+	s.seen = s.stat()
 	var err error
 	if s.current, err = s.read(time.Now()); err != nil {
 		return nil, err
@@ -40,19 +40,19 @@ func NewServer(f Files, complete func(*tls.Config), logger *slog.Logger) (*Serve
 	return s, nil
 }
 
-// Config is for a listener. Files that changed count from the next handshake on. Those that cannot be used do not count, and the
-// log says why; what was there before goes on.
+// Config returns the configuration for a listener. Changed files apply from the next handshake on. If they are
+// unusable, Server logs the reason and keeps the previous keys.
 func (s *Server) Config() *tls.Config { return s.config }
 
-// now is what counts for the handshake that begins.
+// now returns the configuration for a new handshake.
 func (s *Server) now() *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.look()
+	seen := s.stat()
 	if slices.EqualFunc(seen[:], s.seen[:], same) {
 		return s.current
 	}
-	s.seen = seen // once for each change, whatever comes of it
+	s.seen = seen // before reading, so that unusable files are logged once for each change
 	next, err := s.read(time.Now())
 	if err != nil {
 		s.logger.Error("the keys for TCP changed and cannot be used; those from before go on", "error", err)
@@ -63,14 +63,14 @@ func (s *Server) now() *tls.Config {
 	return next
 }
 
-func (s *Server) look() (seen [3]fs.FileInfo) {
+func (s *Server) stat() (seen [3]fs.FileInfo) {
 	for i, name := range []string{s.files.CA, s.files.Cert, s.files.Key} {
 		seen[i], _ = os.Stat(name)
 	}
 	return seen
 }
 
-// same reports whether a file is what it was.
+// same reports whether a file is unchanged.
 func same(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -78,7 +78,7 @@ func same(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode() && os.SameFile(a, b)
 }
 
-// read makes a configuration of what is in the files now.
+// read makes a configuration from the current files.
 func (s *Server) read(now time.Time) (*tls.Config, error) {
 	pool, pair, err := s.files.Load(now)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) read(now time.Time) (*tls.Config, error) {
 		Certificates: []tls.Certificate{pair},
 		ClientCAs:    pool,
 		MinVersion:   tls.VersionTLS13,
-		// A session that is taken up again would skip the look at the client's certificate.
+		// A resumed session would skip the verification of the client's certificate.
 		SessionTicketsDisabled: true,
 	}
 	s.complete(c)

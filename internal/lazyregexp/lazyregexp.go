@@ -1,7 +1,8 @@
-// Package lazyregexp has regular expressions that are compiled when they are first used. Those of package variables would
-// otherwise be compiled, all of them, by each process before its main function: 3 ms and 1.2 MB of acphost's start.
+// Package lazyregexp provides regular expressions that are compiled at first use. Package variables of type
+// regexp.Regexp would be compiled by each process before its main function, which takes 3 ms and 1.2 MB of acphost's
+// start.
 //
-// It is what the Go project has for its own commands (internal/lazyregexp).
+// It follows the package internal/lazyregexp of the Go project.
 package lazyregexp
 
 import (
@@ -11,17 +12,17 @@ import (
 	"sync"
 )
 
-// Regexp is a regular expression. Its methods are regexp.Regexp's, and safe for concurrent use.
+// Regexp is a regular expression with the methods of regexp.Regexp. Safe for concurrent use.
 type Regexp struct {
 	text string
 	once sync.Once
 	rx   *regexp.Regexp
 }
 
-// inTest: this is a test's program, which compiles at once, so that a wrong expression fails every test.
+// inTest is true in a test program, which compiles at once, so that an invalid expression fails every test.
 var inTest = len(os.Args) > 0 && strings.HasSuffix(os.Args[0], ".test")
 
-// New returns the expression. Its first use panics if the text is none, as regexp.MustCompile does.
+// New returns the expression. Its first use panics if the expression is invalid, like regexp.MustCompile.
 func New(text string) *Regexp {
 	r := &Regexp{text: text}
 	if inTest {
@@ -35,44 +36,44 @@ func (r *Regexp) get() *regexp.Regexp {
 	return r.rx
 }
 
-// Match is that of regexp.Regexp.
+// Match is like regexp.Regexp.Match.
 func (r *Regexp) Match(b []byte) bool { return r.get().Match(b) }
 
-// MatchString is that of regexp.Regexp.
+// MatchString is like regexp.Regexp.MatchString.
 func (r *Regexp) MatchString(s string) bool { return r.get().MatchString(s) }
 
-// FindIndex is that of regexp.Regexp.
+// FindIndex is like regexp.Regexp.FindIndex.
 func (r *Regexp) FindIndex(b []byte) []int { return r.get().FindIndex(b) }
 
-// FindString is that of regexp.Regexp.
+// FindString is like regexp.Regexp.FindString.
 func (r *Regexp) FindString(s string) string { return r.get().FindString(s) }
 
-// FindStringIndex is that of regexp.Regexp.
+// FindStringIndex is like regexp.Regexp.FindStringIndex.
 func (r *Regexp) FindStringIndex(s string) []int { return r.get().FindStringIndex(s) }
 
-// FindStringSubmatch is that of regexp.Regexp.
+// FindStringSubmatch is like regexp.Regexp.FindStringSubmatch.
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.get().FindStringSubmatch(s) }
 
-// FindStringSubmatchIndex is that of regexp.Regexp.
+// FindStringSubmatchIndex is like regexp.Regexp.FindStringSubmatchIndex.
 func (r *Regexp) FindStringSubmatchIndex(s string) []int { return r.get().FindStringSubmatchIndex(s) }
 
-// FindAllString is that of regexp.Regexp.
+// FindAllString is like regexp.Regexp.FindAllString.
 func (r *Regexp) FindAllString(s string, n int) []string { return r.get().FindAllString(s, n) }
 
-// FindAllStringSubmatch is that of regexp.Regexp.
+// FindAllStringSubmatch is like regexp.Regexp.FindAllStringSubmatch.
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.get().FindAllStringSubmatch(s, n)
 }
 
-// ReplaceAllString is that of regexp.Regexp.
+// ReplaceAllString is like regexp.Regexp.ReplaceAllString.
 func (r *Regexp) ReplaceAllString(s, by string) string { return r.get().ReplaceAllString(s, by) }
 
-// ReplaceAllLiteralString is that of regexp.Regexp.
+// ReplaceAllLiteralString is like regexp.Regexp.ReplaceAllLiteralString.
 func (r *Regexp) ReplaceAllLiteralString(s, by string) string {
 	return r.get().ReplaceAllLiteralString(s, by)
 }
 
-// ReplaceAllStringFunc is that of regexp.Regexp.
+// ReplaceAllStringFunc is like regexp.Regexp.ReplaceAllStringFunc.
 func (r *Regexp) ReplaceAllStringFunc(s string, by func(string) string) string {
 	return r.get().ReplaceAllStringFunc(s, by)
 }

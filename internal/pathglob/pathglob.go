@@ -1,4 +1,4 @@
-// Package pathglob matches paths with the patterns of doublestar, as rules have them. Most paths match none of many patterns, so each
+// Package pathglob matches paths with the doublestar patterns of rules. Most paths match none of many patterns, so each
 // pattern first excludes paths by cheap tests.
 //
 // The package matches text. It must not know files, roots of sessions or rules.
@@ -17,18 +17,18 @@ const Meta = `*?[{\`
 type Pattern struct {
 	// Text is the pattern as written.
 	Text string
-	// Everything: the pattern is "**", which matches any path.
+	// Everything reports whether the pattern is "**", which matches any path.
 	Everything bool
-	// Literal: the pattern matches only the path that it spells.
+	// Literal reports whether the pattern matches only its own text.
 	Literal bool
-	// Prefix is how every matching path begins.
+	// Prefix begins every matching path.
 	Prefix string
 
 	suffix string
-	inside string // a part of every matching path
+	inside string // contained in every matching path
 }
 
-// New returns the pattern with a text, which must be valid (doublestar.ValidatePattern).
+// New returns the pattern of a text, which must be valid (doublestar.ValidatePattern).
 func New(text string) Pattern {
 	p := Pattern{Text: text}
 	first := strings.IndexAny(text, Meta)
@@ -66,7 +66,7 @@ func (p *Pattern) Matches(path string) bool {
 	return doublestar.MatchUnvalidated(p.Text, path)
 }
 
-// Escape returns the pattern that matches exactly a path.
+// Escape returns the pattern that matches exactly one path.
 func Escape(path string) string { return escapes.Replace(path) }
 
 var escapes = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)

@@ -11,12 +11,13 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// FromAgent reports whether a process, or one of those above it, is an agent's guard, a handler or a supervisor: then it
-// does what an agent says, not what a person says. The process itself may be acphost, as long as it runs no agent. An
-// error says that it cannot be told, as on systems without /proc; who guards something should then refuse.
+// FromAgent reports whether a process, or one of its ancestors, is an agent's guard, a handler or a supervisor: then an
+// agent, not a person, controls it. The process itself may be acphost, as long as it runs no agent. It returns an error
+// if the ancestry is unknown, as on systems without /proc; access checks should then reject the process.
 //
-// An agent is told by what stands above it, which it cannot change: its guard adopts whatever it detaches. What somebody
-// else starts for it, such as a running terminal multiplexer, is not.
+// An agent's processes are recognized by their ancestors, which they cannot change: the agent's guard adopts detached
+// processes. Processes that another program starts for the agent, such as a running terminal multiplexer, are not
+// recognized.
 func FromAgent(pid int) (bool, error) {
 	why, err := Descent(pid, os.Getpid())
 	if err != nil {
@@ -25,12 +26,13 @@ func FromAgent(pid int) (bool, error) {
 	return why != "", nil
 }
 
-// Descent says what above a process, or the process itself, makes it an agent's or a handler's; empty: nothing. self is
-// the supervisor that asks: all that it started is an agent's or a handler's.
+// Descent returns the reason why a process belongs to an agent or a handler: a mark of the process itself or of an
+// ancestor. Empty if it does not. self is the supervisor that asks: all its descendants belong to an agent or a
+// handler.
 func Descent(pid, self int) (why string, err error) {
-	// A supervisor or handler that is not below us cannot be asked. Each of these marks is set by acphost before an
-	// agent has a say, and lies in a process that agents can neither trace nor write to. An agent that imitates one
-	// above itself only shuts itself out.
+	// A supervisor or handler that is not below this process cannot be queried. acphost sets each of these marks before
+	// the agent's code runs, in processes that agents can neither trace nor write to. An agent that imitates one above
+	// itself only locks itself out.
 	err = proc.Ancestry(pid, func(at int) (bool, error) {
 		why = ""
 		if at == self && at != pid {
@@ -41,16 +43,17 @@ func Descent(pid, self int) (why string, err error) {
 		if err != nil {
 			return false, err
 		}
-		why = said(at, pid, mark)
+		why = describeMark(at, pid, mark)
 		return why != "", nil
 	})
 	return why, err
 }
 
-// ServedBelow says what above a process that serves a socket, or the process itself, makes it an agent's or a handler's;
-// empty: nothing. That it is a supervisor is as it should be. So is that self, the process that asks, has started it: a
-// program that starts a supervisor may have a name and a command like acphost's. And so is the first process of a container
-// right above a supervisor: there, acphost starts itself again. Below that supervisor, whatever an agent starts is found out.
+// ServedBelow returns the reason why a process that serves a socket belongs to an agent or a handler: a mark of the
+// process itself or of an ancestor. Empty if it does not. The serving process may be a supervisor. self, the process
+// that asks, may be its ancestor: a program that starts a supervisor may have a name and a command like acphost's. The
+// first process of a container right above a supervisor is accepted, too: there, acphost starts itself again. Processes
+// that an agent starts below that supervisor are still recognized.
 func ServedBelow(pid, self int) (why string, err error) {
 	below := 0
 	err = proc.Ancestry(pid, func(at int) (bool, error) {
@@ -67,14 +70,14 @@ func ServedBelow(pid, self int) (why string, err error) {
 		if err != nil || mark == "" {
 			return false, err
 		}
-		why = said(at, pid, mark)
+		why = describeMark(at, pid, mark)
 		return true, nil
 	})
 	return why, err
 }
 
-// said says of the process at, which has a mark, what it is to the process that is asked about; empty: there is no mark.
-func said(at, pid int, mark string) string {
+// describeMark describes the mark of the process at in relation to the process pid; empty: there is no mark.
+func describeMark(at, pid int, mark string) string {
 	switch {
 	case mark == "":
 		return ""
@@ -89,18 +92,18 @@ const aSupervisor = "a supervisor"
 // HandlerCookie is the environment variable that marks a handler that acphost starts.
 const HandlerCookie = "ACPHOST_HANDLER_COOKIE"
 
-// environmentMarks are what acphost sets in the environment of what it starts. A process can start others without them,
-// and some environments cannot be read: they tell only where they are there.
+// environmentMarks begin variables that acphost sets in the environment of the processes that it starts. A process can
+// start others without them, and some environments cannot be read, so only their presence is evidence.
 var environmentMarks = []string{"ACPHOST_AGENT_", "ACPHOST_TERM_", HandlerCookie + "="}
 
-// markOf says what kind of acphost's own a process is; empty: none.
+// markOf returns the kind of acphost's process that a process is; empty: it is another program.
 func markOf(pid int) (string, error) {
 	argv, err := proc.CommandLine(pid)
 	if err != nil {
 		return "", err
 	}
 	if len(argv) == 0 {
-		return "", nil // the kernel's, or its remains
+		return "", nil // a kernel thread or a zombie
 	}
 	program := filepath.Base(argv[0])
 	switch {
@@ -109,7 +112,7 @@ func markOf(pid int) (string, error) {
 	case supervises(argv):
 		return aSupervisor, nil
 	case slices.Contains(handlerPrograms(), program):
-		return "a handler", nil // a sidecar too, which carries no cookie
+		return "a handler", nil // also a sidecar, which has no cookie
 	}
 	if file, err := proc.Executable(pid); err == nil && slices.Contains(handlerPrograms(), filepath.Base(file)) {
 		return "a handler", nil
@@ -117,8 +120,9 @@ func markOf(pid int) (string, error) {
 	return startedAs(pid), nil
 }
 
-// supervises reports whether a command line is that of a supervisor. "acphost chat --attach" is none: it joins a session, and runs
-// no agent. It is told by what stands right behind "chat" alone, which cannot be another flag's value.
+// supervises reports whether a command line is that of a supervisor. "acphost chat --attach" is not: it joins a
+// session, and runs no agent. Only the argument right after "chat" counts, because it cannot be the value of another
+// flag.
 func supervises(argv []string) bool {
 	if len(argv) < 2 || !slices.Contains(supervisorPrograms(), filepath.Base(argv[0])) || !slices.Contains(supervisorCommands(), argv[1]) {
 		return false
@@ -126,12 +130,12 @@ func supervises(argv []string) bool {
 	return argv[1] != "chat" || len(argv) < 3 || !JoinsSession(argv[2])
 }
 
-// JoinsSession reports whether an argument is the flag by which a chat joins a session, in the place of running an agent.
+// JoinsSession reports whether an argument is the flag with which a chat joins a session instead of running an agent.
 func JoinsSession(argument string) bool {
 	return argument == "--attach" || strings.HasPrefix(argument, "--attach=")
 }
 
-// startedAs says by its environment whose a process is; empty: that tells nothing.
+// startedAs returns the kind of a process by its environment; empty: unknown.
 func startedAs(pid int) string {
 	if marked, err := proc.StartedWith(pid, environmentMarks...); err == nil && marked {
 		return "an agent's or a handler's"
@@ -139,7 +143,7 @@ func startedAs(pid int) string {
 	return ""
 }
 
-// supervisorPrograms are the names of acphost's program: the usual one, and its name here.
+// supervisorPrograms are the names of acphost's program: the usual name, and the name of this executable.
 func supervisorPrograms() []string {
 	names := []string{"acphost"}
 	if exe, err := os.Executable(); err == nil {
@@ -148,14 +152,14 @@ func supervisorPrograms() []string {
 	return names
 }
 
-// supervisorCommands are the commands of acphost's that run agents.
+// supervisorCommands are the commands of acphost that run agents.
 func supervisorCommands() []string { return []string{"run", "demo", "serve", "prompt", "chat"} }
 
 // handlerPrograms are the names of acphost's own handlers.
 func handlerPrograms() []string { return []string{"fsd", "termd", "permd"} }
 
-// Filters counts the seccomp filters of a process and of self, the one that asks; 0 and 0 where the kernel does not count
-// them. What an agent starts has one more than its supervisor, and no process gets rid of one.
+// Filters counts the seccomp filters of a process and of self, the process that asks; 0 and 0 if the kernel does not
+// count them. Processes of an agent have one more than their supervisor, and no process can remove a filter.
 func Filters(pid, self int) (has, own int, err error) {
 	own, err = proc.Filters(self)
 	if errors.Is(err, proc.ErrUnsupported) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of asks the kernel who is at the other end of a connected unix stream socket: who connected, or, for who has connected
-// itself, who listens there. It cannot hold a process here.
+// Of returns the process at the other end of a connected unix stream socket: the process that connected or, on the
+// connecting side, the process that listens. It has no handle of the process here.
 func Of(conn net.Conn) (Peer, error) {
 	var cred *unix.Xucred
 	var pid int

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Of asks the kernel who is at the other end of a connected unix stream socket: who connected, or, for who has connected
-// itself, who listens there. An error comes with what is known in spite of it. The caller calls Close.
+// Of returns the process at the other end of a connected unix stream socket: the process that connected or, on the
+// connecting side, the process that listens. With an error, it returns what is known. The caller calls Close.
 func Of(conn net.Conn) (Peer, error) {
 	var cred *unix.Ucred
 	held := -1
@@ -20,8 +20,8 @@ func Of(conn net.Conn) (Peer, error) {
 		if cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
 			return err
 		}
-		// A handle of the very process that connected (Linux 6.5). The number may be another one's by now: the caller
-		// can leave the connection to a child and end.
+		// SO_PEERPIDFD (Linux 6.5) returns a handle of the very process that connected. Its id may have been reused:
+		// the caller can leave the connection to a child and exit.
 		if held, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err != nil {
 			held = -1
 		}
@@ -42,13 +42,13 @@ func Of(conn net.Conn) (Peer, error) {
 		p.Process = &pidfd{fd: held}
 	case errors.Is(err, errNoHold):
 		p.Process = holdByTime(p.PID)
-	default: // it has ended already
+	default: // it has ended
 		p.Process = gone{}
 	}
 	return p, nil
 }
 
-// pidfd is a process that the kernel holds for us.
+// pidfd is a handle of a process.
 type pidfd struct {
 	mu sync.Mutex
 	fd int // guarded by mu; -1: closed
@@ -68,7 +68,7 @@ func (p *pidfd) Alive() error {
 			continue
 		case err != nil:
 			return fmt.Errorf("ask for the process that connected: %w", err)
-		case n > 0: // readable once it has ended
+		case n > 0: // readable after the process has ended
 			return ErrEnded
 		}
 		return nil
@@ -88,11 +88,11 @@ func closeFile(fd int) {
 	}
 }
 
-// errNoHold says that this kernel has no SO_PEERPIDFD.
+// errNoHold means that this kernel has no SO_PEERPIDFD.
 var errNoHold = errors.New("no handle of the peer")
 
-// byTime is a process told from a later one of its number by when it started. It was looked at right after it had
-// connected; nothing better can be had of an older kernel.
+// byTime distinguishes a process from a later one with the same id by its start time, which was read right after it
+// connected. Older kernels provide nothing better.
 type byTime struct{ tree proc.Tree }
 
 func holdByTime(pid int) Process {
@@ -113,7 +113,7 @@ func (b byTime) Alive() error {
 
 func (byTime) Close() {}
 
-// gone is a process that had ended before it could be held.
+// gone is a process that ended before its handle could be opened.
 type gone struct{}
 
 func (gone) Alive() error { return ErrEnded }

@@ -4,5 +4,5 @@ package peer
 
 import "net"
 
-// Of cannot tell who is at the other end here.
+// Of returns ErrUnsupported.
 func Of(net.Conn) (Peer, error) { return Peer{}, ErrUnsupported }

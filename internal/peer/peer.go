@@ -1,8 +1,8 @@
-// Package peer asks the kernel who is at the other end of a unix socket, and tells of a process whether it is an
-// agent's.
+// Package peer identifies the process at the other end of a unix socket, and reports whether a process belongs to an
+// agent.
 //
-// It knows sockets, processes and the marks that acphost leaves on what it starts. It must not know what the process
-// may do.
+// It knows sockets, processes and the marks that acphost leaves on processes that it starts. It must not know what the
+// process may do.
 package peer
 
 import (
@@ -14,34 +14,34 @@ import (
 	"github.com/acphost/acphost/internal/fd"
 )
 
-// Peer is the process at the other end of a connection, as the kernel knows it. It cannot be forged.
+// Peer is the process at the other end of a connection, as reported by the kernel. It cannot be forged.
 type Peer struct {
-	// Known is false where the system does not tell; the rest is then empty.
+	// Known is false if the system does not report the peer. The other fields are then empty.
 	Known bool
-	// UID is the effective user id that it connected or listened with.
+	// UID is the effective user id with which it connected or listened.
 	UID int
-	// PID is its process id at that time; 0 if it lives where we cannot see it.
+	// PID is its process id at that time; 0 if it is in a process namespace that this process cannot see.
 	PID int
-	// Process is a hold of that process, which never means another one; nil: there is none.
+	// Process is a handle of that process, which never refers to another one; nil: there is none.
 	Process Process
 }
 
-// Process is a hold of a process. It is safe for concurrent use.
+// Process is a handle of a process. Safe for concurrent use.
 type Process interface {
-	// Alive returns an error if it has ended, so that its number may be another process's. The error is ErrEnded where
+	// Alive returns an error if the process has ended, so that its id may have been reused. The error is ErrEnded if
 	// nothing else went wrong.
 	Alive() error
-	// Close lets go of it.
+	// Close releases the handle.
 	Close()
 }
 
-// ErrEnded says that a process that was held is gone.
+// ErrEnded means that a process with a handle has ended.
 var ErrEnded = errors.New("the process that connected has ended")
 
-// ErrUnsupported is wrapped where the platform cannot tell who is at the other end.
+// ErrUnsupported is wrapped on platforms that do not report peers.
 var ErrUnsupported = fmt.Errorf("the platform does not tell a unix socket's peer: %w", errors.ErrUnsupported)
 
-// Close lets go of the process that is held, if one is.
+// Close releases the handle of the process, if any.
 func (p Peer) Close() {
 	if p.Process != nil {
 		p.Process.Close()

@@ -2,24 +2,25 @@ package peer
 
 import "fmt"
 
-// NoPerson says why a process that connected to a socket of self is not a person's: it is an agent or a handler, or what one of
-// them started. Empty: nothing says so. An error says that it cannot be told; who guards something should then refuse.
+// NoPerson returns the reason why a process that connected to a socket of self is not controlled by a person: it is an
+// agent or a handler, or a descendant of one. Empty: no evidence was found. It returns an error if the evidence cannot
+// be read; access checks should then reject the process.
 //
-// Two things are looked at that do not depend on one another: what stands above the process, and how many seccomp filters it has.
+// There are two independent checks: the ancestors of the process, and the number of its seccomp filters.
 func NoPerson(c Peer, self int) (why string, err error) {
 	why, err = Descent(c.PID, self)
 	if err == nil && why == "" {
 		why, err = filtered(c.PID, self)
 	}
 	if err == nil {
-		// Only now: the answer is about the caller if its number was the caller's all the time.
+		// Checked last: the results above are about the caller if it has been alive until now.
 		err = c.Process.Alive()
 	}
 	return why, err
 }
 
-// filtered says that a process has more seccomp filters than self; empty: it has not, or this kernel counts none, and then
-// something else must keep agents away.
+// filtered returns a reason if a process has more seccomp filters than self. It returns an empty text if it has not, or
+// if this kernel does not count filters; then other checks must keep agents out.
 func filtered(pid, self int) (why string, err error) {
 	has, own, err := Filters(pid, self)
 	if err != nil || has <= own {

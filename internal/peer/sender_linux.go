@@ -13,8 +13,8 @@ import (
 
 var errHanded = errors.New("another process than the one that connected writes on the connection")
 
-// sender is the process that connected, for as long as nobody else writes on the connection: a file can be handed on, and
-// inherited, and the process that connected may be a person's while an agent writes.
+// sender is the process that connected, while it is the only writer. A connection can be inherited or passed on: the
+// process that connected may be a person's while an agent writes.
 type sender struct {
 	Process
 	handed atomic.Bool
@@ -27,14 +27,14 @@ func (s *sender) Alive() error {
 	return s.Process.Alive()
 }
 
-// TellSenders has the kernel say with what comes on a unix socket who has sent it. A listener's connections are as the listener
-// is. Of what was sent before, the sender is not known.
-func TellSenders(socket syscall.Conn) error {
+// ReportSenders enables SO_PASSCRED, with which the kernel reports the sender of data on a unix socket. Accepted
+// connections inherit the setting of the listener. Senders of earlier data are unknown.
+func ReportSenders(socket syscall.Conn) error {
 	return fd.On(socket, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 }
 
-// BySender is a connection that tells senders, and the process at its other end. Once another process than that one has sent
-// something that was read, the process counts as no longer alive.
+// BySender returns a connection that checks senders, and the process at its other end. After data of another process
+// was read, Alive returns an error.
 func BySender(conn net.Conn, c Peer) (net.Conn, Process) {
 	plain, ok := conn.(*net.UnixConn)
 	if !ok || c.Process == nil {
@@ -44,25 +44,25 @@ func BySender(conn net.Conn, c Peer) (net.Conn, Process) {
 	return &senderConn{UnixConn: plain, sender: s, pid: c.PID}, s
 }
 
-// senderConn looks who has sent what is read.
+// senderConn checks the sender of data that it reads.
 type senderConn struct {
 	*net.UnixConn
 	sender *sender
 	pid    int
 }
 
-// Read implements net.Conn. What was sent by different processes comes in different reads.
+// Read implements net.Conn. The kernel returns data of different processes in different reads.
 func (c *senderConn) Read(p []byte) (int, error) {
-	// There is room for the sender and no more, so that files that come with it are dropped by the kernel.
+	// The buffer has room for the sender only, so that the kernel drops files that are passed along.
 	room := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	n, with, _, _, err := c.ReadMsgUnix(p, room)
 	if n > 0 && senderOf(room[:with]) != c.pid {
 		c.sender.handed.Store(true)
 	}
-	return max(n, 0), err // it is -1 where the connection was reset
+	return max(n, 0), err // n is -1 if the connection was reset
 }
 
-// senderOf is the process id in control messages; -1: there is none.
+// senderOf returns the process id in control messages; -1: there is none.
 func senderOf(control []byte) int {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil || len(messages) != 1 {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// TellSenders has nobody to ask here, where there is no control socket.
-func TellSenders(syscall.Conn) error { return nil }
+// ReportSenders does nothing: there is no control socket on these systems.
+func ReportSenders(syscall.Conn) error { return nil }
 
-// BySender tells nothing more than is known of the peer.
+// BySender returns its arguments.
 func BySender(conn net.Conn, c Peer) (net.Conn, Process) { return conn, c.Process }

@@ -13,13 +13,15 @@ import (
 	"strings"
 )
 
-// NoPersonTCP says why the process at the other end of a TCP connection of this machine is not a person's: it, or a process
-// above it, is an agent's guard, a handler or a supervisor, which connects for agents too. Empty: nothing says so, or the other
-// end is on another machine. An error says that it cannot be told; who guards something should then refuse. local and remote are
-// the connection's ends, self is the process that asks.
+// NoPersonTCP returns the reason why the process at the other end of a local TCP connection is not controlled by a
+// person: it, or one of its ancestors, is an agent's guard, a handler or a supervisor, which connects for agents too.
+// Empty: no evidence was found, or the other end is on another machine. It returns an error if the evidence cannot be
+// read; access checks should then reject the connection. local and remote are the ends of the connection, self is the
+// process that asks.
 //
-// The process is found by the files that it has open. Some processes hide these (another user's, those that cannot be dumped).
-// If none that shows its files has the connection, then none of the same user that hides them may be an agent's.
+// The process is found by its open files. Some processes hide these (other users' processes, and processes that cannot
+// be dumped). If the connection is not found among the visible files, then no process of the same user that hides its
+// files may belong to an agent.
 func NoPersonTCP(local, remote netip.AddrPort, self int) (why string, err error) {
 	if !onThisMachine(local, remote) {
 		return "", nil
@@ -63,7 +65,7 @@ func onThisMachine(local, remote netip.AddrPort) bool {
 	})
 }
 
-// socketOf returns the inode of the TCP socket with the ends given, and the user who made it.
+// socketOf returns the inode of the TCP socket with the given ends, and the user who opened it.
 func socketOf(own, other netip.AddrPort) (inode string, uid int, err error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		inode, uid, err := socketIn(table, own, other)
@@ -74,7 +76,7 @@ func socketOf(own, other netip.AddrPort) (inode string, uid int, err error) {
 	return "", 0, fmt.Errorf("no process of this machine has the connection from %s any more, or it lives in another network namespace", own)
 }
 
-// socketIn looks in one table of the kernel's. The error is os.ErrNotExist if the socket is not in it.
+// socketIn searches one table of the kernel. The error is os.ErrNotExist if the socket is not in it.
 func socketIn(table string, own, other netip.AddrPort) (inode string, uid int, err error) {
 	f, err := os.Open(table)
 	if err != nil {
@@ -96,8 +98,8 @@ func plain(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// kernelAddress reads an address as /proc/net/tcp has it: words of 32 bits in the machine's order, which is little-endian
-// wherever acphost runs. The zero value: it is none.
+// kernelAddress parses an address of /proc/net/tcp: words of 32 bits in the machine's byte order, which is
+// little-endian on all systems that acphost supports. The result is zero if the address is invalid.
 func kernelAddress(text string) netip.AddrPort {
 	address, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(address)
@@ -112,7 +114,7 @@ func kernelAddress(text string) netip.AddrPort {
 	return netip.AddrPortFrom(a.Unmap(), uint16(number))
 }
 
-// holdersOf returns the processes that have a socket open, and those of a user that do not show what they have open.
+// holdersOf returns the processes that have a socket open, and the processes of a user that hide their open files.
 func holdersOf(inode string, uid int) (holders, hidden []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -135,7 +137,7 @@ func holdersOf(inode string, uid int) (holders, hidden []int, err error) {
 	return holders, hidden, nil
 }
 
-// hasOpen reports whether a process has a file open that reads as link.
+// hasOpen reports whether a process has an open file whose link in /proc is link.
 func hasOpen(pid int, link string) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, err := os.ReadDir(dir)
@@ -147,7 +149,7 @@ func hasOpen(pid int, link string) (bool, error) {
 	return false, err
 }
 
-// isOf reports whether a process may be a user's: one of its user ids is the user's, or they cannot be read.
+// isOf reports whether a process may belong to a user: one of its user ids is the user's, or they cannot be read.
 func isOf(pid, uid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -4,6 +4,6 @@ package peer
 
 import "net/netip"
 
-// NoPersonTCP says nothing on systems that do not tell whose a TCP connection is: there, agents have no sockets of their own to
-// be kept from either, and people sign in with tokens.
+// NoPersonTCP returns an empty reason. These systems do not report the owner of a TCP connection, and people sign in
+// with tokens there.
 func NoPersonTCP(_, _ netip.AddrPort, _ int) (why string, err error) { return "", nil }

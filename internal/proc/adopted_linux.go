@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Bystanders are descendants of this process that it did not start: for example children of a shell that has executed this program in
-// its place.
+// Bystanders are descendants of this process that it did not start: for example children of a shell that has executed
+// this program in its place.
 type Bystanders map[process]bool
 
-// TakeBystanders lists the current descendants of this process. Call it before any process is started with a filter.
-func TakeBystanders() (Bystanders, error) {
+// ListBystanders lists the current descendants of this process. Call it before any process is started with a filter.
+func ListBystanders() (Bystanders, error) {
 	// A search through all processes of the system takes milliseconds, and most supervisors start without a child.
 	if children, err := listChildren(); err == nil && len(children) == 0 {
 		return Bystanders{}, nil
@@ -28,10 +28,11 @@ func TakeBystanders() (Bystanders, error) {
 	return found, nil
 }
 
-// Orphans lists the live processes that this process, a subreaper, has adopted and that have more seccomp filters than itself, with
-// all their descendants. The process that started them with a filter (Confine) and should have ended them is dead: otherwise they
-// would be its children. Orphans omits processes entered by EnterChild, and those in spare. (It also lists processes that a spared
-// process starts with its own filter and leaves behind later: it cannot distinguish them.)
+// Orphans lists the live processes that this process, a subreaper, has adopted and that have more seccomp filters than
+// itself, with all their descendants. The process that started them with a filter (Confine) and should have ended them
+// is dead: otherwise they would be its children. Orphans omits processes entered by EnterChild, and those in spare. (It
+// also lists processes that a spared process starts with its own filter and leaves behind later: it cannot distinguish
+// them.)
 func Orphans(spare Bystanders) ([]int, error) {
 	self := os.Getpid()
 	own, err := Filters(self)
@@ -56,7 +57,8 @@ func Orphans(spare Bystanders) ([]int, error) {
 	return found, nil
 }
 
-// adoptedBehindFilters lists the live children of this process that it did not start and that have more filters than own.
+// adoptedBehindFilters lists the live children of this process that it did not start and that have more filters than
+// own.
 func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 	children, err := settledChildren()
 	if err != nil {
@@ -67,7 +69,7 @@ func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 		if Started(pid) {
 			continue
 		}
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil || s.Parent != os.Getpid() || !s.Live() || spare[process{pid: pid, start: s.Start}] {
 			continue
 		}
@@ -82,9 +84,9 @@ func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 	return found, nil
 }
 
-// settledChildren lists the calling process's children, including zombies, and misses none that existed before the call. The kernel's
-// list of children skips one if another is reaped while the list is read. So settledChildren reads the list twice; if the results
-// differ, it searches all processes, which takes longer the more there are.
+// settledChildren lists the calling process's children, including zombies, and misses none that existed before the
+// call. The kernel's list of children skips one if another is reaped while the list is read. So settledChildren reads
+// the list twice; if the results differ, it searches all processes, which takes longer the more there are.
 func settledChildren() ([]int, error) {
 	first, err := listChildren()
 	if err != nil {

@@ -24,7 +24,7 @@ func playAdopter() int {
 		return 1
 	}
 	defer func() { _ = bystander.Process.Kill() }()
-	spare, err := proc.TakeBystanders()
+	spare, err := proc.ListBystanders()
 	if unspared, _ := proc.Orphans(nil); err != nil || len(unspared) != 1 {
 		fmt.Println("nobody is there to be spared:", unspared, err)
 		return 1
@@ -124,9 +124,9 @@ func TestReapOrphans_KeepsExitStatusOfChildren(t *testing.T) {
 	}
 }
 
-func BenchmarkTakeBystanders_WithoutChildren(b *testing.B) {
+func BenchmarkListBystanders_WithoutChildren(b *testing.B) {
 	for b.Loop() {
-		if _, err := proc.TakeBystanders(); err != nil {
+		if _, err := proc.ListBystanders(); err != nil {
 			b.Fatal(err)
 		}
 	}

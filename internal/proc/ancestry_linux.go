@@ -12,13 +12,13 @@ const (
 	maxWalks = 64
 )
 
-// Ancestry calls visit for a process and each of its ancestors, starting with the process itself, until visit reports that it has
-// seen enough or no ancestor is left. If visit reads a process in /proc while it is called, it reads that very process, which was the
-// previous one's parent at the time, and not another one that reuses its pid. If a process on the way ends meanwhile, the walk starts
-// again, and visit gets processes again.
+// Ancestry calls visit for a process and each of its ancestors, starting with the process itself, until visit reports
+// that it has seen enough or no ancestor is left. If visit reads a process in /proc while it is called, it reads that
+// very process, which was the previous one's parent at the time, and not another one that reuses its pid. If a process
+// on the way ends meanwhile, the walk starts again, and visit gets processes again.
 //
-// An error says that the result is unknown: it is an error of visit, or a process does not exist or is not visible (0), or the tree
-// changes too fast. A caller that authorizes a request should treat it as the worst result.
+// An error means that the result is unknown: it is an error of visit, or a process does not exist or is not visible
+// (0), or the tree changes too fast. A caller that authorizes a request should treat it as the worst result.
 func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
 	return ancestors(pid, true, func(p Process) (bool, error) { return visit(p.PID) })
 }
@@ -42,11 +42,11 @@ func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)
 	return fmt.Errorf("ancestors of process %d: processes above it end too fast to be followed", pid)
 }
 
-// errMoved says that the data read may belong to different processes.
+// errMoved means that the data may have been read from different processes.
 var errMoved = errors.New("a process ended on the way")
 
 func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
-	at, err := Look(pid)
+	at, err := Stat(pid)
 	if err != nil {
 		return fmt.Errorf("ancestors of process %d: %w", pid, err)
 	}
@@ -61,7 +61,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 			// This is the topmost visible process, if it has not changed.
 			return still(at)
 		}
-		above, err := Look(at.Parent)
+		above, err := Stat(at.Parent)
 		if errors.Is(err, errGone) {
 			if moved := still(at); moved != nil {
 				return moved
@@ -72,8 +72,8 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 			return fmt.Errorf("ancestors of process %d: %w", pid, err)
 		}
 		enough, err := visit(above)
-		// As long as a process has its parent, the parent's pid is not reused: the data read in between is the parent's. A process
-		// that started before its child has had its pid ever since.
+		// As long as a process has its parent, the parent's pid is not reused: the data read in between is the
+		// parent's. A process that started before its child has had its pid ever since.
 		if reads || above.Start >= at.Start {
 			if moved := still(at); moved != nil {
 				return moved
@@ -89,7 +89,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 
 // still returns errMoved unless a process still exists and has the same parent.
 func still(was Process) error {
-	now, err := Look(was.PID)
+	now, err := Stat(was.PID)
 	if err != nil || now.Start != was.Start || now.Parent != was.Parent {
 		return errMoved
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Capability is a Linux capability, a privilege that a process can have without being root; capabilities(7). Its value is the
-// kernel's number.
+// Capability is a Linux capability, a privilege that a process can have without being root; capabilities(7). Its value
+// is the kernel's number.
 type Capability uint
 
 // capabilities are the kernel's names, ordered by number, without "CAP_".

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCapabilities removes all capabilities that children of the calling thread could inherit, except those in Keep. The thread keeps
-// the capabilities that it needs to start a process as another user.
+// dropCapabilities removes all capabilities that children of the calling thread could inherit, except those in Keep.
+// The thread keeps the capabilities that it needs to start a process as another user.
 //
-// There are two ways, and each suffices where it works: the bounding set limits the capabilities that user 0 gets when it executes a
-// program; and with no_new_privs, no program gets capabilities that its caller lacks.
+// There are two ways, and each suffices where it works: the bounding set limits the capabilities that user 0 gets when
+// it executes a program; and with no_new_privs, no program gets capabilities that its caller lacks.
 func (c Confinement) dropCapabilities() error {
 	keep := uint64(0)
 	for _, k := range c.Keep {

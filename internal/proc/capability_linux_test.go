@@ -19,7 +19,7 @@ func capabilitiesOf(t *testing.T, c proc.Confinement, credential *syscall.Creden
 	cmd.Dir = "/"
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := proc.Confine(c, func(proc.Walls) error { return cmd.Start() }); err != nil {
+	if err := proc.Confine(c, func(proc.Restrictions) error { return cmd.Start() }); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {

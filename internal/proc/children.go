@@ -2,8 +2,8 @@ package proc
 
 import "sync"
 
-// children are the processes that this process started and has not waited for. All packages of a process share its children, so there
-// is one list.
+// children are the processes that this process started and has not waited for. All packages of a process share its
+// children, so there is one list.
 var children struct {
 	starting sync.RWMutex // read: a child is being started; write: the list is complete
 
@@ -11,9 +11,9 @@ var children struct {
 	own map[int]int // guarded by mu; a pid may be reused before LeaveChild is called for its former process
 }
 
-// EnterChild calls start, which starts a process and returns its pid. It registers the child as one that this process waits for, so
-// that code that reaps adopted processes ignores it; see Started. Call LeaveChild after waiting for the child. Package child does
-// both for commands.
+// EnterChild calls start, which starts a process and returns its pid. It registers the child as one that this process
+// waits for, so that code that reaps adopted processes ignores it; see Started. Call LeaveChild after waiting for the
+// child. Package child does both for commands.
 func EnterChild(start func() (pid int, err error)) error {
 	children.starting.RLock()
 	defer children.starting.RUnlock()
@@ -39,8 +39,8 @@ func LeaveChild(pid int) {
 	}
 }
 
-// Started reports whether EnterChild registered a child of this process that was not waited for yet. Call it only for a child that
-// exists: it waits for children that are being started.
+// Started reports whether EnterChild registered a child of this process that was not waited for yet. Call it only for a
+// child that exists: it waits for children that are being started.
 func Started(pid int) bool {
 	children.starting.Lock()
 	defer children.starting.Unlock()

@@ -32,36 +32,36 @@ const ruleNetPort = 2
 // maxLinks limits the symbolic links in a path, as the kernel does.
 const maxLinks = 40
 
-// Confine calls start on an operating system thread with the restrictions that c selects, as far as this system supports them. It
-// passes the applied restrictions to start. Processes that start forks, with os/exec or os.StartProcess, inherit the restrictions and
-// cannot remove them:
+// Confine calls start on an operating system thread with the restrictions that c selects, as far as this system
+// supports them. It passes the applied restrictions to start. Processes that start forks, with os/exec or
+// os.StartProcess, inherit the restrictions and cannot remove them:
 //
-//   - A separate Landlock domain: a process can signal and trace only its descendants and processes started with it, cannot
-//     read the memory or the open files of any process outside, root or not, and cannot connect to abstract unix sockets
-//     made outside. (A process with CAP_PERFMON can still read every environment in /proc.) Kernels from Linux 5.19 to
-//     6.11 have a weaker domain, without the scopes of signals and sockets.
+//   - A separate Landlock domain: a process can signal and trace only its descendants and processes started with it,
+//     cannot read the memory or the open files of any process outside, root or not, and cannot connect to abstract unix
+//     sockets made outside. (A process with CAP_PERFMON can still read every environment in /proc.) Kernels from Linux
+//     5.19 to 6.11 have a weaker domain, without the scopes of signals and sockets.
 //   - A seccomp filter, which also marks the process: it cannot be removed, and Filters counts it.
 //   - No capabilities, even as root, except those of c.Keep.
 //
-// Files, pathname sockets and the network are not restricted, except by Unreadable and OnePort. Confine sets no_new_privs if a
-// restriction needs it; sudo and similar programs then do not work.
+// Files, pathname sockets and the network are not restricted, except by Unreadable and OnePort. Confine sets
+// no_new_privs if a restriction needs it; sudo and similar programs then do not work.
 //
-// The restrictions apply only to the thread, which is discarded when start returns: the rest of the process is not restricted. start
-// must start processes itself, not in another goroutine. A parent-death signal (SysProcAttr.Pdeathsig) is bound to that thread: if
-// one is set, start must not return until the process has ended.
+// The restrictions apply only to the thread, which is discarded when start returns: the rest of the process is not
+// restricted. start must start processes itself, not in another goroutine. A parent-death signal
+// (SysProcAttr.Pdeathsig) is bound to that thread: if one is set, start must not return until the process has ended.
 //
-// start may also replace this process by another program with syscall.Exec: the thread then becomes the process, with its
-// restrictions.
+// start may also replace this process by another program with syscall.Exec: the thread then becomes the process, with
+// its restrictions.
 //
 // Confine waits for start, which is always called, and returns its error.
-func Confine(c Confinement, start func(Walls) error) error {
+func Confine(c Confinement, start func(Restrictions) error) error {
 	result := make(chan error, 1)
 	go confineThread(c, start, result)
 	return <-result
 }
 
-// ConfineSupported returns why this system has no Landlock domain that scopes signals and sockets, without trying it; nil: it has
-// one.
+// ConfineSupported returns why this system has no Landlock domain that scopes signals and sockets, without trying it;
+// nil: it has one.
 func ConfineSupported() error {
 	abi, err := landlockABI()
 	if err == nil && abi < scopedABI {
@@ -70,8 +70,9 @@ func ConfineSupported() error {
 	return err
 }
 
-// TraceConfineSupported returns why this system has no Landlock domain that keeps processes from tracing others and from accessing
-// their open files; nil: it has one. If only ConfineSupported returns an error, Confine uses such a weaker domain.
+// TraceConfineSupported returns why this system has no Landlock domain that keeps processes from tracing others and
+// from accessing their open files; nil: it has one. If only ConfineSupported returns an error, Confine uses such a
+// weaker domain.
 func TraceConfineSupported() error {
 	abi, err := landlockABI()
 	if err == nil && abi < referABI {
@@ -95,10 +96,11 @@ var landlockABI = func() (int, error) {
 	return int(abi), nil
 }
 
-func confineThread(c Confinement, start func(Walls) error, result chan<- error) {
+func confineThread(c Confinement, start func(Restrictions) error, result chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The first thread cannot be discarded, and signals and /proc refer to it. It waits while another thread does the work.
+		// The first thread cannot be discarded, and signals and /proc refer to it. It waits while another thread does
+		// the work.
 		defer runtime.UnlockOSThread()
 		inner := make(chan error, 1)
 		go confineThread(c, start, inner)
@@ -106,13 +108,13 @@ func confineThread(c Confinement, start func(Walls) error, result chan<- error) 
 		return
 	}
 	// From here on no path unlocks the thread: the runtime ends a thread whose goroutine exits locked.
-	result <- start(c.raise())
+	result <- start(c.apply())
 }
 
-// raise applies the restrictions to the calling thread. The order matters: the filter needs no_new_privs, the bounding set needs
-// CAP_SETPCAP, and Landlock as root needs nothing else while capabilities are left.
-func (c Confinement) raise() (w Walls) {
-	wall := func(name string, off bool, put func() error) (stands bool) {
+// apply applies the restrictions to the calling thread. The order matters: the filter needs no_new_privs, the bounding
+// set needs CAP_SETPCAP, and Landlock as root needs nothing else while capabilities are left.
+func (c Confinement) apply() (w Restrictions) {
+	restrict := func(name string, off bool, put func() error) (applied bool) {
 		if off {
 			w.Notes = append(w.Notes, "no "+name+": switched off by configuration")
 			return false
@@ -124,14 +126,14 @@ func (c Confinement) raise() (w Walls) {
 		return true
 	}
 	if len(c.Unreadable) > 0 {
-		w.Unreadable = wall("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
+		w.Unreadable = restrict("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
 	}
 	if c.OnePort {
-		w.OnePort = wall("wall around the network", c.NoLandlock, func() error { return enterOnePort(c.Port) })
+		w.OnePort = restrict("wall around the network", c.NoLandlock, func() error { return enterOnePort(c.Port) })
 	}
-	w.Landlock = wall("Landlock domain", c.NoLandlock, enterDomain)
-	w.Seccomp = wall("seccomp filter", c.NoSeccomp, installFilter)
-	w.Capabilities = wall("loss of capabilities", false, c.dropCapabilities)
+	w.Landlock = restrict("Landlock domain", c.NoLandlock, enterDomain)
+	w.Seccomp = restrict("seccomp filter", c.NoSeccomp, installFilter)
+	w.Capabilities = restrict("loss of capabilities", false, c.dropCapabilities)
 	return w
 }
 
@@ -170,9 +172,10 @@ func enterOnePort(port uint16) error {
 	})
 }
 
-// enterLesserDomain enters a domain on older kernels, whose domains always restrict files. Any domain keeps a process from tracing
-// processes outside of it, and so from their memory and open files. This one leaves files unrestricted: it handles only moves to
-// other folders, and allows them everywhere. It also forbids mounting, as every domain that handles files does.
+// enterLesserDomain enters a domain on older kernels, whose domains always restrict files. Any domain keeps a process
+// from tracing processes outside of it, and so from their memory and open files. This one leaves files unrestricted: it
+// handles only moves to other folders, and allows them everywhere. It also forbids mounting, as every domain that
+// handles files does.
 func enterLesserDomain() error {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_REFER}
 	return enter(attr, unsafe.Sizeof(attr.Handled_access_fs), func(ruleset int) error {
@@ -180,9 +183,9 @@ func enterLesserDomain() error {
 	})
 }
 
-// Accesses that a domain around closed files handles. Handling only reads would not suffice: a process that can rename a folder on
-// the way makes the next process use another file, and a process that can replace a certificate authority needs no key. Every such
-// domain handles moves to other folders, and forbids them unless a rule allows them.
+// Accesses that a domain around closed files handles. Handling only reads would not suffice: a process that can rename
+// a folder on the way makes the next process use another file, and a process that can replace a certificate authority
+// needs no key. Every such domain handles moves to other folders, and forbids them unless a rule allows them.
 const (
 	closedToFiles   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
 	closedToFolders = closedToFiles | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -190,8 +193,8 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 )
 
-// enterClosed enters a domain in which everything can be read and changed except the named files and folders, the symbolic links on
-// the way to them, and the entries of the folders above.
+// enterClosed enters a domain in which everything can be read and changed except the named files and folders, the
+// symbolic links on the way to them, and the entries of the folders above.
 func enterClosed(closed []string) error {
 	if err := TraceConfineSupported(); err != nil {
 		return err
@@ -226,8 +229,8 @@ func enterClosed(closed []string) error {
 	})
 }
 
-// realPath returns a path without symbolic links, as the kernel resolves it, and the links on the way. The path must exist. (With
-// path/filepath, a guard would initialise much more of its program first.)
+// realPath returns a path without symbolic links, as the kernel resolves it, and the links on the way. The path must
+// exist. (With path/filepath, a guard would initialise much more of its program first.)
 func realPath(name string) (path string, links []string, err error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -267,7 +270,8 @@ func realPath(name string) (path string, links []string, err error) {
 	return real, links, nil
 }
 
-// noOtherName returns an error if a closed file has a hard link outside of the closed paths: Landlock restricts names, not inodes.
+// noOtherName returns an error if a closed file has a hard link outside of the closed paths: Landlock restricts names,
+// not inodes.
 func noOtherName(closed []string) error {
 	for try := 1; ; try++ {
 		found := names{}
@@ -337,8 +341,8 @@ func (n names) elsewhere() error {
 	return nil
 }
 
-// allowAround allows everything in a folder except the closed paths. Landlock has no deny rules, so each other entry of the folders
-// above a closed path gets its own allow rule. Entries that cannot be read get none, and stay closed.
+// allowAround allows everything in a folder except the closed paths. Landlock has no deny rules, so each other entry of
+// the folders above a closed path gets its own allow rule. Entries that cannot be read get none, and stay closed.
 func allowAround(ruleset int, dir string, closed []string, ofFolder, ofFile uint64) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -363,7 +367,8 @@ func allowAround(ruleset int, dir string, closed []string, ofFolder, ofFile uint
 	return nil
 }
 
-// addRule adds a rule for a file, or for a folder and everything below it. It ignores symbolic links and paths that are gone.
+// addRule adds a rule for a file, or for a folder and everything below it. It ignores symbolic links and paths that are
+// gone.
 func addRule(ruleset int, path string, ofFolder, ofFile uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {

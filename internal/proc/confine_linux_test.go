@@ -29,7 +29,7 @@ func needsConfine(t *testing.T) {
 
 // confined starts something behind all walls.
 func confined(start func() error) error {
-	return proc.Confine(proc.Confinement{}, func(w proc.Walls) error {
+	return proc.Confine(proc.Confinement{}, func(w proc.Restrictions) error {
 		if !w.Landlock || !w.Seccomp || !w.Capabilities {
 			return fmt.Errorf("not all walls stand: %+v", w)
 		}
@@ -200,7 +200,7 @@ func TestConfine_OlderKernelProtectsFilesAndMemory(t *testing.T) {
 		// mv would copy where it cannot move: so does not the kernel.
 		rename := helper("rename", filepath.Join(dir, "b/d/p"), filepath.Join(dir, "a/p"))
 		proc.WithLandlock(abi, func() {
-			err := proc.Confine(proc.Confinement{NoSeccomp: true, Keep: all}, func(w proc.Walls) error {
+			err := proc.Confine(proc.Confinement{NoSeccomp: true, Keep: all}, func(w proc.Restrictions) error {
 				if w.Landlock || len(w.Notes) != 2 {
 					t.Errorf("version %d: %+v; want no full domain, and a note of it", abi, w)
 				}
@@ -255,7 +255,7 @@ func TestConfine_ConnectsToOnePort(t *testing.T) {
 		return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	}
 	for _, allowed := range []int{ports[0], 0} {
-		err := proc.Confine(proc.Confinement{OnePort: true, Port: uint16(allowed)}, func(w proc.Walls) error {
+		err := proc.Confine(proc.Confinement{OnePort: true, Port: uint16(allowed)}, func(w proc.Restrictions) error {
 			if !w.OnePort || !w.Landlock {
 				return fmt.Errorf("not all walls stand: %+v", w)
 			}

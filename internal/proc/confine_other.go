@@ -5,8 +5,8 @@ package proc
 import "fmt"
 
 // Confine needs Linux: here it calls start without restrictions.
-func Confine(_ Confinement, start func(Walls) error) error {
-	return start(Walls{Notes: []string{"no walls around processes: " + ConfineSupported().Error()}})
+func Confine(_ Confinement, start func(Restrictions) error) error {
+	return start(Restrictions{Notes: []string{"processes are not confined: " + ConfineSupported().Error()}})
 }
 
 // ConfineSupported returns why Confine applies no restrictions here.

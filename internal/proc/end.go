@@ -10,15 +10,15 @@ import (
 // round limits how long End takes to notice a newly forked process or an ended context.
 const round = 50 * time.Millisecond
 
-// End ends all processes that list returns, and those that it returns later: it sends SIGTERM to each (and SIGCONT to stopped ones),
-// waits up to grace, then sends SIGKILL until two lists in a row are empty. With a grace of 0 or less it sends SIGKILL at once. It
-// returns nil when no process is left.
+// End ends all processes that list returns, and those that it returns later: it sends SIGTERM to each (and SIGCONT to
+// stopped ones), waits up to grace, then sends SIGKILL until two lists in a row are empty. With a grace of 0 or less it
+// sends SIGKILL at once. It returns nil when no process is left.
 //
-// End reaps nothing: list must omit zombies, as the lists of this package do. End signals a process through a handle that it opens
-// between two lists that both contain the process, so it never signals another process with the same pid.
+// End reaps nothing: list must omit zombies, as the lists of this package do. End signals a process through a handle
+// that it opens between two lists that both contain the process, so it never signals another process with the same pid.
 //
-// If ctx ends first, the error wraps its cause and names the processes that are left. ctx should have a deadline: a process in
-// uninterruptible sleep survives SIGKILL while it sleeps.
+// If ctx ends first, the error wraps its cause and names the processes that are left. ctx should have a deadline: a
+// process in uninterruptible sleep survives SIGKILL while it sleeps.
 func End(ctx context.Context, list func() ([]int, error), grace time.Duration) error {
 	deadline := time.Now().Add(grace)
 	asked := map[process]bool{}
@@ -70,8 +70,8 @@ func (t targets) pids() []int {
 	return pids
 }
 
-// signal sends sig to each process that is not in done, and adds it to done. It fails only if no process could be signalled: one that
-// may not be signalled (a program that changed its user) does not protect the others.
+// signal sends sig to each process that is not in done, and adds it to done. It fails only if no process could be
+// signalled: one that may not be signalled (a program that changed its user) does not protect the others.
 func (t targets) signal(sig syscall.Signal, done map[process]bool) error {
 	var failed error
 	sent := false

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Descendants lists all live descendants of a process, parents before their children. It omits the process itself and zombies. It may
-// miss processes forked meanwhile: repeat it until the list is empty.
+// Descendants lists all live descendants of a process, parents before their children. It omits the process itself and
+// zombies. It may miss processes forked meanwhile: repeat it until the list is empty.
 //
 // A descendant whose parents have died is found only if pid is their subreaper.
 func Descendants(pid int) ([]int, error) {
@@ -22,7 +22,8 @@ func Descendants(pid int) ([]int, error) {
 	return descendants(procs, pid), nil
 }
 
-// InSession lists the live processes of a session: those that a session leader left behind and that did not call setsid themselves.
+// InSession lists the live processes of a session: those that a session leader left behind and that did not call setsid
+// themselves.
 func InSession(session int) ([]int, error) {
 	if session <= 0 {
 		return nil, fmt.Errorf("list session %d: not a session", session)
@@ -41,11 +42,12 @@ func InSession(session int) ([]int, error) {
 	return found, nil
 }
 
-// WithEnviron lists the live processes that were started with the entry mark, "NAME=VALUE", in their environment, except the calling
-// process. The whole entry must match. It omits processes whose environment is not readable: those of other users, unless the caller
-// is root, and undumpable ones.
+// WithEnviron lists the live processes that were started with the entry mark, "NAME=VALUE", in their environment,
+// except the calling process. The whole entry must match. It omits processes whose environment is not readable: those
+// of other users, unless the caller is root, and undumpable ones.
 //
-// It finds processes that have lost their ancestors; it does not find a process that was started with a clean environment.
+// It finds processes that have lost their ancestors; it does not find a process that was started with a clean
+// environment.
 func WithEnviron(mark string) ([]int, error) {
 	if mark == "" {
 		return nil, errors.New("find processes by environment: empty mark")
@@ -60,18 +62,19 @@ func WithEnviron(mark string) ([]int, error) {
 		if pid == self || !slices.Contains(strings.Split(string(Environ(pid)), "\x00"), mark) {
 			continue
 		}
-		if s, err := Look(pid); err == nil && s.Live() {
+		if s, err := Stat(pid); err == nil && s.Live() {
 			found = append(found, pid)
 		}
 	}
 	return found, nil
 }
 
-// ReapAdopted reaps the zombies among the caller's children for which known returns false, and returns their number. A subreaper
-// calls it on SIGCHLD. It never blocks.
+// ReapAdopted reaps the zombies among the caller's children for which known returns false, and returns their number. A
+// subreaper calls it on SIGCHLD. It never blocks.
 //
-// It calls known only for zombies, after it has read them. known must return true for a child that is being started even before
-// os/exec has returned its pid, or its status is lost: known should take the lock under which processes are started and registered.
+// It calls known only for zombies, after it has read them. known must return true for a child that is being started
+// even before os/exec has returned its pid, or its status is lost: known should take the lock under which processes are
+// started and registered.
 func ReapAdopted(known func(pid int) bool) (int, error) {
 	pids, err := listChildren()
 	if err != nil {
@@ -79,7 +82,7 @@ func ReapAdopted(known func(pid int) bool) (int, error) {
 	}
 	reaped := 0
 	for _, pid := range pids {
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil || s.Live() || known(pid) {
 			continue
 		}
@@ -128,7 +131,8 @@ func childrenAmongAll() ([]int, error) {
 func descendants(procs map[int]Process, root int) []int {
 	kids := make(map[int][]int, len(procs))
 	for pid, s := range procs {
-		// A parent is never younger than its child. If it seems so, the parent's pid was reused while the processes were read.
+		// A parent is never younger than its child. If it seems so, the parent's pid was reused while the processes
+		// were read.
 		if parent, ok := procs[s.Parent]; ok && parent.Start <= s.Start {
 			kids[s.Parent] = append(kids[s.Parent], pid)
 		}
@@ -152,15 +156,15 @@ func descendants(procs map[int]Process, root int) []int {
 	return found
 }
 
-// Environ returns the environment that a process was started with, each entry followed by a NUL; nil: it is not readable, or the
-// process is gone.
+// Environ returns the environment that a process was started with, each entry followed by a NUL; nil: it is not
+// readable, or the process is gone.
 func Environ(pid int) []byte {
 	data, err := readProc(pid, "environ")
 	if err == nil && len(data) > 0 {
 		return data
 	}
 	// The environment of a process whose first thread has ended is readable only through its other threads.
-	if now, err := Look(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
+	if now, err := Stat(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
 		return nil
 	}
 	for _, data := range ofTasks(strconv.Itoa(pid), "environ") {
@@ -171,8 +175,8 @@ func Environ(pid int) []byte {
 	return nil
 }
 
-// ofTasks reads a file of each thread of a process. It omits threads that end meanwhile. It returns none if there are no such files.
-// (The children of an ended thread have moved to another thread, and may be missed once.)
+// ofTasks reads a file of each thread of a process. It omits threads that end meanwhile. It returns none if there are
+// no such files. (The children of an ended thread have moved to another thread, and may be missed once.)
 func ofTasks(pid, name string) (found [][]byte) {
 	folder := "/proc/" + pid + "/task/"
 	tasks, _ := os.ReadDir(folder)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CommandLine returns a process's current command line; empty for a kernel process and for a zombie. A process can change its own
-// command line only.
+// CommandLine returns a process's current command line; empty for a kernel process and for a zombie. A process can
+// change its own command line only.
 func CommandLine(pid int) ([]string, error) {
 	data, err := readProc(pid, "cmdline")
 	if err != nil {
@@ -20,8 +20,8 @@ func CommandLine(pid int) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
 }
 
-// Executable returns the file that a process runs. Unless the caller is root, it fails for processes of other users and for
-// undumpable processes.
+// Executable returns the file that a process runs. Unless the caller is root, it fails for processes of other users and
+// for undumpable processes.
 func Executable(pid int) (string, error) {
 	file, err := procFile(pid, "exe")
 	if err == nil {
@@ -33,8 +33,8 @@ func Executable(pid int) (string, error) {
 	return strings.TrimSuffix(file, " (deleted)"), nil
 }
 
-// StartedWith reports whether the environment that a process was started with has a variable whose name begins with one of the
-// prefixes. It fails where Executable fails.
+// StartedWith reports whether the environment that a process was started with has a variable whose name begins with one
+// of the prefixes. It fails where Executable fails.
 func StartedWith(pid int, prefixes ...string) (bool, error) {
 	data, err := readProc(pid, "environ")
 	if err != nil {

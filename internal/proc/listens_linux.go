@@ -17,9 +17,9 @@ func Listens(port uint16) (bool, error) {
 	return len(listening) > 0, err
 }
 
-// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on the port, at
-// any address, and each such socket is open in one of the processes roots or in one of their descendants. It reads /proc in the network
-// namespace of the caller. A socket whose process is not readable counts as another's.
+// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on
+// the port, at any address, and each such socket is open in one of the processes roots or in one of their descendants.
+// It reads /proc in the network namespace of the caller. A socket whose process is not readable counts as another's.
 func ListensAlone(port uint16, roots ...int) (bool, error) {
 	listening, err := listenersAt(port)
 	if err != nil {

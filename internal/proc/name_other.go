@@ -2,5 +2,5 @@
 
 package proc
 
-// TakeName does nothing here: only Linux needs it.
-func TakeName() {}
+// SetName does nothing here: only Linux needs it.
+func SetName() {}

@@ -14,9 +14,10 @@ const (
 	paceQuiet = time.Second
 )
 
-// Pace adapts the number of processors for a daemon's Go code to its load. A call that wakes a goroutine on another processor waits
-// for that processor to wake up, which takes longer than the work of a small call: with few concurrent calls one processor answers
-// faster, with many calls all processors do. Measured on two cores, a small call between two processes took 0.8 of the time.
+// Pace adapts the number of processors for a daemon's Go code to its load. A call that wakes a goroutine on another
+// processor waits for that processor to wake up, which takes longer than the work of a small call: with few concurrent
+// calls one processor answers faster, with many calls all processors do. Measured on two cores, a small call between
+// two processes took 0.8 of the time.
 //
 // The zero value does nothing; see NewPace. Safe for concurrent use.
 type Pace struct {
@@ -27,8 +28,8 @@ type Pace struct {
 	quiet  *time.Timer
 }
 
-// NewPace returns a Pace that starts with all processors, because a start has much work, and uses one processor after a quiet second.
-// If GOMAXPROCS is set in the environment, it changes nothing.
+// NewPace returns a Pace that starts with all processors, because a start has much work, and uses one processor after a
+// quiet second. If GOMAXPROCS is set in the environment, it changes nothing.
 func NewPace() *Pace {
 	p := &Pace{on: os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) > 1}
 	if p.on {

@@ -1,11 +1,12 @@
-// Package proc controls hostile processes: it finds all descendants of a process, ends them without ever signalling an unrelated
-// process, and confines children so that they cannot access their ancestors.
+// Package proc controls hostile processes: it finds all descendants of a process, ends them without ever signalling an
+// unrelated process, and confines children so that they cannot access their ancestors.
 //
-// It knows processes, signals and /proc. It must not know agents, handlers, terminals or configuration. It starts no process and no
-// lasting goroutine of its own. It never waits for "any child": it reaps only by pid, so it works beside os/exec.
+// It knows processes, signals and /proc. It must not know agents, handlers, terminals or configuration. It starts no
+// process and no lasting goroutine of its own. It never waits for "any child": it reaps only by pid, so it works beside
+// os/exec.
 //
-// Everything works on Linux. On other systems the functions that need /proc, pidfds, subreapers or Landlock return an error that
-// wraps ErrUnsupported, and the caller has only process groups.
+// Everything works on Linux. On other systems the functions that need /proc, pidfds, subreapers or Landlock return an
+// error that wraps ErrUnsupported, and the caller has only process groups.
 //
 // All functions are safe for concurrent use.
 package proc
@@ -19,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is wrapped by every error that says that this kernel or operating system does not support an operation.
+// ErrUnsupported is wrapped by every error for an operation that this kernel or operating system does not support.
 var ErrUnsupported = errors.New("not supported here")
 
 // ExitStatus is how a process ended.
@@ -59,8 +60,9 @@ func SignalName(sig syscall.Signal) string {
 	return fmt.Sprintf("SIG%d", int(sig))
 }
 
-// Reap reaps the child with this pid if it has ended, and returns its exit status. It never blocks. reaped is false, with a nil
-// error, while the child runs. syscall.ECHILD says that there is no such child, or that it was reaped before.
+// Reap reaps the child with this pid if it has ended, and returns its exit status. It never blocks. reaped is false,
+// with a nil error, while the child runs. syscall.ECHILD means that there is no such child, or that it was reaped
+// before.
 func Reap(pid int) (status ExitStatus, reaped bool, err error) {
 	if pid <= 0 {
 		return ExitStatus{}, false, fmt.Errorf("reap process %d: a child is reaped by its own pid", pid)

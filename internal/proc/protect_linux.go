@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Undumpable protects the calling process from other processes of the same user: they can neither trace it nor read its memory,
-// environment or open files in /proc, and it leaves no core dump. Root with CAP_SYS_PTRACE still can; Confine prevents that. The next
-// exec reverts it.
+// Undumpable protects the calling process from other processes of the same user: they can neither trace it nor read its
+// memory, environment or open files in /proc, and it leaves no core dump. Root with CAP_SYS_PTRACE still can; Confine
+// prevents that. The next exec reverts it.
 func Undumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("make the process undumpable: %w", err)

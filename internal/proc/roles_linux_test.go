@@ -126,7 +126,7 @@ func playLimited(limit uint64) int {
 	cmd := exec.Command("grep", "Max processes", "/proc/self/limits")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err := proc.Confine(proc.Confinement{}, func(proc.Walls) error {
+	err := proc.Confine(proc.Confinement{}, func(proc.Restrictions) error {
 		attr := &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: cmd.SysProcAttr}
 		_, err := proc.StartLimited(attr.Sys, func() (int, error) {
 			p, err := os.StartProcess(cmd.Path, cmd.Args, attr)

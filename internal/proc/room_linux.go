@@ -10,14 +10,15 @@ import (
 // minRoom is the minimum number of processes and threads that StartLimited reserves for other processes of the user.
 const minRoom = 64
 
-// StartLimited starts a process with a lower RLIMIT_NPROC, so that its process tree cannot use up the processes of its user. The
-// kernel compares the user's processes with each process's own limit, so a lower limit reserves room for the calling process and
-// others of the user: a twentieth, or 64. Without room, a process that cannot start a thread dies. start starts the process with
-// attr. Call StartLimited on a separate thread (Confine).
+// StartLimited starts a process with a lower RLIMIT_NPROC, so that its process tree cannot use up the processes of its
+// user. The kernel compares the user's processes with each process's own limit, so a lower limit reserves room for the
+// calling process and others of the user: a twentieth, or 64. Without room, a process that cannot start a thread dies.
+// start starts the process with attr. Call StartLimited on a separate thread (Confine).
 //
-// ptrace stops the process at its first instruction until its limit is set. If ptrace is forbidden, or could remove privileges that
-// the confinement leaves to a program (sudo), the process may run before its limit is set. If the caller has no limit, no limit is
-// set. The first user of the system has no limit in any case. Limits of control groups (pids.max) are not affected.
+// ptrace stops the process at its first instruction until its limit is set. If ptrace is forbidden, or could remove
+// privileges that the confinement leaves to a program (sudo), the process may run before its limit is set. If the
+// caller has no limit, no limit is set. The first user of the system has no limit in any case. Limits of control groups
+// (pids.max) are not affected.
 func StartLimited(attr *syscall.SysProcAttr, start func() (pid int, err error)) (pid int, err error) {
 	limit, ok := limitOfOthers()
 	if !ok {
@@ -56,8 +57,8 @@ func limitOfOthers() (limit uint64, ok bool) {
 	return own.Cur - min(max(minRoom, own.Cur/20), own.Cur/2), true
 }
 
-// limitProcesses sets the limit of another process. It uses another thread, because the calling thread may have a filter that rejects
-// the call.
+// limitProcesses sets the limit of another process. It uses another thread, because the calling thread may have a
+// filter that rejects the call.
 func limitProcesses(pid int, limit uint64) {
 	done := make(chan struct{})
 	go func() {

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter rejects, with EPERM, the system calls by which a process accesses others of the same user regardless of file modes, and
-// those that agents' programs do not need and that are most often used to exploit kernels:
+// The filter rejects, with EPERM, the system calls by which a process accesses others of the same user regardless of
+// file modes, and those that agents' programs do not need and that are most often used to exploit kernels:
 //
-//   - prlimit64 that sets a limit of another process: a limit of 1 ends it as surely as SIGKILL. Neither PR_SET_DUMPABLE
-//     nor Landlock prevents that.
-//   - ptrace requests that write, so that debuggers can only read. Requests that are not known to be harmless count as
-//     writing.
+//   - prlimit64 that sets a limit of another process: a limit of 1 ends it as surely as SIGKILL. Neither
+//     PR_SET_DUMPABLE nor Landlock prevents that.
+//   - ptrace requests that write, so that debuggers can only read. Requests that are not known to be harmless count
+//     as writing.
 //   - process_vm_writev, bpf, userfaultfd, and pidfd_getfd, which copies open files of another process.
-//   - ioctl TIOCSTI and TIOCLINUX, which type into a terminal, and TCXONC (tcflow), which stops its output: a process that
-//     writes to it, such as a supervisor that logs there, blocks from then on. A person's ^S still works.
+//   - ioctl TIOCSTI and TIOCLINUX, which type into a terminal, and TCXONC (tcflow), which stops its output: a process
+//     that writes to it, such as a supervisor that logs there, blocks from then on. A person's ^S still works.
 //   - fcntl F_SETLEASE, which delays other processes, acphost's or the user's, by a minute when they open the file.
 //
-// 32-bit programs have their own table of numbers, which is filtered too. System calls of architectures without a table fail with
-// ENOSYS.
+// 32-bit programs have their own table of numbers, which is filtered too. System calls of architectures without a table
+// fail with ENOSYS.
 
 // Offsets into struct seccomp_data; seccomp(2). All supported architectures are little-endian.
 const (
@@ -44,7 +44,8 @@ type table struct {
 	fcntl, fcntl64                                                   uint32 // equal if there is only one
 }
 
-// The numbers are part of the kernel's interface: arch/x86/entry/syscalls/syscall_32.tbl and arch/arm/tools/syscall.tbl.
+// The numbers are part of the kernel's interface: arch/x86/entry/syscalls/syscall_32.tbl and
+// arch/arm/tools/syscall.tbl.
 var (
 	tableI386  = table{unix.AUDIT_ARCH_I386, 26, 340, 348, 357, 374, 54, 438, 55, 221}
 	tableARM   = table{unix.AUDIT_ARCH_ARM, 26, 369, 377, 386, 388, 54, 438, 55, 221}
@@ -125,8 +126,8 @@ func (t table) rules() []bpf.Instruction {
 	return append(rules, bpf.RetConstant{Val: allow})
 }
 
-// oneOf returns one of two verdicts, depending on whether the lower half of an argument is among the values. For an ioctl command and
-// a ptrace request, the kernel uses only that half, or rejects the rest itself.
+// oneOf returns one of two verdicts, depending on whether the lower half of an argument is among the values. For an
+// ioctl command and a ptrace request, the kernel uses only that half, or rejects the rest itself.
 func oneOf(offset uint32, values []uint32, is, isNot uint32) []bpf.Instruction {
 	rules := []bpf.Instruction{load(offset)}
 	for i, v := range values {
@@ -142,8 +143,8 @@ func argument(n uint32) uint32 { return offsetArgs + 8*n }
 
 var errNoTable = fmt.Errorf("seccomp: %w: no numbers of system calls are known for %s", ErrUnsupported, runtime.GOARCH)
 
-// FilterSupported returns why Confine cannot install a seccomp filter here, or why Filters cannot count it, without trying it; nil:
-// both work.
+// FilterSupported returns why Confine cannot install a seccomp filter here, or why Filters cannot count it, without
+// trying it; nil: both work.
 func FilterSupported() error {
 	if tables() == nil {
 		return errNoTable
@@ -180,8 +181,8 @@ func installFilter() error {
 	return nil
 }
 
-// Filters returns the number of seccomp filters of a process. The number never decreases, and children inherit the filters. It fails
-// if the process is gone or not visible, or the kernel is older than Linux 5.9.
+// Filters returns the number of seccomp filters of a process. The number never decreases, and children inherit the
+// filters. It fails if the process is gone or not visible, or the kernel is older than Linux 5.9.
 func Filters(pid int) (int, error) {
 	data, err := readProc(pid, "status")
 	if err != nil {

@@ -12,17 +12,8 @@ import (
 	"syscall"
 )
 
-// Process is the part of /proc/PID/stat that this module needs; proc_pid_stat(5).
-type Process struct {
-	PID, Parent, Session, Threads int
-	// Start is the start time in clock ticks since boot. With the pid it identifies a process uniquely.
-	Start uint64
-
-	state byte
-}
-
-// Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like a zombie
-// except for its number of threads.
+// Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like
+// a zombie except for its number of threads.
 func (s Process) Live() bool {
 	switch s.state {
 	case 'Z', 'X', 'x':
@@ -33,8 +24,9 @@ func (s Process) Live() bool {
 
 func (s Process) stopped() bool { return s.state == 'T' || s.state == 't' }
 
-// ProcSupported returns why /proc cannot be used here; nil: it can. A /proc that was mounted for another pid namespace lists
-// processes by other numbers than this process uses: data read there would belong to other processes. It checks once.
+// ProcSupported returns why /proc cannot be used here; nil: it can. A /proc that was mounted for another pid namespace
+// lists processes by other numbers than this process uses: data read there would belong to other processes. It checks
+// once.
 var ProcSupported = sync.OnceValue(func() error {
 	shown, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -63,11 +55,11 @@ func readProc(pid int, name string) ([]byte, error) {
 	return Slurp(file, nil)
 }
 
-// errGone says that a process ended between being listed and being read.
+// errGone means that a process ended between being listed and being read.
 var errGone = errors.New("no such process")
 
-// Look returns the current state of a process.
-func Look(pid int) (Process, error) {
+// Stat returns the current state of a process.
+func Stat(pid int) (Process, error) {
 	file, err := procFile(pid, "stat")
 	var data []byte
 	if err == nil {
@@ -86,8 +78,9 @@ func Look(pid int) (Process, error) {
 	return s, nil
 }
 
-// parseStat parses a line of /proc/PID/stat. The process chooses the command name, which lies between the first opening and the last
-// closing parenthesis. It may contain spaces, parentheses, newlines, and text that looks like the rest of the line.
+// parseStat parses a line of /proc/PID/stat. The process chooses the command name, which lies between the first opening
+// and the last closing parenthesis. It may contain spaces, parentheses, newlines, and text that looks like the rest of
+// the line.
 func parseStat(line []byte) (Process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -134,7 +127,7 @@ func all() (map[int]Process, error) {
 	}
 	procs := make(map[int]Process, len(pids))
 	for _, pid := range pids {
-		s, err := Look(pid)
+		s, err := Stat(pid)
 		if err != nil {
 			continue // gone, or hidden from this process (hidepid)
 		}

@@ -46,7 +46,7 @@ func TestParseStat_RejectsOtherLines(t *testing.T) {
 }
 
 func TestParseStat_ReadsThisProcess(t *testing.T) {
-	got, err := Look(os.Getpid())
+	got, err := Stat(os.Getpid())
 	if err != nil || got.PID != os.Getpid() || got.Parent != os.Getppid() || !got.Live() || got.Start == 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}

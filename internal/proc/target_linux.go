@@ -30,7 +30,7 @@ func take(pid int) (t target, ok bool, err error) {
 	case err != nil:
 		fd = -1 // an old kernel, a seccomp filter, or a fork bomb with more processes than this process may have files
 	}
-	s, err := Look(pid)
+	s, err := Stat(pid)
 	if err != nil {
 		closeHandle(fd)
 		if errors.Is(err, errGone) {
@@ -56,7 +56,7 @@ func (t target) send(sig syscall.Signal) error {
 	if t.fd >= 0 {
 		return unix.PidfdSendSignal(t.fd, sig, nil, 0)
 	}
-	if s, err := Look(t.pid); err == nil && s.Start == t.start {
+	if s, err := Stat(t.pid); err == nil && s.Start == t.start {
 		return unix.Kill(t.pid, sig)
 	}
 	return unix.ESRCH
@@ -87,8 +87,8 @@ func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	}
 }
 
-// List lists the live processes of the tree, the root first. It is empty if the root has ended: its descendants then have other
-// ancestors.
+// List lists the live processes of the tree, the root first. It is empty if the root has ended: its descendants then
+// have other ancestors.
 func (t Tree) List() ([]int, error) {
 	procs, err := all()
 	if err != nil {
@@ -107,7 +107,7 @@ func (t Tree) List() ([]int, error) {
 
 // TreeOf returns the tree of an existing process.
 func TreeOf(pid int) (Tree, error) {
-	s, err := Look(pid)
+	s, err := Stat(pid)
 	if err != nil {
 		return Tree{}, err
 	}

@@ -1,7 +1,7 @@
 package proc
 
-// Tree is a process and all its descendants. Make it with TreeOf while the process is known to exist, so that another process that
-// later gets the same pid is not confused with it.
+// Tree is a process and all its descendants. Make it with TreeOf while the process is known to exist, so that another
+// process that later gets the same pid is not confused with it.
 type Tree struct {
 	// Root is the pid at the top.
 	Root int

@@ -17,8 +17,8 @@ func closedTo(t *testing.T, script string, closed ...string) string {
 	t.Helper()
 	var out []byte
 	c := proc.Confinement{Unreadable: closed}
-	err := proc.Confine(c, func(w proc.Walls) error {
-		if err := w.Closed(c); err != nil {
+	err := proc.Confine(c, func(w proc.Restrictions) error {
+		if err := w.CheckUnreadable(c); err != nil {
 			return err
 		}
 		var err error
@@ -97,8 +97,8 @@ func TestUnreadable_AppliesToFoldersMadeLater(t *testing.T) {
 	// A renewed key takes the old one's place by a name of its own, as a renewal of a Secret does.
 	var out []byte
 	c := proc.Confinement{Unreadable: []string{key}}
-	err := proc.Confine(c, func(w proc.Walls) error {
-		if err := w.Closed(c); err != nil {
+	err := proc.Confine(c, func(w proc.Restrictions) error {
+		if err := w.CheckUnreadable(c); err != nil {
 			return err
 		}
 		renewed := make(chan error) // by a thread outside of the wall
@@ -164,7 +164,7 @@ func TestUnreadable_ReportsFilesThatStayOpen(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"/", filepath.Join(t.TempDir(), "missing")} {
 		c := proc.Confinement{Unreadable: []string{name}}
-		err := proc.Confine(c, func(w proc.Walls) error { return w.Closed(c) })
+		err := proc.Confine(c, func(w proc.Restrictions) error { return w.CheckUnreadable(c) })
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -174,11 +174,11 @@ func TestUnreadable_ReportsFilesThatStayOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	linked := proc.Confinement{Unreadable: []string{dir + "/keys"}}
-	if err := proc.Confine(linked, func(w proc.Walls) error { return w.Closed(linked) }); err == nil || !strings.Contains(err.Error(), "keys/ca.crt has 2 names") {
+	if err := proc.Confine(linked, func(w proc.Restrictions) error { return w.CheckUnreadable(linked) }); err == nil || !strings.Contains(err.Error(), "keys/ca.crt has 2 names") {
 		t.Errorf("a file with a hard link: error %v", err)
 	}
 	twice := proc.Confinement{Unreadable: []string{dir + "/keys", dir + "/keys/ca.crt", dir + "/keys/"}} // a name that is closed twice is one name
-	if err := proc.Confine(twice, func(w proc.Walls) error { return w.Closed(twice) }); err == nil || !strings.Contains(err.Error(), "keys/ca.crt has 2 names") {
+	if err := proc.Confine(twice, func(w proc.Restrictions) error { return w.CheckUnreadable(twice) }); err == nil || !strings.Contains(err.Error(), "keys/ca.crt has 2 names") {
 		t.Errorf("a file with a hard link, closed twice: error %v", err)
 	}
 	inside := aroundKeys(t) // both names are closed
@@ -186,11 +186,11 @@ func TestUnreadable_ReportsFilesThatStayOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := proc.Confinement{Unreadable: []string{inside + "/keys"}}
-	if err := proc.Confine(both, func(w proc.Walls) error { return w.Closed(both) }); err != nil && !errors.Is(err, proc.ErrUnsupported) {
+	if err := proc.Confine(both, func(w proc.Restrictions) error { return w.CheckUnreadable(both) }); err != nil && !errors.Is(err, proc.ErrUnsupported) {
 		t.Errorf("a file with both names inside: error %v", err)
 	}
 	c := proc.Confinement{Unreadable: []string{"/etc"}, NoLandlock: true}
-	if err := proc.Confine(c, func(w proc.Walls) error { return w.Closed(c) }); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if err := proc.Confine(c, func(w proc.Restrictions) error { return w.CheckUnreadable(c) }); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without Landlock: error %v", err)
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// User is a user of this system as which processes can be started; package users looks one up. It is immutable: callers that start
-// several processes as one user pass the same User, so the processes cannot differ.
+// User is a user of this system as which processes can be started; package users looks one up. It is immutable: callers
+// that start several processes as one user pass the same User, so the processes cannot differ.
 type User struct {
 	// Name is the user's login name.
 	Name     string
 	UID, GID uint32
 	// Groups are the supplementary groups from the system's group database.
 	Groups []uint32
-	// Home is the home folder, which may not exist. Shell is the login shell; /bin/sh if the login shell cannot run commands.
+	// Home is the home folder, which may not exist. Shell is the login shell; /bin/sh if the login shell cannot run
+	// commands.
 	Home, Shell string
 }
 
@@ -33,8 +34,8 @@ func (u *User) Credential() *syscall.Credential {
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}
 }
 
-// Become permanently changes all threads of this process to the user: the process should only execute another program then. It needs
-// root. After an error the change may be incomplete, and the process must end.
+// Become permanently changes all threads of this process to the user: the process should only execute another program
+// then. It needs root. After an error the change may be incomplete, and the process must end.
 func (u *User) Become() error {
 	groups := make([]int, len(u.Groups))
 	for i, g := range u.Groups {
@@ -61,9 +62,10 @@ var foreign = []string{
 	"MAIL", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
 }
 
-// Environ returns env, "NAME=VALUE" each, adapted to the user: HOME, USER, LOGNAME and SHELL with this process's values get the
-// user's values, and variables that name folders of this process's user are removed. Variables that differ from this process's
-// environment were set on purpose, and are kept. env is not modified. For a nil User, Environ returns env itself.
+// Environ returns env, "NAME=VALUE" each, adapted to the user: HOME, USER, LOGNAME and SHELL with this process's values
+// get the user's values, and variables that name folders of this process's user are removed. Variables that differ from
+// this process's environment were set on purpose, and are kept. env is not modified. For a nil User, Environ returns
+// env itself.
 func (u *User) Environ(env []string) []string {
 	if u == nil {
 		return env
@@ -90,8 +92,8 @@ func (u *User) Environ(env []string) []string {
 	return out
 }
 
-// CannotStart adds to an error of starting a program as the user what to do about it, because a permission error names neither the
-// user nor the cause. It returns any other error, and any error for a nil User, unchanged.
+// CannotStart adds to an error of starting a program as the user what to do about it, because a permission error names
+// neither the user nor the cause. It returns any other error, and any error for a nil User, unchanged.
 func (u *User) CannotStart(program string, err error) error {
 	switch {
 	case u == nil || !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):

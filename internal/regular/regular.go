@@ -1,7 +1,7 @@
-// Package regular reads regular files of bounded length, whatever stands in the place of one: it neither waits for the other
-// end of a named pipe nor reads what never ends.
+// Package regular reads regular files of bounded length. It does not block on a named pipe, and does not read endless
+// devices.
 //
-// It must not know what the files hold, or who may read and write them.
+// It must not know the content of the files, or who may read and write them.
 package regular
 
 import (
@@ -12,14 +12,15 @@ import (
 	"syscall"
 )
 
-// Read returns the content of a regular file of at most so many bytes. The error wraps fs.ErrNotExist if it is missing.
-func Read(name string, most int) ([]byte, error) {
-	return ReadIf(name, most, func(fs.FileInfo) error { return nil })
+// Read returns the content of a regular file of at most maxBytes bytes. The error wraps fs.ErrNotExist if it is
+// missing.
+func Read(name string, maxBytes int) ([]byte, error) {
+	return ReadIf(name, maxBytes, func(fs.FileInfo) error { return nil })
 }
 
-// ReadIf is Read for a file that accept has no error for.
-func ReadIf(name string, most int, accept func(fs.FileInfo) error) ([]byte, error) {
-	// Without O_NONBLOCK, opening a named pipe would wait for its writer.
+// ReadIf is Read for a file that accept returns no error for.
+func ReadIf(name string, maxBytes int, accept func(fs.FileInfo) error) ([]byte, error) {
+	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -35,17 +36,17 @@ func ReadIf(name string, most int, accept func(fs.FileInfo) error) ([]byte, erro
 	if err := accept(info); err != nil {
 		return nil, err
 	}
-	return ReadAll(f, name, most)
+	return ReadAll(f, name, maxBytes)
 }
 
-// ReadAll returns all that comes from r, at most so many bytes. An error calls it name.
-func ReadAll(r io.Reader, name string, most int) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+// ReadAll returns the content of r, at most maxBytes bytes. Errors contain name.
+func ReadAll(r io.Reader, name string, maxBytes int) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(data) > most {
-		return nil, fmt.Errorf("%s is longer than %d bytes", name, most)
+	if len(data) > maxBytes {
+		return nil, fmt.Errorf("%s is longer than %d bytes", name, maxBytes)
 	}
 	return data, nil
 }

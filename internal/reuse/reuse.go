@@ -1,7 +1,7 @@
-// Package reuse is what a policy and acphost have to agree on so that acphost can use an answer of the policy for further
-// actions (Reuse in the policies' contract): for which actions, and as long as which files are as they were.
+// Package reuse defines for which other actions acphost can reuse a policy's answer (Reuse in the policies' contract),
+// and which files must be unchanged for that. A policy and acphost have to agree on both.
 //
-// It must not know rules, nor what an answer says.
+// It must not know rules, nor the content of answers.
 package reuse
 
 import (
@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxName is the longest name of a file, in bytes.
+	// maxName is the limit of a file's name, in bytes.
 	maxName = 255
-	// maxAction is the longest action, in bytes, by which an answer is kept.
+	// maxAction is the limit of an action as a key of a kept answer, in bytes.
 	maxAction = 16 << 10
 )
 
-// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such
-// an action is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose
-// two spellings end in that name. The name is empty for a process that starts a program: an answer may hold for the
+// Name returns the name of the file in an action, if an answer may apply to other names instead. Such an action is a
+// call that reads one file inside of the session's roots, or a file access of a process that reads or changes one,
+// whose two paths end in that name. The name is empty for a process that starts a program: its answer may apply to the
 // same action again.
 func Name(a *permissionv1.Action) (name string, ok bool) {
 	if _, ok := ofProgram(a); ok {
@@ -47,8 +47,8 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 	return name, path.Base(resolved) == name && Plain(name)
 }
 
-// ofProgram is all of an action that is a process that starts a program; not ok: it is another one, or too long to be
-// kept, or has a text that is no UTF-8.
+// ofProgram returns the key of the start of a program: the whole action. ok is false for another action, for one above
+// maxAction, and for one with a text that is not UTF-8.
 func ofProgram(a *permissionv1.Action) (key string, ok bool) {
 	if a.GetKind() != "terminal.create" || a.GetDoor() != permissionv1.Door_DOOR_KERNEL || a.GetCommand() == nil || a.GetDone() {
 		return "", false
@@ -57,13 +57,14 @@ func ofProgram(a *permissionv1.Action) (key string, ok bool) {
 	return string(all), err == nil && len(all) <= maxAction
 }
 
-// IsProcessRead reports whether a process reads a file, so that an answer may hold for every file that the session's processes read.
+// IsProcessRead reports whether a process reads a file, so that an answer may apply to every file that the session's
+// processes read.
 func IsProcessRead(a *permissionv1.Action) bool {
 	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL && a.GetKind() == "fs.read" && a.GetCommand() == nil && len(a.GetPaths()) == 1
 }
 
-// plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change
-// at the kernel, as its path says, too.
+// plainAccess reports whether an action is a simple access to one file: a read by a client call, or a read or a change
+// by a process, where both paths agree.
 func plainAccess(a *permissionv1.Action) bool {
 	access := permissionv1.Access_ACCESS_UNSPECIFIED
 	switch a.GetKind() {
@@ -78,7 +79,7 @@ func plainAccess(a *permissionv1.Action) bool {
 	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL || a.GetDoor() == permissionv1.Door_DOOR_CALL && a.GetKind() == "fs.read"
 }
 
-// Plain reports whether every file system takes a name for what it is, but for case.
+// Plain reports whether every file system treats a name as distinct from all others, except in case.
 func Plain(name string) bool {
 	return len(name) <= maxName && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -86,14 +87,14 @@ func Plain(name string) bool {
 	})
 }
 
-// Excepted reports whether an answer does not hold for a name.
+// Excepted reports whether an answer does not apply to a name.
 func Excepted(name string, except []string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(except, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// Key is the same for two actions that have a Name if they differ in the name alone, and in what Reuse says that an answer
-// does not depend on. That of a program that is started is all of the action.
+// Key returns equal keys for two actions that have a Name and differ only in the name and in the parts that, by Reuse,
+// the answer does not depend on. For the start of a program, the key is the whole action.
 func Key(a *permissionv1.Action) string {
 	if all, ok := ofProgram(a); ok {
 		return all
@@ -106,10 +107,10 @@ func Key(a *permissionv1.Action) string {
 	return keyOf(key, a)
 }
 
-// KeyOfReads is the same for the reads of processes of one session, whatever file they read.
+// KeyOfReads returns equal keys for all reads of the processes of one session.
 func KeyOfReads(a *permissionv1.Action) string { return keyOf([]byte("reads"), a) }
 
-// keyOf appends what an answer depends on besides the file.
+// keyOf appends the parts besides the file that an answer depends on.
 func keyOf(key []byte, a *permissionv1.Action) string {
 	add := func(texts ...string) { key = appendTexts(key, texts) }
 	add(a.GetKind(), a.GetDoor().String(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool())

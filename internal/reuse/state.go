@@ -9,9 +9,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Of returns the state of the file at an absolute path. With follow it is about the file that a symbolic link leads to. ok is
-// false if the state does not tell whether the file changes: nobody can look at it, it is a symbolic link that is not
-// followed, or this system does not say when files are changed. Safe for concurrent use.
+// Of returns the state of the file at an absolute path. With follow, it follows a symbolic link. ok is false if the
+// state does not show later changes: the file cannot be read, it is a symbolic link that is not followed, or this
+// system does not report when files are changed. Safe for concurrent use.
 func Of(path string, follow bool) (state *permissionv1.FileState, ok bool) {
 	look := os.Lstat
 	if follow {
@@ -36,6 +36,6 @@ func IsStill(was *permissionv1.FileState) bool {
 		now.GetSize() == was.GetSize() && now.GetModifiedNanos() == was.GetModifiedNanos() && now.GetChangedNanos() == was.GetChangedNanos()
 }
 
-// View names the place from which this process sees files: its mount namespace and its root folder. Two processes of one
-// machine with the same view find the same file at a path. Empty: that is not known. Safe for concurrent use.
+// View identifies how this process sees files: its mount namespace and its root folder. Two processes of one machine
+// with the same view find the same file at a path. Empty if unknown. Safe for concurrent use.
 func View() string { return view() }

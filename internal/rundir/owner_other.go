@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// ownerOf knows of no owners here.
+// ownerOf returns false: owners are unknown here.
 func ownerOf(fs.FileInfo) (uid int, known bool) { return 0, false }
 
-// writable takes every folder that is there for one.
+// writable reports whether a folder exists. Permissions are unknown here.
 func writable(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && info.IsDir()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerOf returns the id of the user that a file belongs to.
+// ownerOf returns the id of the user who owns a file.
 func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,5 +18,5 @@ func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	return int(st.Uid), true
 }
 
-// writable reports whether files can be made in a folder. That the system is mounted read-only counts too.
+// writable reports whether files can be created in a folder. It returns false on a read-only file system.
 func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }

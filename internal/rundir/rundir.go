@@ -1,7 +1,7 @@
-// Package rundir knows the folders in which a user's supervisors have their admin sockets: where they are, whether one can be
-// trusted, and which sockets in them were left behind.
+// Package rundir finds the folders with the admin sockets of a user's supervisors, checks whether a folder is safe, and
+// finds abandoned sockets.
 //
-// It knows the file system and connects to sockets. It must not know what is spoken on them.
+// It knows the file system and connects to sockets. It must not know the protocol on them.
 package rundir
 
 import (
@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// Suffix ends the name of a socket that is served.
+	// Suffix ends the name of a served socket.
 	Suffix = ".sock"
-	// SuffixUnready ends the name of one that is being made, which begins with a dot.
+	// SuffixUnready ends the name of a socket that is not served yet. That name begins with a dot.
 	SuffixUnready = ".new"
-	// unreadyFor is how long a socket may take from its making to its being served, before it counts as left behind.
+	// unreadyFor is how long a new socket may stay unserved before it counts as abandoned.
 	unreadyFor = time.Minute
-	// dialTimeout is how long a local socket has to take a connection.
+	// dialTimeout limits the time for connecting to a local socket.
 	dialTimeout = 2 * time.Second
-	// maxDir is the longest path of a folder for sockets, in bytes. Names in it, such as "/4194304-0011aabb.sock", have up
-	// to 23, and addresses of sockets room for 103 on every system.
+	// maxDir is the longest path of a folder for sockets, in bytes. File names such as "/4194304-0011aabb.sock" have up
+	// to 23 bytes, and an address of a socket has room for 103 on every system.
 	maxDir = 80
 )
 
-// Dir returns the folder that sockets are made in: acphost under $XDG_RUNTIME_DIR where that is a folder of this user's
-// (sudo can leave another's there), else acphost-UID under the temporary folder. A container with a read-only root may
-// have none that can be written; then what is in memory counts, /run and /dev/shm. A folder whose path leaves
-// no room for the name of a socket in an address is passed over in the same way. The folder itself need not exist.
+// Dir returns the folder for new sockets: acphost under $XDG_RUNTIME_DIR if that is a folder of this user (with sudo it
+// can be another user's), else acphost-UID under the temporary folder. A container with a read-only root may have no
+// such writable folder; then Dir returns one in memory, /run or /dev/shm. It skips a folder whose path is too long for
+// the address of a socket. The returned folder need not exist.
 func Dir(env func(string) string) string {
 	return dirIn(env, writable)
 }
 
-// dirIn is Dir where usable folders can be written.
+// dirIn is Dir with a test for usable folders.
 func dirIn(env func(string) string, usable func(dir string) bool) string {
 	fits := func(base, own string) bool { return len(own) <= maxDir && (usable(own) || usable(base)) }
 	if base := env("XDG_RUNTIME_DIR"); filepath.IsAbs(base) {
@@ -55,7 +55,7 @@ func dirIn(env func(string) string, usable func(dir string) bool) string {
 	if !filepath.IsAbs(first) {
 		first = "/tmp"
 	} else if _, err := os.Stat(first); err != nil {
-		return tempDir(first) // it was meant, and the error says what is wrong with it
+		return tempDir(first) // the preferred folder, so that the error explains what is wrong with it
 	}
 	for _, base := range append([]string{first}, temporaries()...) {
 		if own := tempDir(base); fits(base, own) {
@@ -65,11 +65,11 @@ func dirIn(env func(string) string, usable func(dir string) bool) string {
 	return tempDir(first)
 }
 
-// temporaries are the folders in which a supervisor may find room for its socket, whatever its environment.
+// temporaries are the folders that a supervisor may use for its socket in any environment.
 func temporaries() []string { return []string{"/tmp", "/run", "/dev/shm"} }
 
-// Dirs returns every folder in which a supervisor of this user may have made its socket, whatever its environment was:
-// an editor started from a desktop and a shell over ssh do not have the same one.
+// Dirs returns every folder in which a supervisor of this user may have created its socket, for any environment: an
+// editor started from a desktop and a shell over ssh have different environments.
 func Dirs(env func(string) string) []string {
 	dirs := []string{Dir(env)}
 	add := func(dir string) {
@@ -88,7 +88,7 @@ func tempDir(tmp string) string {
 	return filepath.Join(tmp, "acphost-"+strconv.Itoa(os.Geteuid()))
 }
 
-// Check returns an error unless a folder is ours and closed to others.
+// Check returns an error unless this user owns a folder and other users cannot access it.
 func Check(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -106,10 +106,11 @@ func Check(dir string) error {
 	return nil
 }
 
-// Clean removes what dead supervisors have left in a folder of ours. What cannot be removed stays.
+// Clean removes the sockets of dead supervisors from a folder of this user. Files that cannot be removed stay.
 func Clean(dir string) {
 	for _, path := range named(dir) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || Abandoned(path) { // a link that leads nowhere is left behind, too
+		// A dangling link is abandoned, too.
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || Abandoned(path) {
 			_ = os.Remove(path)
 		}
 	}
@@ -121,7 +122,7 @@ func Clean(dir string) {
 	}
 }
 
-// Sockets lists the sockets in a folder, in the order of their names, and those elsewhere that Link made known there.
+// Sockets lists the sockets in a folder in the order of their names, and sockets elsewhere that Link registered there.
 func Sockets(dir string) []string {
 	var found []string
 	for _, path := range named(dir) {
@@ -137,7 +138,7 @@ func Sockets(dir string) []string {
 	return found
 }
 
-// named are the sockets of a folder, and its symbolic links with the name of one.
+// named returns the sockets of a folder, and its symbolic links to sockets.
 func named(dir string) []string {
 	names, _ := filepath.Glob(filepath.Join(escape(dir), "*"+Suffix))
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -146,14 +147,14 @@ func named(dir string) []string {
 	})
 }
 
-// Link makes a socket at another path known in a folder, by a name that is free there. It returns the name, to be removed with the
-// socket.
+// Link registers a socket at another path in a folder, under a free name. It returns the path of the link, which the
+// caller removes with the socket.
 func Link(dir, name, socket string) (string, error) {
 	link := filepath.Join(dir, name+Suffix)
 	return link, os.Symlink(socket, link)
 }
 
-// Abandoned reports whether nobody listens on a socket. One that is only slow, or stopped, is not abandoned.
+// Abandoned reports whether a socket has no listener. A socket whose process is slow or stopped is not abandoned.
 func Abandoned(path string) bool {
 	conn, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
@@ -169,7 +170,7 @@ func AbandonedOrGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || Abandoned(path)
 }
 
-// escape makes a folder's name mean itself in a pattern.
+// escape returns the glob pattern that matches only a folder's name.
 func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }

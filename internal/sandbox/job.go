@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"os"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 )
 
 // Descriptors of a sandbox with the flag "--job", in addition to DecisionsFD.
@@ -24,8 +24,8 @@ type Job struct {
 	Args, Env []string
 }
 
-// Exchange implements entries.Message.
-func (j *Job) Exchange(c *entries.Codec) {
+// Exchange implements nulmsg.Message.
+func (j *Job) Exchange(c *nulmsg.Codec) {
 	c.Text("program", &j.Program)
 	c.Texts("arg", &j.Args)
 	c.Texts("env", &j.Env)
@@ -54,15 +54,15 @@ type Ended struct {
 	Signal int
 }
 
-// Exchange implements entries.Message.
-func (o *Outcome) Exchange(c *entries.Codec) {
-	entries.Number(c, "pid", &o.PID)
+// Exchange implements nulmsg.Message.
+func (o *Outcome) Exchange(c *nulmsg.Codec) {
+	nulmsg.Number(c, "pid", &o.PID)
 	c.Text("failed", &o.Failed)
-	entries.Number(c, "errno", &o.Errno)
+	nulmsg.Number(c, "errno", &o.Errno)
 	c.Flag("unsupported", &o.Unsupported)
-	if e := entries.Optional(c, "ended", &o.Ended); e != nil {
-		entries.Number(c, "code", &e.Code)
-		entries.Number(c, "signal", &e.Signal)
+	if e := nulmsg.Optional(c, "ended", &o.Ended); e != nil {
+		nulmsg.Number(c, "code", &e.Code)
+		nulmsg.Number(c, "signal", &e.Signal)
 	}
 }
 
@@ -79,7 +79,7 @@ func readJob() (command, error) {
 	file := os.NewFile(JobFD, "job")
 	defer file.Close()
 	var j Job
-	if err := entries.Read(bufio.NewReader(file), &j); err != nil {
+	if err := nulmsg.Read(bufio.NewReader(file), &j); err != nil {
 		return command{}, err
 	}
 	return command{args: j.Args, program: j.Program, env: j.Env, outcomes: os.NewFile(OutcomeFD, "outcome")}, nil
@@ -90,6 +90,6 @@ func (c command) report(o Outcome) {
 	if c.outcomes == nil {
 		return
 	}
-	text, _ := entries.Marshal(&o)
+	text, _ := nulmsg.Marshal(&o)
 	_, _ = c.outcomes.Write(text)
 }

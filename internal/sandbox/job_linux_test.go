@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 )
 
 // doJob starts a sandbox with a job, and returns what it tells of the command. The command may write into the yard's
@@ -22,7 +22,7 @@ func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := entries.Marshal(&j)
+	text, err := nulmsg.Marshal(&j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd)
 	from := bufio.NewReader(ours)
 	return func() (o Outcome) {
 		t.Helper()
-		if err := entries.Read(from, &o); err != nil {
+		if err := nulmsg.Read(from, &o); err != nil {
 			t.Fatalf("the sandbox tells nothing: %v", err)
 		}
 		return o

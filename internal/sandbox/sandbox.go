@@ -201,7 +201,7 @@ type Decider interface {
 type Reporter interface {
 	// Began reports the process of the command and its confinement, or why it was not started: an error wraps ErrUnsupported if this
 	// system cannot confine programs.
-	Began(pid int, walls proc.Walls, err error)
+	Began(pid int, walls proc.Restrictions, err error)
 }
 
 // Watcher is a Decider that is notified when a program begins to run.
@@ -383,7 +383,7 @@ func (t Through) Rechecks(path string) bool {
 }
 
 // Began implements Reporter.
-func (t Through) Began(pid int, walls proc.Walls, err error) {
+func (t Through) Began(pid int, walls proc.Restrictions, err error) {
 	if r, ok := t.Decider.(Reporter); ok {
 		r.Began(pid, walls, err)
 	}

@@ -117,7 +117,7 @@ func dropCapabilities(args []string) error {
 	if err != nil {
 		return err
 	}
-	return proc.Confine(proc.Confinement{NoLandlock: true, NoSeccomp: true}, func(w proc.Walls) error {
+	return proc.Confine(proc.Confinement{NoLandlock: true, NoSeccomp: true}, func(w proc.Restrictions) error {
 		if !w.Capabilities {
 			return fmt.Errorf("give up capabilities: %s", strings.Join(w.Notes, "; "))
 		}
@@ -199,7 +199,7 @@ func serve(o Options, d Decider, c command) (int, error) {
 	over, settled := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(settled)
-		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return startConfined(o, d, c, w, started, over) })
+		err := proc.Confine(proc.Confinement{}, func(w proc.Restrictions) error { return startConfined(o, d, c, w, started, over) })
 		if err != nil {
 			started <- startResult{err: err}
 		}
@@ -261,7 +261,7 @@ func failure(err error) Outcome {
 // startResult is the process of the command and its confinement, or the error of the start.
 type startResult struct {
 	pid   int
-	walls proc.Walls
+	walls proc.Restrictions
 	err   error
 }
 
@@ -271,7 +271,7 @@ var errStart = errors.New("start the command")
 // startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from it: a process
 // inherits the filter of the thread that makes it. The thread stays until the command has ended, because the parent-death signal of
 // the command is bound to the thread. Meanwhile the thread runs the jobs for the command's Landlock domain.
-func startConfined(o Options, d Decider, c command, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
+func startConfined(o Options, d Decider, c command, w proc.Restrictions, started chan<- startResult, over <-chan struct{}) error {
 	if !o.Observe && (!w.Landlock || !w.Seccomp) {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))
 	}
@@ -432,7 +432,7 @@ func children() []int {
 // zombies returns the children of this process that have ended.
 func zombies() []int {
 	return slices.DeleteFunc(children(), func(pid int) bool {
-		look, err := proc.Look(pid)
+		look, err := proc.Stat(pid)
 		return err != nil || look.Live()
 	})
 }

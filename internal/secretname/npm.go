@@ -7,11 +7,12 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// npmReference is a value that npm replaces by a variable.
+// npmReference matches a value that npm replaces by a variable.
 var npmReference = lazyregexp.New(`^\$\{[A-Za-z0-9_]+\??\}$`)
 
-// PlainNPMConfig reports whether a text is a configuration of npm (".npmrc") that holds no credentials: no token, password or key with a value
-// of its own, and no long value that may be one. References to variables ("${NPM_TOKEN}") are no credentials.
+// PlainNPMConfig reports whether a text is a configuration of npm (".npmrc") without credentials: no token, password or
+// key with a literal value, and no long value that may be a key. References to variables ("${NPM_TOKEN}") are not
+// credentials.
 func PlainNPMConfig(data []byte) bool {
 	text := string(data)
 	if !utf8.ValidString(text) || Replace(text, "") != text {

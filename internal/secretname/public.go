@@ -10,21 +10,21 @@ import (
 )
 
 var (
-	// publicBlocks are the labels of armoured blocks that are no secret.
+	// publicBlocks are the labels of PEM blocks that are not secret.
 	publicBlocks = wordset.Of(`CERTIFICATE X509_CERTIFICATE TRUSTED_CERTIFICATE CERTIFICATE_REQUEST NEW_CERTIFICATE_REQUEST X509_CRL
 		PUBLIC_KEY RSA_PUBLIC_KEY DSA_PUBLIC_KEY PGP_PUBLIC_KEY_BLOCK DH_PARAMETERS DSA_PARAMETERS EC_PARAMETERS`)
 	blockBegins = lazyregexp.New(`^-----BEGIN ([A-Z0-9 ]+)-----$`)
 	blockLine   = lazyregexp.New(`^([A-Za-z0-9+/]*={0,2}|=[A-Za-z0-9+/]{4}|[A-Za-z-]+: .*)$`)
-	// sshPublicKey is a line of a file of public keys, without options before it.
+	// sshPublicKey matches a line of a file of public keys, without options before the key.
 	sshPublicKey = lazyregexp.New(`^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}( [^ ].*)?$`)
 	longValue    = lazyregexp.New(`[A-Za-z0-9+/]{31,}`)
-	// serial is the serial number of a certificate, which has at most 20 bytes, in decimal digits.
+	// serial matches the serial number of a certificate, which has at most 20 bytes, in decimal digits.
 	serial = lazyregexp.New(`^[0-9]{31,49}$`)
 )
 
-// Public reports whether a text consists of certificates, requests for certificates, public keys and parameters, in the forms of PEM,
-// OpenPGP and OpenSSH, with comments between them that hold no secret. It is false for a text without any, for binary data, and for a
-// block that is not complete.
+// Public reports whether a text consists of certificates, certificate requests, public keys and parameters, in the
+// forms of PEM, OpenPGP and OpenSSH, with comments between them that contain no secret. It returns false for a text
+// without any of these, for binary data, and for an incomplete block.
 func Public(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -55,7 +55,7 @@ func Public(data []byte) bool {
 	return found && within == "" && Replace(text, "") == text
 }
 
-// hasLongValue reports whether a line has a value that may be a key.
+// hasLongValue reports whether a line contains a value that may be a key.
 func hasLongValue(line string) bool {
 	return slices.ContainsFunc(longValue.FindAllString(line, -1), func(value string) bool { return !serial.MatchString(value) })
 }

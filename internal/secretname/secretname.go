@@ -1,9 +1,9 @@
-// Package secretname recognises secrets by their looks: by the names of variables, options, headers and JSON members, and
-// by the forms of values under any name.
+// Package secretname recognizes secrets by their names, of variables, options, headers and JSON members, and by the
+// forms of values under any name.
 //
-// All parts of acphost use this package, for the environment of commands, for records and for output. It is a heuristic:
-// it finds more than necessary, and misses a secret without a typical form. It does not know command lines or JSON. All
-// functions are safe for concurrent use.
+// All parts of acphost use this package, for the environment of commands, for records and for output. It is a
+// heuristic: it has false positives, and misses a secret without a typical form. It does not know command lines or
+// JSON. All functions are safe for concurrent use.
 package secretname
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// Is reports whether a name looks like that of a secret, however it is cased and joined: GITHUB_TOKEN, apiKey,
-// --db-password, X-Api-Key, PGPASSWORD. The name of where a secret is (PASSWORD_FILE, SSH_AUTH_SOCK), of what is
-// known about it (TOKEN_TYPE) or of what shows how many tokens a model may use (MAX_TOKENS) is none.
+// Is reports whether a name looks like that of a secret, in any case and with any separators: GITHUB_TOKEN, apiKey,
+// --db-password, X-Api-Key, PGPASSWORD. It returns false for the location of a secret (PASSWORD_FILE, SSH_AUTH_SOCK), a
+// property of one (TOKEN_TYPE) and a number of a model's tokens (MAX_TOKENS).
 func Is(name string) bool {
 	ws := words(name)
 	if len(ws) == 0 {
 		return false
 	}
-	if name == "KEY" { // as variables are spelled
+	if name == "KEY" { // the usual spelling of a variable
 		return true
 	}
 	last := ws[len(ws)-1]
@@ -45,7 +45,7 @@ func Is(name string) bool {
 // Variable reports whether a variable is a secret: by its name, or because its value is one.
 func Variable(name, value string) bool { return Is(name) || Value(value) }
 
-// about are the last words of names that are no secret themselves: of where one is, and of what is known about it.
+// about are the last words of names of locations and properties of secrets.
 var about = wordset.Of(`
 	file files path paths dir dirs directory folder home sock socket jar fd pid stdin tty store storage
 	name names id ids type types kind ttl timeout expiry expires expiration expire age length len size count counts limit limits
@@ -55,11 +55,11 @@ var about = wordset.Of(`
 	parallelism env mount namespace ref label labels field fields column backend plugin prompt usage used remaining callback
 	title description example`)
 
-// flags are the first words of options that say what is to be done about secrets and take none.
+// flags are the first words of boolean options about secrets.
 var flags = wordset.Of("no without ask prompt require show hide skip list allow disable enable has is")
 
-// identifies reports whether a name ends in words that say where or which, and is a secret all the same: an address
-// that whoever knows it may post to, an id that is half of a key.
+// identifies reports whether a name ends in words for a location or an identifier, and is a secret all the same: an
+// address that accepts posts without authentication, an id that is half of a key.
 func identifies(ws []string) bool {
 	if len(ws) < 2 {
 		return false
@@ -73,12 +73,12 @@ func identifies(ws []string) bool {
 	return false
 }
 
-// anywhere reports whether a word of a name makes it that of a secret wherever it stands.
+// anywhere reports whether a word makes a name that of a secret at any position.
 func anywhere(w string) bool {
 	return certain[w] || slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(w, end) })
 }
 
-// certain are words that make a name that of a secret, and endings what such words end in.
+// certain are words that make a name that of a secret, and endings are the ends of such words.
 var (
 	certain = wordset.Of(`
 		secrets tokens passwords passcode credential credentials creds authorization bearer jwt webhook connectionstring connstr`)
@@ -86,8 +86,8 @@ var (
 		"authkey", "signingkey", "masterkey", "accountkey", "encryptionkey"}
 )
 
-// plainAt reports whether the word at i, which makes most names secret, does not do so here: tokens that are counted,
-// or that say where to go on.
+// plainAt reports whether the word at i, which makes most names secret, does not do so here: counts of tokens, and page
+// tokens.
 func plainAt(ws []string, i int) bool {
 	if ws[i] != "token" && ws[i] != "tokens" {
 		return false
@@ -96,7 +96,7 @@ func plainAt(ws []string, i int) bool {
 		i+1 < len(ws) && counted[ws[i+1]]
 }
 
-// counted are words that stand before tokens which are no secret.
+// counted are words before tokens that are not secret.
 var counted = wordset.Of(`
 	max min num total count used input output prompt completion cached cache thinking reasoning page next previous
 	continuation cancel cancellation progress sync pad eos bos unk mask stop special budget limit per usage`)
@@ -122,19 +122,19 @@ func ending(ws []string, last string) bool {
 	return len(last) > 4 && strings.HasSuffix(last, "pass")
 }
 
-// public reports whether a key is one that everybody may know.
+// public reports whether a key is a public one.
 func public(ws []string) bool {
 	return slices.Contains(ws, "public") || slices.Contains(ws, "publishable")
 }
 
-// tables are words that stand right before the keys of tables, keyboards and the like.
+// tables are words right before the keys of tables, keyboards and the like.
 var tables = wordset.Of(`
 	pub primary foreign sort cache partition range hash compose modifier mod shortcut project translation lookup idempotency
 	gpg pgp meta object super ctrl arrow row dict json hot group order index map locale message trusted authorized known host
 	keyboard up down left right enter escape tab`)
 
-// words splits a name into its words, in lower case: at what is no letter or digit, and where camel case begins a new
-// one. Digits at the end of a word are left off.
+// words splits a name into its words, in lower case: at characters that are not letters or digits, and at camel case.
+// It drops digits at the end of a word.
 func words(name string) []string {
 	var out []string
 	start := 0

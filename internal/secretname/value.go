@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// Value reports whether a value is, or holds, a secret by its own form: an address with a password in it, a setting
-// of a connection ("Password=…"), a private key, or a token of a shape that is well known.
+// Value reports whether a value is, or contains, a secret by its form: an address with a password, a setting of a
+// connection ("Password=…"), a private key, or a token of a well-known form.
 func Value(value string) bool {
 	if len(value) < 6 {
 		return false
@@ -18,8 +18,8 @@ func Value(value string) bool {
 	return Replace(value, "") != value || assigns(value) || mysqlAddress.MatchString(value)
 }
 
-// Replace replaces each secret in a text that is known by its own form: private keys, passwords in addresses, and
-// tokens of well-known shapes. In an address the user stays, unless it is the token.
+// Replace replaces each secret in a text that is recognized by its form: private keys, passwords in addresses, and
+// tokens of well-known forms. In an address the user stays, unless it is the token.
 func Replace(text, with string) string {
 	with = strings.ReplaceAll(with, "$", "$$")
 	if strings.Contains(text, "-----BEGIN") {
@@ -47,7 +47,7 @@ func Replace(text, with string) string {
 	})
 }
 
-// random reports whether a word looks like one that nobody has thought of.
+// random reports whether a word looks random.
 func random(s string) bool {
 	if len(s) < 20 || !strings.ContainsAny(s, "0123456789") {
 		return false
@@ -55,8 +55,8 @@ func random(s string) bool {
 	return strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") == ""
 }
 
-// assigns reports whether a value is a list of settings, as of a connection or of an address's query, with a secret
-// in it.
+// assigns reports whether a value is a list of settings, such as a connection string or the query of an address, that
+// contains a secret.
 func assigns(value string) bool {
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("?&;, \t\n", r) }) {
 		name, v, ok := strings.Cut(part, "=")
@@ -70,7 +70,7 @@ func assigns(value string) bool {
 	return false
 }
 
-// beginnings are of which every shape has one.
+// beginnings has a text that every token form contains, for a cheap first test.
 var beginnings = []string{
 	"sk-", "k_live_", "k_test_", "whsec_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glptt-",
 	"glcbt-", "glagent-", "xox", "xapp-", "AKIA", "ASIA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX-", "npm_", "pypi-", "rubygems_", "hf_",

@@ -9,22 +9,21 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// A shell takes some texts for variables' names, numbers and prompts, and runs the substitutions that it finds in them:
+// Shells evaluate some texts as names of variables, numbers and prompts, and run the substitutions in them:
 // a[$(COMMAND)] as a subscript is the best known. None of this is visible in the syntax tree, so the places where it
-// can happen are listed here, and a line that has one of them, with anything but a plain name or number in it, is
-// unparsed.
+// can happen are listed here. A line that has at such a place anything but a plain name or number is unparsed.
 
-// evaluated is text that a shell may run in such a place.
+// evaluated matches text that a shell may evaluate at such a place.
 var evaluated = lazyregexp.New("\\[|\\$\\(|`|\\$\\{")
 
-// substitution is what runs a command once a text is evaluated.
+// substitution matches text that runs a command when it is evaluated.
 var substitution = lazyregexp.New("\\$\\(|`")
 
-// plainNumbers is arithmetic that names no variable.
+// plainNumbers matches arithmetic without variables.
 var plainNumbers = lazyregexp.New(`^[0-9\s()+\-*/%<>=!&|^~?:,]*$`)
 
-// assign marks builtins that set variables by name, so that nothing after them is taken to run under a known
-// environment, and gives up on those that may evaluate their arguments.
+// assign marks builtins that set variables by name, so that the following commands do not count as running with a known
+// environment, and gives up on builtins that may evaluate their arguments.
 func (r *reading) assign(c call) call {
 	name := c.args[0].text
 	suspects := c.args[1:]
@@ -65,7 +64,7 @@ func (r *reading) assign(c call) call {
 		}
 	}
 	if !slices.Contains([]string{"test", "[", "[[", "wait"}, name) {
-		r.adrift = r.adrift || someDynamic(suspects) // by a name that is not known it may set where cd looks
+		r.adrift = r.adrift || someDynamic(suspects) // with an unknown name it may set the variables that cd uses
 	}
 	for _, arg := range suspects {
 		if arg.text != "]" && arg.text != "]]" && !arg.dynamic && evaluated.MatchString(arg.text) {
@@ -76,12 +75,12 @@ func (r *reading) assign(c call) call {
 	return c
 }
 
-// settings gives up on what changes how the rest of a line is read. What comes behind the options of set are
+// settings gives up on builtins that change how the rest of a line is read. The words after the options of set are
 // parameters.
 func (r *reading) settings(c call) {
 	name := c.args[0].text
 	given, _, ok := shellOptions.take(c.args[1:])
-	if !ok || name == "shopt" && len(c.args) > 1 || // alone it only lists
+	if !ok || name == "shopt" && len(c.args) > 1 || // without operands it only lists
 		slices.ContainsFunc(given, func(opt option) bool { return !opt.harmless() }) {
 		r.giveUp("%s changes what a line means", name)
 	}
@@ -94,8 +93,8 @@ func mayHave(c call, letter byte) bool {
 	})
 }
 
-// remembered gives up on assignments that other parts of the line may run: a text with a substitution in it, which
-// arithmetic, a prompt or an indirection brings to life, and the tables that bash keeps aliases and programs in.
+// remembered gives up on assignments that other parts of the line may run: a text with a substitution, which
+// arithmetic, a prompt or an indirection would evaluate, and bash's tables of aliases and programs.
 func (r *reading) remembered(name string, value word) {
 	switch {
 	case name == "PROMPT_COMMAND" || name == "PS0" || name == "BASH_ENV" || name == "ENV":
@@ -148,8 +147,8 @@ func (w *walker) arithmetic(x syntax.ArithmExpr) {
 
 var assignmentPattern = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 
-// declared moves the NAME=VALUE operands of export and its like to the assignments, where bash's grammar has them
-// already.
+// declared moves the NAME=VALUE operands of export and similar builtins to the assignments, where bash's grammar has
+// them already.
 func declared(c call) call {
 	args := c.args[:1:1]
 	for _, arg := range c.args[1:] {

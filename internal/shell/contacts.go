@@ -7,9 +7,8 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// Contacts reports whether a command is there to contact another machine: "curl URL", "git fetch", "npm install". True says
-// that the command does so in its ordinary use, with the options and operands that it has. False says nothing: a program of
-// which nothing is known may contact machines, too.
+// Contacts reports whether a command normally contacts another machine with its options and operands: "curl URL", "git
+// fetch", "npm install". A false result is not a guarantee: an unknown program may contact machines, too.
 func Contacts(argv []string) bool {
 	if len(argv) < 2 || !slices.ContainsFunc(argv[1:], func(arg string) bool { return !onlyInforms(arg) }) {
 		return len(argv) == 1 && alwaysInstalls[unversioned(argv[0])] // "yarn" alone installs
@@ -33,21 +32,21 @@ func Contacts(argv []string) bool {
 	})
 }
 
-// onlyInforms reports whether a word asks a program for its help or version, and for nothing else.
+// onlyInforms reports whether a word only requests a program's help or version.
 func onlyInforms(arg string) bool {
 	return slices.Contains([]string{"--version", "--help", "-V", "help", "version"}, arg)
 }
 
-// alwaysContacts are programs that contact other machines whatever they are given.
+// alwaysContacts are programs that contact other machines with any arguments.
 var alwaysContacts = wordset.Of(`
 	curl wget wget2 aria2c http https xh httpie lynx links w3m ssh sftp slogin mosh autossh sshpass rclone ftp lftp tftp
 	ncftp telnet nc ncat netcat socat nmap gsutil mail sendmail mutt dig nslookup host ping whois s3cmd skopeo
 	cpan cpanm aws gcloud az doctl heroku fly flyctl`)
 
-// alwaysInstalls are programs that install packages if they are given nothing.
+// alwaysInstalls are programs that install packages if they have no arguments.
 var alwaysInstalls = wordset.Of("yarn yarnpkg")
 
-// contacting are the commands of other programs with which they contact machines, by program. It is never written to.
+// contacting are the commands of other programs that contact machines, by program. It is read-only.
 var contacting = func() map[string][][]string {
 	table := map[string][][]string{}
 	for name, verbs := range byName(map[string]string{
@@ -82,8 +81,8 @@ var contacting = func() map[string][][]string {
 	return table
 }()
 
-// gitContacts reports whether git, with these arguments, contacts the machine of a remote. A remote that is named by a
-// path of this machine is none.
+// gitContacts reports whether git, with these arguments, contacts the machine of a remote. A remote that is a path on
+// this machine does not count.
 func gitContacts(args []string) bool {
 	argv := append([]string{"git"}, args...)
 	command := GitCommand(argv)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// deep returns the words that a pattern with the component "**" may stand for, such as "src/**/*.go". Some shells
-// take two stars for one. Others go into all folders, but for hidden ones and links. So the words are those of both
-// readings: the ones that not every shell has are only possible.
+// deep returns the words that a pattern with the component "**" may expand to, such as "src/**/*.go". Some shells treat
+// two stars as one. Others descend into all folders except hidden ones and links. The result has the words of both
+// interpretations: words that only some shells produce are marked as possible.
 func (d *disk) deep(p pattern, at place) ([]word, bool) {
 	start := strings.Index(p.text, "**/")
 	if start < 0 || !p.bare[start] || !p.bare[start+1] || start > 0 && p.text[start-1] != '/' ||
@@ -30,10 +30,10 @@ func (d *disk) deep(p pattern, at place) ([]word, bool) {
 	if !ok {
 		return nil, false
 	}
-	all := map[string]bool{p.text: true} // without a file of such a name, the word itself
+	all := map[string]bool{p.text: true} // without a matching file, the word itself
 	add := func(names []string) {
 		for _, name := range names {
-			if file, ok := d.absolute(at, name); ok && d.look() && exists(file) {
+			if file, ok := d.absolute(at, name); ok && d.countLookup() && exists(file) {
 				all[name] = true
 			}
 		}
@@ -56,7 +56,7 @@ func (d *disk) deep(p pattern, at place) ([]word, bool) {
 	return words, d.looks >= 0 && len(words) <= maxAppended
 }
 
-// folder adds a folder and those below it, as what stands before the names in them: "", "a/", "a/b/".
+// folder adds a folder and the folders below it, as prefixes of the names in them: "", "a/", "a/b/".
 func (d *disk) folder(dir, name string, folders []string, depth int) ([]string, bool) {
 	entries, ok := d.names(dir)
 	if !ok || depth == maxDepth {
@@ -65,7 +65,7 @@ func (d *disk) folder(dir, name string, folders []string, depth int) ([]string, 
 	folders = append(folders, name)
 	for _, entry := range entries {
 		info, err := os.Lstat(dir + "/" + entry)
-		if err != nil || !d.look() {
+		if err != nil || !d.countLookup() {
 			return nil, false
 		}
 		if info.IsDir() && info.Mode()&fs.ModeSymlink == 0 && entry[0] != '.' {

@@ -11,14 +11,13 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Doubt says in words why a simple command is not what its names say where it runs: the program that a bare name means, its
-// own or a wrapper's, lies in the workspace; git works on a repository that is not the one of a root, or on one that makes
-// it run programs; or none of that is known. Empty: there is no such reason. A program that is named by its path is what it
-// is called.
+// Doubt returns the reason why a simple command may not run the programs that its names suggest: the executable of a
+// bare name, of the command or a wrapper, lies in the workspace; git uses a repository that is not that of a root, or
+// one whose settings run programs; or this is unknown. Empty if there is no such reason. Programs named by a path are
+// not checked.
 func Doubt(sub *permissionv1.SubCommand) string { return doubt(sub, false) }
 
-// DoubtBeside is Doubt for a rule that takes programs of the workspace for what they are called: all but what such a
-// program is, or runs.
+// DoubtBeside is Doubt for a rule that accepts programs of the workspace: it ignores the locations of programs.
 func DoubtBeside(sub *permissionv1.SubCommand) string { return doubt(sub, true) }
 
 func doubt(sub *permissionv1.SubCommand, workspace bool) string {
@@ -39,7 +38,7 @@ func doubt(sub *permissionv1.SubCommand, workspace bool) string {
 	return comparesFolders(sub)
 }
 
-// programs are the programs of a simple command, by the names that it has for them: its wrappers', and its own.
+// programs returns the programs of a simple command with their names as written: its wrappers and its own program.
 func programs(sub *permissionv1.SubCommand) iter.Seq2[string, *acpv1.Program] {
 	return func(yield func(string, *acpv1.Program) bool) {
 		for i, w := range sub.GetWrappers() {
@@ -58,8 +57,8 @@ func programs(sub *permissionv1.SubCommand) iter.Seq2[string, *acpv1.Program] {
 	}
 }
 
-// comparesFolders says that git diff goes by no repository: outside of one, and for two paths of which one lies outside, it
-// compares files and folders as they are on the disk, what git does not keep among them.
+// comparesFolders returns a reason if git diff ignores the repository: outside of a repository, or with a path outside
+// of it, it compares any files on the disk, including files that git does not track.
 func comparesFolders(sub *permissionv1.SubCommand) string {
 	const why = "git diff compares what lies in no repository, or not in the one that it runs in, so that it reads what git does not keep"
 	if GitCommand(sub.GetArgv()) != "diff" {
@@ -75,7 +74,7 @@ func comparesFolders(sub *permissionv1.SubCommand) string {
 			continue
 		}
 		if !path.IsAbs(arg) {
-			arg = path.Join(sub.GetCwd(), arg) // with no folder of its own, it runs at the top or is not known to stay below it
+			arg = path.Join(sub.GetCwd(), arg) // without a known folder, it runs at the top or may leave it
 		}
 		inside := below(top, path.Clean(arg))
 		for _, led := range sub.GetResolvedWords() {
@@ -92,8 +91,8 @@ func below(dir, file string) bool {
 	return file == dir || strings.HasPrefix(file, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// Strange is Doubt for what was seen by whoever looked: what makes a command another one than it reads, or may. What nobody
-// looked at, or did not find, is not strange.
+// Strange is Doubt limited to detected facts: reasons why a command runs, or may run, something else than it seems to.
+// Missing facts are not a reason.
 func Strange(sub *permissionv1.SubCommand) string { return strange(sub, false) }
 
 func strange(sub *permissionv1.SubCommand, workspace bool) string {
@@ -139,7 +138,7 @@ func unknownProgram(name string, p *acpv1.Program, workspace bool) string {
 
 func isGit(program string) bool { return strings.EqualFold(baseName(program), "git") }
 
-// ConfiguresGit reports whether a command changes what git is told by its settings: "git config core.fsmonitor x".
+// ConfiguresGit reports whether a command changes git's settings: "git config core.fsmonitor x".
 func ConfiguresGit(argv []string) bool {
 	return len(argv) > 1 && isGit(argv[0]) && GitCommand(argv) == "config" && Risky(argv) != ""
 }

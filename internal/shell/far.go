@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// far says how a program is told what to run somewhere else: on another machine, in a container. What becomes of it
-// there cannot be seen here, so that such a command is never fully seen; what it most likely runs is guessed.
+// far describes how a program gets a command to run somewhere else: on another machine, in a container. The effects
+// there are not visible, so such a line is unparsed; the commands that it most likely runs are added.
 type far struct {
-	// verbs are the commands of the program that run something; none: the program always does.
+	// verbs are the subcommands of the program that run something; none: the program always does.
 	verbs []string
-	// groups are words that may stand before a verb: "docker compose exec".
+	// groups are words that may precede a verb: "docker compose exec".
 	groups []string
-	// flags are the options without a value, of the program and its verbs: letters, and long names. Every other option has
-	// one.
+	// flags are the options without a value, of the program and its verbs: letters, and long names. All other options
+	// have a value.
 	flags     string
 	longFlags []string
-	// operands is how many words stand between the options and the command: the host, the container.
+	// operands is the number of words between the options and the command: the host, the container.
 	operands int
-	// joined: what runs is a line for a shell, of all words with blanks between them.
+	// joined: all words, joined by blanks, are a line for a shell.
 	joined bool
-	// dashes: the command begins behind "--", if there is one.
+	// dashes: the command begins after "--", if there is one.
 	dashes bool
-	// instead are options whose value runs in place of the first word (docker run --entrypoint).
+	// instead are options whose value replaces the first word (docker run --entrypoint).
 	instead []string
-	// lines are options, "name", or settings, "name=", in whichever option, whose value is a line for a shell here.
+	// lines are options ("name"), or settings in any option ("name="), whose value is a line for a local shell.
 	lines []string
 }
 
-// The programs that run things elsewhere, by what they have in common. None is ever written to.
+// The programs that run commands elsewhere, by common properties. They are read-only.
 var (
 	hosts = far{flags: "46AaCfGgKkMNnqsTtVvXxYy", operands: 1, joined: true,
 		lines: []string{"proxycommand=", "localcommand=", "knownhostscommand="}}
@@ -47,7 +47,7 @@ var (
 		longFlags: []string{"force-interactive", "force-noninteractive", "quiet", "verbose", "debug"}}
 )
 
-// unwrapFar looks into a program that runs something elsewhere.
+// unwrapFar unwraps a program that runs a command elsewhere.
 func (r *reading) unwrapFar(f far, c call) (call, outcome) {
 	args, ok := f.verb(c.args[1:])
 	if !ok {
@@ -58,8 +58,8 @@ func (r *reading) unwrapFar(f far, c call) (call, outcome) {
 	return c, done
 }
 
-// verb returns what stands behind the word that says that something is to run; false if there is none. A word behind an
-// option of the program may be its value, or not.
+// verb returns the words after the verb; false if there is none. A word after an option of the program may be its
+// value.
 func (f far) verb(args []word) ([]word, bool) {
 	if len(f.verbs) == 0 {
 		return args, true
@@ -68,7 +68,7 @@ func (f far) verb(args []word) ([]word, bool) {
 	for i, arg := range args {
 		switch {
 		case arg.dynamic:
-			return nil, false // the command is not known, and is said to be dynamic
+			return nil, false // the command is unknown, and is marked dynamic
 		case slices.Contains(f.verbs, arg.text):
 			return args[i+1:], true
 		case strings.HasPrefix(arg.text, "-"):
@@ -82,7 +82,7 @@ func (f far) verb(args []word) ([]word, bool) {
 	return nil, false
 }
 
-// guessFar adds what c most likely runs, args being what stands behind its verb.
+// guessFar adds the commands that c most likely runs. args are the words after its verb.
 func (r *reading) guessFar(f far, c call, args []word) {
 	given, rest := f.skip(args)
 	skipped := args[:len(args)-len(rest)]
@@ -111,15 +111,15 @@ func (r *reading) guessFar(f far, c call, args []word) {
 	case len(rest) > 0 && f.joined:
 		r.guessLine(c, joined(rest))
 	case len(rest) > 0:
-		r.guessCall(c, rest) // with what it reads
+		r.guessCall(c, rest) // with its standard input
 		return
 	}
-	if c.input != nil && !c.input.dynamic { // a shell there may read it
+	if c.input != nil && !c.input.dynamic { // a remote shell may read it
 		r.guessLine(c, c.input.text)
 	}
 }
 
-// guessOption adds the line that an option's value is.
+// guessOption adds the commands of a line that is the value of an option.
 func (r *reading) guessOption(f far, c call, opt option) {
 	for _, name := range f.lines {
 		setting, isSetting := strings.CutSuffix(name, "=")
@@ -132,7 +132,7 @@ func (r *reading) guessOption(f far, c call, opt option) {
 	}
 }
 
-// guessLine adds the commands of a line that c most likely runs. The line that c stands in is unparsed by then.
+// guessLine adds the commands of a line that c most likely runs. The line that contains c is unparsed already.
 func (r *reading) guessLine(c call, line string) {
 	if len(c.wrappers) < maxWrappers {
 		r.apart(elsewhere, func() { r.line(line, c.grammar, c.wrapped(c.args[0].text, nil).wrappers) })
@@ -146,7 +146,7 @@ func (r *reading) guessCall(c call, args []word) {
 	r.command(inner)
 }
 
-// skip takes the options off args, by what is known of them.
+// skip removes the options from args, as far as they are known.
 func (f far) skip(args []word) (given []option, rest []word) {
 	for i := 0; i < len(args); i++ {
 		text := args[i].text
@@ -166,7 +166,7 @@ func (f far) skip(args []word) (given []option, rest []word) {
 	return given, nil
 }
 
-// option reads a word that begins with a dash.
+// option parses a word that begins with a dash.
 func (f far) option(text string) (opt option, takesNext bool) {
 	if long, ok := strings.CutPrefix(text, "--"); ok {
 		name, value, attached := strings.Cut(long, "=")

@@ -15,21 +15,22 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// maxAppended bounds the names that xargs and "find -exec" may add to a command, and maxDepth the folders within folders.
+// maxAppended is the limit of names that xargs and "find -exec" may add to a command, and maxDepth that of nested
+// folders.
 const (
 	maxAppended = 200
 	maxDepth    = 64
 )
 
-// feed are the lines that a pipe may have for xargs: those, or fewer. Each is a plain name.
+// feed are the lines that a pipe may contain for xargs: these, or fewer. Each is a plain name.
 type feed struct {
 	names   []string
-	fewer   bool   // it is not certain that it has all of them
-	zero    bool   // they end in a NUL
-	written string // the command with xargs, as the line has it
+	fewer   bool   // some lines may be missing
+	zero    bool   // terminated by a NUL
+	written string // the command with xargs, as written
 }
 
-// lists returns what a statement writes to a pipe, if it is certain that it is nothing but plain names.
+// lists returns the lines that a statement writes to a pipe, if they are certainly all plain names.
 func (w *walker) lists(s *syntax.Stmt) *feed {
 	if w.disk == nil || w.stirred > 0 || s.Negated || w.redirected(s) || longPipe(s) {
 		return nil
@@ -51,7 +52,7 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 	switch args[0] {
 	case "find":
 		if slices.Contains(args, "-exec") || slices.Contains(args, "-follow") {
-			return nil // what it runs writes, too
+			return nil // the commands that it runs write, too
 		}
 		f.zero = slices.Contains(args, "-print0")
 		f.names, f.fewer, ok = w.disk.find(args[1:], w.dir)
@@ -73,7 +74,8 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 	return f
 }
 
-// longPipe reports whether a statement is a pipe of more than maxPiped parts: what it writes is asked at each of them.
+// longPipe reports whether a statement is a pipe of more than maxPiped parts. Its output is computed for each part, so
+// the time is quadratic.
 func longPipe(s *syntax.Stmt) bool {
 	for range maxPiped {
 		pipe, ok := s.Cmd.(*syntax.BinaryCmd)
@@ -85,18 +87,18 @@ func longPipe(s *syntax.Stmt) bool {
 	return true
 }
 
-// redirected reports whether a statement's input or output may go elsewhere.
+// redirected reports whether a statement's input or output may be redirected.
 func (w *walker) redirected(s *syntax.Stmt) bool {
 	return slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return !w.silences(r) })
 }
 
-// silences reports whether a redirection only drops error messages.
+// silences reports whether a redirection only discards error messages.
 func (w *walker) silences(r *syntax.Redirect) bool {
 	return r.N != nil && r.N.Value == "2" && r.Op == syntax.RdrOut && w.word(r.Word) == word{text: "/dev/null"}
 }
 
-// plainCall returns the words of a simple command, none if some are only known when it runs, or if it stands in more than
-// maxNested other substitutions: a substitution is read in more than one way, and so is each that stands in it.
+// plainCall returns the words of a simple command; none if some are known only at run time, or if it is in more than
+// maxNested nested substitutions: each level is read in several ways, so the time is exponential.
 func (w *walker) plainCall(s *syntax.Stmt) []string {
 	cmd, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || len(cmd.Assigns) > 0 || s.Negated || s.Background || w.nested == maxNested {
@@ -116,12 +118,13 @@ func (w *walker) plainCall(s *syntax.Stmt) []string {
 	return words
 }
 
-// plainName reports whether every program takes a line for that name: nothing in it is quoted, divided or translated.
+// plainName reports whether every program reads a line as that name: it contains nothing that is quoted, split or
+// translated.
 func plainName(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/@+=:,%~#") == ""
 }
 
-// drops reports whether a command writes some lines of its input as they are, and nothing else.
+// drops reports whether a command only writes some lines of its input, unchanged.
 func drops(argv []string) bool {
 	args := argv[1:]
 	switch argv[0] {
@@ -153,7 +156,7 @@ func drops(argv []string) bool {
 	return false
 }
 
-// listed is what ls writes: the files that it is given, or the names in one folder.
+// listed returns the output of ls: its operands that are files, or the names in one folder.
 func (d *disk) listed(args []string, at place) ([]string, bool) {
 	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "-1" })
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) {
@@ -174,7 +177,7 @@ func (d *disk) listed(args []string, at place) ([]string, bool) {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name[0] == '.' }), ok
 }
 
-// counted is what seq writes between two numbers.
+// counted returns the output of seq between two numbers.
 func counted(args []string) ([]string, bool) {
 	first, last := 1, 0
 	for i, arg := range args {
@@ -196,11 +199,11 @@ func counted(args []string) ([]string, bool) {
 	return names, true
 }
 
-// matching are the names of files that "grep -rl" or "rg -l" may write: all below the folders that it is given.
+// matching returns the names of files that "grep -rl" or "rg -l" may print: all files below the operands.
 func (d *disk) matching(args []string, at place) ([]string, bool) {
 	lists, walks, letters := false, false, "rliIwEFPsnHxL"
 	var operands, without, included []string
-	if args[0] == "rg" { // which leaves out what is hidden
+	if args[0] == "rg" { // it skips hidden files
 		walks, letters, without = true, "liwFsnHxS", []string{"!", "-path", "*/.git/*"}
 	}
 	for _, arg := range args[1:] {
@@ -224,7 +227,7 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 		return nil, false
 	}
 	var only []string
-	if len(included) == 1 && plainEnding.MatchString(included[0]) { // of several, one may do
+	if len(included) == 1 && plainEnding.MatchString(included[0]) { // of several patterns, one match suffices
 		only = []string{"-name", included[0]}
 	}
 	starts := operands[1:]
@@ -236,31 +239,31 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 		return names, ok
 	}
 	if !slices.Equal(starts, []string{"."}) {
-		without = nil // what is said of folders may not hold for those that are named
+		without = nil // conditions on folders may not apply to operands
 	}
 	for _, start := range starts {
 		if file, ok := d.absolute(at, start); !ok || !isFolder(file) {
-			only = nil // likewise for a file
+			only = nil // the same for a file
 		}
 	}
 	names, _, ok := d.find(slices.Concat(starts, []string{"-type", "f"}, without, only), at)
 	return names, ok
 }
 
-// plainEnding is a pattern for all files whose names end alike.
+// plainEnding matches a pattern for all files with a suffix.
 var plainEnding = lazyregexp.New(`^\*\.[A-Za-z0-9_-]+$`)
 
-// plainFolder is a folder's name that is no pattern.
+// plainFolder matches a folder's name that is not a pattern.
 var plainFolder = lazyregexp.New(`^[A-Za-z0-9._-]+$`)
 
-// tracked is what "git ls-files" writes at the top of a repository. fewer: it may not be all of it.
+// tracked returns the output of "git ls-files" at the top of a repository. fewer: it may be incomplete.
 func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool) {
 	if at != (place{}) || len(args) == 0 || args[0] != "ls-files" || !isFolder(d.dir+"/.git") {
 		return nil, false, false
 	}
 	if !d.indexed {
 		index, err := git.Tracked(filepath.Join(d.dir, ".git", "index"), maxEntries)
-		if err != nil || !d.look() {
+		if err != nil || !d.countLookup() {
 			d.looks = 0 // it is not read again
 			return nil, false, false
 		}
@@ -281,7 +284,7 @@ func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool)
 		names = slices.DeleteFunc(names, func(name string) bool {
 			held := no
 			for _, spec := range specs {
-				if held != yes && d.look() {
+				if held != yes && d.countLookup() {
 					held = max(held, spec.holds(name, 0))
 				}
 			}
@@ -296,20 +299,20 @@ func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool)
 type finder struct {
 	kind, value string
 	not         bool
-	any         []finder // of kind "(": one of these holds
+	any         []finder // for kind "(": one of these must hold
 }
 
-// findings is what find is told: where to begin, and which of the names that it finds count.
+// findings is a parsed command line of find: the starting points, and the conditions for names.
 type findings struct {
 	starts     []string
 	conditions []finder
 	least      int
 	most       int
-	fewer      bool // a condition was left out
+	fewer      bool // a condition was omitted
 }
 
-// findsOf reads the arguments of find up to the first thing that it does. What only lessens the names that it finds may be left
-// out: a command is judged for more files then.
+// findsOf parses the arguments of find up to the first action. Conditions that only exclude names may be omitted: the
+// command is then judged for more files.
 func findsOf(args []string) (f findings, ok bool) {
 	f.most = maxDepth
 	i := 0
@@ -368,8 +371,8 @@ func findsOf(args []string) (f findings, ok bool) {
 	return f, !not
 }
 
-// alternatives reads what stands between parentheses, of names alone: "-name A -o -name B )". words is how many these are. None:
-// it is something else.
+// alternatives parses the words between parentheses, conditions on names only: "-name A -o -name B )". words is their
+// number; 0 if it is something else.
 func alternatives(args []string) (any []finder, words int) {
 	for i := 0; i+2 < len(args) && args[i] == "-name"; i += 3 {
 		any = append(any, finder{kind: "-name", value: args[i+1]})
@@ -384,8 +387,9 @@ func alternatives(args []string) (any []finder, words int) {
 	return nil, 0
 }
 
-// find returns the names that find writes, or more if fewer is set; not ok if they are not known. If it finds nothing now, these are
-// names that it may find by the time it runs: what is done with them is judged as if they were there.
+// find returns the names that find prints, or more if fewer is set; ok is false if they are unknown. If it finds
+// nothing now, the result contains samples of names that it may find when it runs, so that actions on them are judged
+// as if they existed.
 func (d *disk) find(args []string, at place) (names []string, fewer, ok bool) {
 	f, ok := findsOf(args)
 	if !ok {
@@ -405,8 +409,8 @@ func (d *disk) find(args []string, at place) (names []string, fewer, ok bool) {
 	return names, f.fewer, true
 }
 
-// samples are names that meet the conditions, one for each pattern of names and each folder where find begins; none if the
-// conditions are too many for that.
+// samples returns names that meet the conditions, one for each pattern and each starting point; none if there are too
+// many conditions.
 func (f *findings) samples() []string {
 	mode, files := fs.FileMode(0), []string{"x"}
 	for _, c := range f.conditions {
@@ -430,7 +434,7 @@ func (f *findings) samples() []string {
 	return names
 }
 
-// samples are names that match the patterns of a condition on names.
+// samples returns names that match the patterns of a condition on names.
 func (c finder) samples() []string {
 	if c.not {
 		return nil
@@ -445,7 +449,7 @@ func (c finder) samples() []string {
 	return names
 }
 
-// walk adds what find finds at a name and below.
+// walk adds the results of find for a name and everything below.
 func (d *disk) walk(f *findings, name, file string, mode fs.FileMode, depth int, names *[]string) bool {
 	held := yes
 	for _, c := range f.conditions {
@@ -467,14 +471,14 @@ func (d *disk) walk(f *findings, name, file string, mode fs.FileMode, depth int,
 	for _, entry := range entries {
 		below := file + "/" + entry
 		info, err := os.Lstat(below)
-		if err != nil || !d.look() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.Mode(), depth+1, names) {
+		if err != nil || !d.countLookup() || !d.walk(f, strings.TrimSuffix(name, "/")+"/"+entry, below, info.Mode(), depth+1, names) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports how certain it is that a condition holds for a name, of a file of some kind.
+// holds returns how certain it is that a condition holds for a name of a file with a mode.
 func (c finder) holds(name string, mode fs.FileMode) certainty {
 	held := maybe
 	switch c.kind {
@@ -508,7 +512,7 @@ func (c finder) holds(name string, mode fs.FileMode) certainty {
 	return yes
 }
 
-// loosely holds a name against a pattern in which no character is quoted, and a star stands for slashes too.
+// loosely matches a name with a pattern in which no character is quoted, and a star also matches slashes.
 func loosely(text, name string) certainty {
 	p := pattern{text, slices.Repeat([]bool{true}, len(text))}
 	if !p.plain() {

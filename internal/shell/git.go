@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// gitOptionsBefore are git's own, before its command. Those with a long name take a value as the next word only where
-// git does.
+// gitOptionsBefore are git's options before its command. Long options with the value in the next word are listed as git
+// accepts them.
 var gitOptionsBefore = options{
 	flags: "pPvh", values: "Cc",
 	long: []string{"no-pager", "paginate", "no-replace-objects", "no-lazy-fetch", "no-optional-locks", "no-advice", "bare",
@@ -18,24 +18,23 @@ var gitOptionsBefore = options{
 		"attr-source=", "list-cmds[="},
 }
 
-// gitPlain are settings, by their beginning, that change how git prints and nothing of what it runs.
+// gitPlain are prefixes of settings that change only how git prints, not what it runs.
 var gitPlain = []string{"color.", "column.", "advice.", "user.name=", "user.email=", "core.quotepath=", "core.abbrev=",
 	"log.date=", "log.decorate=", "log.abbrevcommit=", "status.", "core.pager=cat", "init.defaultbranch=",
 	"commit.gpgsign=false", "tag.gpgsign=false", "core.autocrlf=", "diff.renames=", "merge.conflictstyle=", "i18n."}
 
-// gitPrints are settings with values by which git prints otherwise, and does nothing else: as --no-pager, they are left out.
+// gitPrints matches settings with values that only change how git prints. They are removed, like --no-pager.
 var gitPrints = lazyregexp.New(`^(?i:core\.pager=(cat)?|color\.[a-z.]+=(auto|always|never|true|false)|core\.quotepath=(on|off|true|false)|` +
 	`log\.(date|decorate|abbrevcommit)=[a-z0-9-]+|advice\.[a-z]+=(true|false)|diff\.(renames|noprefix|mnemonicprefix)=(true|false)|` +
 	`core\.abbrev=[0-9]+|column\.[a-z]+=(auto|always|never))$`)
 
-// gitLess are settings with values by which git runs and changes no more than without them, before commands that only
-// read: no hooks, no watcher of files, no bare repository that it stumbles on, no check of signatures. Agents set them
-// for their own look-ups.
+// gitLess matches settings with values that disable behavior, before commands that only read: no hooks, no file
+// monitor, no implicit bare repository, no check of signatures. Agents set them for their own look-ups.
 var gitLess = lazyregexp.New(`^(?i:core\.fsmonitor=(false)?|core\.hookspath=/dev/null|safe\.barerepository=explicit|log\.showsignature=false|` +
 	`core\.autocrlf=false|core\.(longpaths|symlinks)=true)$`)
 
-// unwrapGit takes git's options off its command, so that "git -C DIR push" is a push, in DIR. Options that change more
-// than the directory are kept too, as the command that was given: what they name may run a program.
+// unwrapGit removes git's options from its command, so that "git -C DIR push" is a push, in DIR. For options that
+// change more than the directory, the command as given is kept, too, because they may name a program.
 func (r *reading) unwrapGit(c call) (call, outcome) {
 	given, rest, ok := gitOptionsBefore.take(c.args[1:])
 	if !ok {
@@ -69,7 +68,7 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 		}
 	}
 	inner := c.wrapped(name, append([]word{c.args[0]}, rest...))
-	if name == c.args[0].text { // nothing that matters
+	if name == c.args[0].text { // no other options
 		inner.wrappers = c.wrappers
 	}
 	inner.at = &at
@@ -85,8 +84,7 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 	return c, done
 }
 
-// gitSetting looks at a setting of "git -c": a line for a shell, where it is an alias, or something else that git may
-// run.
+// gitSetting handles a setting of "git -c": an alias that is a line for a shell, or another value that git may run.
 func (r *reading) gitSetting(setting string) {
 	folded := strings.ToLower(setting)
 	if strings.HasPrefix(folded, "alias.") {

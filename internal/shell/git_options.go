@@ -10,10 +10,10 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// gitHarmless are the long options with which no command of git runs a program, loads settings, enters another
-// repository or writes anywhere but where it does without. Those that begin with "no-" turn something off, but for
-// --no-index. Not among them: --exec, --upload-pack, --template, --config, --strategy, --gpg-sign, --show-signature,
-// --contents, --textconv, --tool and others.
+// gitHarmless are the long options that never make a command of git run a program, load settings, enter another
+// repository or write at another place. Options that begin with "no-" disable something, except --no-index. Not
+// included: --exec, --upload-pack, --template, --config, --strategy, --gpg-sign, --show-signature, --contents,
+// --textconv, --tool and others.
 var gitHarmless = wordset.Of(`
 	patch unified function-context raw patch-with-raw patch-with-stat numstat shortstat dirstat cumulative dirstat-by-file
 	check summary name-only name-status stat stat-width stat-name-width stat-graph-width stat-count compact-summary binary
@@ -67,15 +67,15 @@ var gitHarmless = wordset.Of(`
 	abort continue quit onto autosquash root preserve-merges rebase-merges empty keep-empty strategy-option mainline
 	init recursive allow-empty-commit keep-redundant-commits verify-signatures three-way 3way whitespace`)
 
-// gitShortened are those of gitHarmless that stand for more with a command: git takes the beginning of an option for
-// it, so that "cat-file --text" is --textconv.
+// gitShortened are options of gitHarmless that are abbreviations of another option for a command: git accepts
+// unambiguous prefixes, so "cat-file --text" is --textconv.
 var gitShortened = map[string]map[string]bool{
 	"cat-file": wordset.Of("text filter"), "clone": wordset.Of("recursive"), "hash-object": wordset.Of("filter"),
 	"read-tree": wordset.Of("index"), "repack": wordset.Of("expire"),
 }
 
-// gitLetters are the short options of commands that do more than read, as gitHarmless are the long ones: flags, and
-// those that take a value. Those of a command that only reads are all harmless, but for those that are dangers.
+// gitLetters are the harmless short options of commands that do not only read: flags, and options with a value. All
+// short options of a command that only reads are harmless, except those in dangers.
 var gitLetters = map[string]struct{ flags, values string }{
 	"add": {flags: "nvfiupeNA"}, "commit": {"qvasnizpoe", "mFcCu"}, "checkout": {"qltdfmp23", "bB"}, "switch": {"dfmtq", "cC"},
 	"restore": {"SWpqm23", "sU"}, "stash": {"pqkuaS", "m"}, "fetch": {"vqaftpPkun46m", "jo"}, "pull": {"vqrntfpk46a", "jX"},
@@ -84,14 +84,14 @@ var gitLetters = map[string]struct{ flags, values string }{
 	"init": {"q", "b"}, "clean": {"dfxXnqi", "e"}, "am": {"sikuqcr3", "C"}, "apply": {"R3vNz", "pC"}, "ls-remote": {flags: "qht"},
 }
 
-// gitRemotes are the commands of git whose operands may be a remote, and so name a program ("ext::sh -c …").
+// gitRemotes are the commands of git with a remote as operand, which can name a program ("ext::sh -c …").
 var gitRemotes = wordset.Of("clone fetch pull push ls-remote remote submodule archive fetch-pack send-pack remote-ext")
 
-// gitSigned is a format that has git check a signature, by gpg.
+// gitSigned matches a format that makes git verify a signature with gpg.
 var gitSigned = lazyregexp.New(`%[-+ ]?G`)
 
-// riskyGitOptions says what is not known to be harmless behind a command of git's own, option by option. That of a program
-// that git does not come with is for the rule that names it.
+// riskyGitOptions returns the options of one of git's own commands that are not known to be harmless. Commands from
+// other packages are covered by the rule that names them.
 func riskyGitOptions(command string, args []string) (all []string) {
 	if git.KindOf(command) == git.Foreign {
 		return nil
@@ -110,7 +110,7 @@ func riskyGitOptions(command string, args []string) (all []string) {
 		}
 	}
 	if gitRemotes[command] {
-		for _, arg := range args { // behind a "--" too
+		for _, arg := range args { // after a "--", too
 			if helper, _, ok := strings.Cut(arg, "::"); ok {
 				all = append(all, fmt.Sprintf("git %s %s:: runs a program", command, helper))
 			}
@@ -119,7 +119,7 @@ func riskyGitOptions(command string, args []string) (all []string) {
 	return all
 }
 
-// riskyGitOption says what is known against one word behind a command of git, if next stands behind it.
+// riskyGitOption returns the danger of one word after a command of git, followed by next.
 func riskyGitOption(command, arg, next string, writes bool) string {
 	long, isLong := strings.CutPrefix(arg, "--")
 	name, value, attached := strings.Cut(long, "=")
@@ -152,16 +152,17 @@ func riskyGitOption(command, arg, next string, writes bool) string {
 	return ""
 }
 
-// gitReadsFile are long options whose value is a file that git reads, into what it then keeps.
+// gitReadsFile are long options whose value is a file that git reads and whose content it then stores.
 var gitReadsFile = wordset.Of("file pathspec-from-file exclude-from ignore-revs-file")
 
-// leadsAway reports whether a word may name a file out of the folder in which the command runs. "-" is the standard input.
+// leadsAway reports whether a word may name a file outside of the folder in which the command runs. "-" is the standard
+// input.
 func leadsAway(file string) bool {
 	return file == "" || strings.HasPrefix(file, "/") || strings.HasPrefix(file, "~") || slices.Contains(strings.Split(file, "/"), "..")
 }
 
-// riskyLetter is the first of a cluster of short options that is not known to be harmless; empty if all are. next is the
-// word behind the cluster.
+// riskyLetter returns the first short option in a cluster that is not known to be harmless; empty if all are. next is
+// the word after the cluster.
 func riskyLetter(command, cluster, next string) string {
 	known := gitLetters[command]
 	for i, letter := range cluster {
@@ -176,7 +177,7 @@ func riskyLetter(command, cluster, next string) string {
 			}
 			return ""
 		case strings.ContainsRune(known.values, letter):
-			return "" // the rest is its value
+			return "" // the rest of the cluster is its value
 		case !strings.ContainsRune(known.flags, letter):
 			return string(letter)
 		}

@@ -2,19 +2,19 @@ package shell
 
 import "strings"
 
-// gitRuns are commands of git that run what stands behind them: all words behind the one named last, past the options
-// that may stand between.
+// gitRuns are commands of git that run their operands as a command: all words after the last of these words, and after
+// the options that may follow it.
 var gitRuns = map[string]struct {
 	verb string
-	// line: one word alone is a line for a shell.
+	// line: a single word is a line for a shell.
 	line bool
 }{
 	"submodule": {verb: "foreach", line: true},
 	"bisect":    {verb: "run"},
 }
 
-// gitLines are commands of git with options whose value is a line for a shell, or a program; with "[=" at the end, one
-// that may only be attached. The name "-filter" stands for all that end so.
+// gitLines are commands of git with options whose value is a line for a shell, or a program. "[=" at the end marks a
+// value that must be attached. The name "-filter" matches all options with that suffix.
 var gitLines = map[string][]string{
 	"rebase":        {"-x", "--exec"},
 	"filter-branch": {"-filter", "--setup"},
@@ -31,7 +31,7 @@ var gitLines = map[string][]string{
 	"send-email":    {"--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd"},
 }
 
-// gitCommand looks at a command of git, options before it taken off, that runs others.
+// gitCommand handles a command of git that runs others. The options before it are removed already.
 func (r *reading) gitCommand(c call) (call, outcome) {
 	if len(c.args) < 2 || c.args[1].dynamic {
 		return c, itself
@@ -60,7 +60,7 @@ func (r *reading) gitCommand(c call) (call, outcome) {
 	return c, done
 }
 
-// guessGit adds what git runs of args.
+// guessGit adds the commands in args that git runs.
 func (r *reading) guessGit(c call, args []word, line bool) {
 	for len(args) > 0 && strings.HasPrefix(args[0].text, "-") && !args[0].dynamic {
 		args = args[1:]
@@ -74,7 +74,7 @@ func (r *reading) guessGit(c call, args []word, line bool) {
 	}
 }
 
-// gitOptionLines are the values of the named options among args.
+// gitOptionLines returns the values of the named options in args.
 func gitOptionLines(names []string, args []word) (lines []string) {
 	for i, arg := range args {
 		if arg.text == "--" {
@@ -96,8 +96,8 @@ func gitOptionLines(names []string, args []word) (lines []string) {
 	return lines
 }
 
-// gitOptionValue returns what is attached to an option, if text is that option. Git takes long ones shortened, and
-// short ones in clusters.
+// gitOptionValue returns the value attached to an option, if text is that option. Git accepts abbreviated long options,
+// and clusters of short ones.
 func gitOptionValue(name, text string) (value string, ok bool) {
 	given, value, _ := strings.Cut(text, "=")
 	switch {
@@ -109,7 +109,7 @@ func gitOptionValue(name, text string) (value string, ok bool) {
 		return "", false
 	}
 	at := strings.IndexByte(text, name[1])
-	// Behind one of these letters stands its value.
+	// The value follows one of these letters.
 	if at < 1 || strings.ContainsAny(text[1:at], "efmsbocjABCX") {
 		return "", false
 	}

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a word that a shell holds against the names in folders.
+// pattern is a word that a shell matches with the names in folders.
 type pattern struct {
 	text string
-	// bare says of each byte of text whether it is unquoted, so that "*", "?" and brackets mean something.
+	// bare has a value for each byte of text: whether it is unquoted, so that "*", "?" and brackets are special.
 	bare []bool
 }
 
-// expand returns the words that a pattern stands for in a place, in the order of their bytes; itself, if no name matches. It
-// reports false if shells may differ about it, or if the names are not known.
+// expand returns the words that a pattern expands to in a place, in the order of their bytes; the pattern itself if no
+// name matches. It returns false if shells may differ, or if the names are unknown.
 func (d *disk) expand(p pattern, at place) ([]string, bool) {
 	components := p.components()
 	if components == nil || !utf8.ValidString(p.text) {
@@ -27,7 +27,7 @@ func (d *disk) expand(p pattern, at place) ([]string, bool) {
 	if p.text[0] == '/' {
 		found, components = []string{"/"}, components[1:]
 	}
-	begun := false // a component that was a pattern is behind
+	begun := false // a component with a pattern came before
 	for i, c := range components {
 		last := i == len(components)-1
 		var next []string
@@ -40,7 +40,7 @@ func (d *disk) expand(p pattern, at place) ([]string, bool) {
 				word := before + name
 				if !last {
 					if begun || c.special() {
-						if file, _ := d.absolute(at, word); !d.look() || !isFolder(file) {
+						if file, _ := d.absolute(at, word); !d.countLookup() || !isFolder(file) {
 							continue
 						}
 					}
@@ -62,8 +62,8 @@ func (d *disk) expand(p pattern, at place) ([]string, bool) {
 	return found, true
 }
 
-// components are the parts of a pattern between its slashes, the last one empty if it ends in one; nil if there are empty
-// ones elsewhere, or brackets or stars that shells read in different ways.
+// components returns the parts of a pattern between its slashes; the last part is empty if the pattern ends in a slash.
+// It returns nil if other parts are empty, or if shells differ in how they read brackets or stars in it.
 func (p pattern) components() []pattern {
 	var parts []pattern
 	start := 0
@@ -91,8 +91,8 @@ func (p pattern) special() bool {
 	return false
 }
 
-// plain reports whether every shell reads a component in the same way. "**" goes into folders in some; "(" begins what only
-// some know.
+// plain reports whether every shell reads a component in the same way. Some shells descend into folders for "**"; "("
+// begins an extended pattern in some shells.
 func (p pattern) plain() bool {
 	for i := 0; i < len(p.text); i++ {
 		switch {
@@ -111,8 +111,8 @@ func (p pattern) plain() bool {
 	return true
 }
 
-// set reads the brackets that begin at i: the characters in them, whether others are meant, and where they end; -1: they are
-// not plain. Ranges are of digits alone: the order of letters depends on the locale.
+// set parses the brackets that begin at i. It returns the characters in them, whether the set is inverted, and the end;
+// -1 if shells differ. It accepts only ranges of digits: the order of letters depends on the locale.
 func (p pattern) set(i int) (chars string, others bool, end int) {
 	j := i + 1
 	if p.is(j, '!') {
@@ -141,8 +141,8 @@ func (p pattern) set(i int) (chars string, others bool, end int) {
 	return "", false, -1
 }
 
-// step returns the names that a component stands for behind what was found before it. begun: a pattern is before it, so that
-// what does not exist is dropped.
+// step returns the names that a component matches after the prefix before. begun: a pattern came before, so missing
+// files are dropped.
 func (d *disk) step(c pattern, before string, at place, begun bool) ([]string, bool) {
 	if !c.special() {
 		if begun && (c.text == "." || c.text == "..") {
@@ -156,12 +156,12 @@ func (d *disk) step(c pattern, before string, at place, begun bool) ([]string, b
 			return nil, false
 		}
 		switch info, err := os.Lstat(file); {
-		case !d.look():
+		case !d.countLookup():
 			return nil, false
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, true
 		case err != nil || info.Mode()&fs.ModeSymlink != 0 && !exists(file):
-			return nil, false // shells differ about links that lead nowhere
+			return nil, false // shells differ about dangling links
 		}
 		return []string{c.text}, true
 	}
@@ -182,7 +182,7 @@ func (d *disk) step(c pattern, before string, at place, begun bool) ([]string, b
 	}
 	var matched []string
 	for _, name := range names {
-		if !d.look() {
+		if !d.countLookup() {
 			return nil, false
 		}
 		if name[0] == '.' && c.text[0] != '.' {
@@ -213,8 +213,8 @@ const (
 	yes
 )
 
-// matches holds a name against a component. What counts bytes in one locale and characters in another is not certain, nor is
-// a name that no message can carry.
+// matches matches a name with a component. It is uncertain if the result depends on whether the locale counts bytes or
+// characters, or if the name is not UTF-8.
 func (p pattern) matches(name string) certainty {
 	simple := utf8.ValidString(name)
 	for i := range len(name) {
@@ -233,7 +233,7 @@ func (p pattern) matches(name string) certainty {
 	return no
 }
 
-// match holds a name against the pattern. Of several stars only the last one that was passed is tried again, which is enough.
+// match matches a name with the pattern. It retries only the last star, which is sufficient.
 func (p pattern) match(name string) bool {
 	i, j := 0, 0
 	star, from := -1, 0
@@ -256,7 +256,7 @@ func (p pattern) match(name string) bool {
 	return true
 }
 
-// one reports whether byte j of a name is what stands at i, and where that ends.
+// one reports whether byte j of a name matches the pattern element at i, and returns the end of that element.
 func (p pattern) one(i int, name string, j int) (end int, ok bool) {
 	switch {
 	case i >= len(p.text) || j >= len(name):
@@ -270,13 +270,13 @@ func (p pattern) one(i int, name string, j int) (end int, ok bool) {
 	return i + 1, p.text[i] == name[j]
 }
 
-// alike are programs that do the same with each of their operands from some operand on, so that it does not matter in which
-// order a pattern is expanded: that depends on the locale.
+// alike are programs that do the same with each of their operands after the first ones, so that the order of a
+// pattern's expansion, which depends on the locale, does not matter.
 var alike = byName(map[string]struct {
-	// first is how many operands come before: the script of sed.
+	// first is the number of operands before those: the script of sed.
 	first int
-	// flags are the letters of the options that may stand before; "" none, "*" any: no value of an option names a file that
-	// is written.
+	// flags are the letters of the options that may precede; "" none, "*" any: no option has the name of a written file
+	// as its value.
 	flags string
 }{
 	`cat tac ls dir head tail wc nl file stat du cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum od hexdump
@@ -292,7 +292,7 @@ var alike = byName(map[string]struct {
 	"touch":  {flags: "acm"},
 })
 
-// inAnyOrder reports whether a command does the same in whatever order some of its words come, which stand behind others.
+// inAnyOrder reports whether a command does the same for any order of the words names, which follow before.
 func inAnyOrder(before []word, names []string) bool {
 	if len(names) < 2 {
 		return true
@@ -314,7 +314,7 @@ func inAnyOrder(before []word, names []string) bool {
 				return false
 			}
 		default:
-			return false // some programs take options anywhere
+			return false // some programs accept options at any position
 		}
 	}
 	return operands >= known.first

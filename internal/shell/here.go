@@ -17,40 +17,41 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Bounds on what is looked at for one line. What is beyond them is only known when the line runs.
+// Limits of the expansion of one line. Words beyond them count as known only at run time.
 const (
-	maxExpanded = 1000    // words that patterns stand for
+	maxExpanded = 1000    // words of patterns
 	maxEntries  = 10_000  // names in folders
-	maxLooks    = 200_000 // how often a name is held against a pattern, or looked at
-	maxFilled   = 1 << 20 // bytes of values, and
-	maxFolded   = 20_000  // words, of all that is expanded
-	maxTurns    = 256     // turns of all loops
-	maxUnrolled = 64      // turns of one
-	maxForks    = 3       // cd that may have failed
-	maxPiped    = 20      // parts of a pipe of which it is known what it writes
-	maxNested   = 3       // substitutions, one in another, of which it is known what they print
+	maxLooks    = 200_000 // matches of a name with a pattern, and file lookups
+	maxFilled   = 1 << 20 // bytes of expanded values
+	maxFolded   = 20_000  // expanded words
+	maxTurns    = 256     // iterations of all loops
+	maxUnrolled = 64      // iterations of one loop
+	maxForks    = 3       // cd commands that may fail
+	maxPiped    = 20      // parts of a pipe whose output is computed
+	maxNested   = 3       // nested substitutions whose output is computed
 )
 
-// Here is a folder of this machine in which a line runs, by a shell that sees the files that this process sees. The zero value
-// knows none, and expands nothing. A folder that does not exist counts as not known. At most 1000 words and 10,000 names are
-// looked at for one line, all below Dir.
+// Here is a folder of this machine in which a line runs, by a shell that sees the same files as this process. The zero
+// value has no folder, and expands nothing. A folder that does not exist counts as unknown. For one line, at most 1000
+// words and 10,000 names are read, all below Dir.
 type Here struct {
 	// Dir is absolute and clean.
 	Dir string
-	// Seen is what has been seen of the disk for the question that the line is about; nil: all is looked at anew.
-	Seen *paths.Seen
+	// Seen caches the lookups of the decision that the line belongs to; nil: everything is read anew.
+	Seen *paths.Cache
 }
 
-// disk is what is known of the folder in which a line runs. Both readings of a line see it as it was at the first look.
+// disk is the known state of the folder in which a line runs. Both readings of a line use the state of the first
+// lookup.
 type disk struct {
 	dir     string
-	real    bool // dir has no symbolic link in it, so that a shell's PWD is just that
-	entries int  // names that may be read yet
-	words   int  // words that may be expanded yet
-	looks   int  // looks at names that are left
+	real    bool // dir contains no symbolic link, so the shell's PWD equals it
+	entries int  // remaining names
+	words   int  // remaining words
+	looks   int  // remaining lookups
 	folders map[string][]string
-	index   []string // what the repository tracks
-	indexed bool     // index is what it says
+	index   []string // the files that the repository tracks
+	indexed bool     // index has been read
 }
 
 func (h Here) disk() *disk {
@@ -64,13 +65,13 @@ func (h Here) disk() *disk {
 	return &disk{dir: h.Dir, real: real == h.Dir, entries: maxEntries, words: 2 * maxExpanded, looks: maxLooks, folders: map[string][]string{}}
 }
 
-// look reports whether one more name may be looked at.
-func (d *disk) look() bool {
+// countLookup counts a lookup, and reports whether the limit allows it.
+func (d *disk) countLookup() bool {
 	d.looks--
 	return d.looks >= 0
 }
 
-// tooMuch gives expanding up for a line that comes to too much.
+// tooMuch disables expansion for a line above the limits.
 func (r *reading) tooMuch() bool {
 	r.lost = r.lost || r.filled > maxFilled || r.words > maxFolded
 	return r.lost
@@ -81,7 +82,7 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// names are those in a folder, in the order of their bytes; false if they are not known.
+// names returns the names in a folder, in the order of their bytes; false if they are unknown.
 func (d *disk) names(dir string) ([]string, bool) {
 	names, seen := d.folders[dir]
 	if seen {
@@ -107,8 +108,8 @@ func (d *disk) names(dir string) ([]string, bool) {
 	return d.folders[dir], true
 }
 
-// absolute is where a path leads that a program is given in a place; false if that is not below the folder that is known.
-// What leads out is not looked at: no rule that goes by the folder allows it.
+// absolute returns the path that a program in a place would open for a name; false if it is not below the known folder.
+// Paths outside are not read: no rule that depends on the folder allows them.
 func (d *disk) absolute(at place, name string) (string, bool) {
 	if at.unknown || at.gone {
 		return "", false
@@ -120,14 +121,14 @@ func (d *disk) absolute(at place, name string) (string, bool) {
 		}
 		name = dir + "/" + name
 	}
-	return name, below(d.dir, path.Clean(name)) // not cleaned: behind a symbolic link ".." is another folder
+	return name, below(d.dir, path.Clean(name)) // not cleaned: after a symbolic link, ".." is another folder
 }
 
-// quiet are builtins and programs that change no file whatever their arguments are. "sleep" is none of them: it is there to wait
-// for what others change, such as an agent that makes a file with the name of an option.
+// quiet are builtins and programs that change no file with any arguments. "sleep" is not included: it waits for changes
+// by others, such as an agent that creates a file with the name of an option.
 var quiet = wordset.Of("cd pushd popd : true false echo printf test [ [[ exit return break continue pwd set command read export")
 
-// still reports whether a simple command certainly changes no file, so that the disk is after it as it was before.
+// still reports whether a simple command certainly changes no file.
 func still(sub *permissionv1.SubCommand) bool {
 	for _, r := range sub.GetRedirections() {
 		if r.GetDynamic() || r.GetOperator() != "<" && r.GetPath() != "/dev/null" {
@@ -149,31 +150,32 @@ func still(sub *permissionv1.SubCommand) bool {
 
 func harmful(entry string) bool { return !HarmlessVariable(entry) }
 
-// calm are wrappers that change no file beside what they wrap.
+// calm are wrappers that change no file besides the wrapped command.
 var calm = map[string]bool{"sh -c": true, "bash -c": true, "dash -c": true, "time": true, "timeout": true, "nice": true,
 	"stdbuf": true, "env": true, "xargs": true, "find -exec": true}
 
 // Variables of a shell.
 
-// changers are builtins that may change variables, what words mean, or what is read, in ways that are not followed here.
+// changers are builtins that may change variables, the meaning of words, or the input, in ways that are not tracked
+// here.
 var changers = wordset.Of(`eval . source read mapfile readarray getopts unset let export readonly declare typeset local shopt trap
 	exec builtin alias unalias hash enable bind complete compgen compopt fc zmodload coproc function select emulate setopt unsetopt
 	noglob nocorrect vared print autoload wait shift getln`)
 
-// variables are those that a line assigns.
+// variables are the variables that a line assigns.
 type variables struct {
-	assigned map[string]int // how often
+	assigned map[string]int // number of assignments
 	values   map[string]word
 	uses     map[string][]*syntax.ParamExp
-	known    map[*syntax.ParamExp]bool             // uses that were known each time; false: one was not
-	bound    map[string][]*permissionv1.SubCommand // the assignments whose values are known
-	splits   map[*syntax.Assign]bool               // IFS for one read
-	texts    map[string]bool                       // those that hold text
-	numbers  map[string]bool                       // those that hold numbers
+	known    map[*syntax.ParamExp]bool             // uses of variables; true if the value was known each time
+	bound    map[string][]*permissionv1.SubCommand // assignments with known values
+	splits   map[*syntax.Assign]bool               // assignments of IFS for one read
+	texts    map[string]bool                       // variables that contain text
+	numbers  map[string]bool                       // variables that contain numbers
 }
 
-// follow reports whether all that a line does to its shell is followed here: nothing in it changes what patterns stand for,
-// or variables in other ways than by assignments and loops. If not, nothing is expanded.
+// follow reports whether all effects of a line on its shell are tracked: nothing in it changes the meaning of patterns,
+// and variables change only by assignments and loops. If not, nothing is expanded.
 func (w *walker) follow(file *syntax.File) bool {
 	v := &variables{assigned: map[string]int{}, values: map[string]word{}, uses: map[string][]*syntax.ParamExp{},
 		known: map[*syntax.ParamExp]bool{}, bound: map[string][]*permissionv1.SubCommand{}, splits: map[*syntax.Assign]bool{}}
@@ -218,7 +220,7 @@ func (w *walker) follow(file *syntax.File) bool {
 	return ok
 }
 
-// items are what a loop's variable is assigned; what is split, or taken for a pattern, is left as an unknown.
+// items returns the values of a loop's variable; a value that is split, or is a pattern, becomes an unknown value.
 func (w *walker) items(items []*syntax.Word) []*syntax.Word {
 	values := make([]*syntax.Word, len(items))
 	for i, item := range items {
@@ -232,7 +234,7 @@ func (w *walker) items(items []*syntax.Word) []*syntax.Word {
 	return values
 }
 
-// unknownValue is a word of which nothing is known.
+// unknownValue is a word without a known value.
 var unknownValue = &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{Dollar: true}}}
 
 func isQuoted(part syntax.WordPart) bool {
@@ -243,20 +245,20 @@ func isQuoted(part syntax.WordPart) bool {
 	return false
 }
 
-// harmlessExport reports whether a declaration only exports variables that certainly change nothing.
+// harmlessExport reports whether a declaration only exports variables that certainly have no effect.
 func (w *walker) harmlessExport(n *syntax.DeclClause) bool {
 	return n.Variant.Value == "export" && len(n.Args) > 0 && !slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
 		return a.Naked || a.Name == nil || OwnVariable(a.Name.Value) || !w.harmlessAssignment(a)
 	})
 }
 
-// OnlyReads reports whether argv is the builtin read, and certainly does nothing but to set variables that are a script's own.
+// OnlyReads reports whether argv is the builtin read, and certainly only sets variables of the script.
 func OnlyReads(argv []string) bool {
 	_, _, ok := readNames(argv)
 	return ok
 }
 
-// readNames are the variables that "read" sets, if it is certain that it does nothing else. zero: it reads up to a NUL.
+// readNames returns the variables that "read" sets, if it certainly has no other effect. zero: it reads up to a NUL.
 func readNames(argv []string) (names []string, zero, ok bool) {
 	if len(argv) == 0 || argv[0] != "read" {
 		return nil, false, false
@@ -275,7 +277,7 @@ func readNames(argv []string) (names []string, zero, ok bool) {
 	return args, zero, len(args) > 0 && !slices.ContainsFunc(args, func(name string) bool { return !OwnVariable(name) })
 }
 
-// harmlessAssignment reports whether an assignment is to a variable of own, or certainly changes nothing.
+// harmlessAssignment reports whether an assignment is to a variable of the script, or certainly has no effect.
 func (w *walker) harmlessAssignment(a *syntax.Assign) bool {
 	if a.Name == nil || a.Index != nil || a.Array != nil || a.Append {
 		return false
@@ -287,7 +289,7 @@ func (w *walker) harmlessAssignment(a *syntax.Assign) bool {
 	return !value.dynamic && HarmlessVariable(a.Name.Value+"="+value.text)
 }
 
-// followsCall reports whether what a simple command does to the shell is known.
+// followsCall reports whether the effects of a simple command on the shell are known.
 func (w *walker) followsCall(n *syntax.CallExpr, v *variables, values map[string][]*syntax.Word) bool {
 	if len(n.Args) == 0 {
 		return true
@@ -316,7 +318,7 @@ func (w *walker) followsCall(n *syntax.CallExpr, v *variables, values map[string
 		}
 		return ok && !someDynamic(words)
 	case name == "export":
-		return false // with an assignment it is a declaration, to bash
+		return false // with an assignment it is a declaration in bash
 	case name == "command":
 		return !first.dynamic && slices.Contains([]string{"-v", "-V"}, first.text)
 	case name == "printf":
@@ -330,7 +332,7 @@ func (w *walker) followsCall(n *syntax.CallExpr, v *variables, values map[string
 	}
 }
 
-// plainSetting reports whether a word of set is an option that changes nothing of how words are read.
+// plainSetting reports whether a word of set is an option that does not change how words are read.
 func plainSetting(arg word) bool {
 	if arg.dynamic || arg.text == "" {
 		return false
@@ -341,15 +343,15 @@ func plainSetting(arg word) bool {
 	return slices.Contains([]string{"errexit", "nounset", "xtrace", "pipefail"}, arg.text)
 }
 
-// value is what a plain use of a variable stands for: "$f", "${f}", "$PWD". digits: what holds a number may stand as it was
-// written.
+// value returns the value of a plain use of a variable: "$f", "${f}", "$PWD". digits: a variable with a number may stay
+// as written.
 func (w *walker) value(n *syntax.ParamExp, quoted, digits bool) (string, bool) {
 	if w.disk == nil || w.variables == nil || n.Param == nil {
 		return "", false
 	}
 	name := n.Param.Value
 	if text := w.text(n); text != "$"+name && text != "${"+name+"}" {
-		return "", false // something is done to it
+		return "", false // the expansion has an operator
 	}
 	var value word
 	switch v, ok := w.variables.values[name]; {
@@ -371,7 +373,7 @@ func (w *walker) value(n *syntax.ParamExp, quoted, digits bool) (string, bool) {
 	return value.text, true
 }
 
-// bind has a variable stand for a value from here on, if it is assigned only here.
+// bind sets the value of a variable from here on, if the line assigns it only once.
 func (w *walker) bind(name string, value word) bool {
 	if w.variables == nil || w.disk == nil || !OwnVariable(name) || w.variables.assigned[name] != 1 || value.dynamic {
 		return false
@@ -380,7 +382,7 @@ func (w *walker) bind(name string, value word) bool {
 	return true
 }
 
-// noted notes of a use of a variable whether it was known.
+// noted records whether a use of a variable was known.
 func (w *walker) noted(n *syntax.ParamExp, known bool) {
 	if w.variables != nil {
 		before, seen := w.variables.known[n]
@@ -388,15 +390,14 @@ func (w *walker) noted(n *syntax.ParamExp, known bool) {
 	}
 }
 
-// forget drops the assignments to variables of which each use was known: they change nothing but words that stand in argv
-// already.
+// forget removes the assignments to variables whose uses were all known: their only effect is in argv already.
 func (w *walker) forget() {
 	forgotten := 0
 	for _, subs := range w.variables.bound {
 		forgotten += len(subs)
 	}
 	if forgotten == len(w.subs) {
-		return // nothing else is in it
+		return // it has no other content
 	}
 	for name, subs := range w.variables.bound {
 		if slices.ContainsFunc(w.variables.uses[name], func(use *syntax.ParamExp) bool { return !w.variables.known[use] }) {

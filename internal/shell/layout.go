@@ -6,31 +6,31 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Placed is a word of a line, and where it stands in it.
+// Placed is a word of a line with its position.
 type Placed struct {
-	// Text is the word with its quotes removed. Where Dynamic, part of it is only known when the line runs, and
-	// stands as it was written.
+	// Text is the word without its quotes. If Dynamic, a part of it is known only when the line runs, and is as
+	// written.
 	Text    string
 	Dynamic bool
 	// Start and End are indices in bytes.
 	Start, End int
 }
 
-// Simple is a simple command as it is written.
+// Simple is a simple command as written.
 type Simple struct {
-	// Words are its program and arguments; none where it only assigns.
+	// Words are its program and arguments; none if it only assigns variables.
 	Words []Placed
-	// Input are the here-documents and here-strings that it is fed.
+	// Input are its here-documents and here-strings.
 	Input []Placed
-	// Files are what it is redirected from and to.
+	// Files are the files of its redirections.
 	Files []Placed
-	// Pipeline is the same for the commands of one pipeline, from the outermost one; 0: it stands in none.
+	// Pipeline is equal for all commands of one outermost pipeline; 0: the command is not in a pipeline.
 	Pipeline int
 }
 
-// Layout returns the simple commands of a line in the order in which they stand, those of substitutions included, for
-// who has to change the line itself. It does not look through wrappers. Not ok: the line is not well-formed, longer
-// than MaxLine, or not UTF-8.
+// Layout returns the simple commands of a line in the order in which they are written, including those of
+// substitutions, for callers that modify the line. It does not unwrap wrappers. ok is false if the line is not
+// well-formed, longer than MaxLine, or not UTF-8.
 func Layout(line string) (commands []Simple, ok bool) {
 	if unreadable(line) != "" {
 		return nil, false
@@ -50,7 +50,7 @@ type layout struct {
 	pipelines int
 }
 
-// node lays out what is in a node that stands in a pipeline.
+// node adds the commands of a node in a pipeline.
 func (l *layout) node(n syntax.Node, pipeline int) {
 	syntax.Walk(n, func(inner syntax.Node) bool {
 		s, ok := inner.(*syntax.Stmt)
@@ -91,7 +91,7 @@ func (l *layout) stmt(s *syntax.Stmt, pipeline int) {
 			if i := strings.LastIndexByte(p.Text, '\n'); i >= 0 {
 				body, last = p.Text[:i+1], p.Text[i+1:]
 			}
-			if strings.TrimLeft(last, "\t") == l.word(r.Word).text { // the delimiter is no part of it
+			if strings.TrimLeft(last, "\t") == l.word(r.Word).text { // without the delimiter
 				p.Text, p.End = body, p.Start+len(body)
 			}
 			c.Input = append(c.Input, p)
@@ -104,7 +104,7 @@ func (l *layout) stmt(s *syntax.Stmt, pipeline int) {
 	}
 	inner := pipeline
 	if _, ok := s.Cmd.(*syntax.CallExpr); ok {
-		inner = 0 // a substitution feeds its word, not the pipeline
+		inner = 0 // the output of a substitution goes to its word, not to the pipeline
 	}
 	if s.Cmd != nil {
 		l.node(s.Cmd, inner)

@@ -6,12 +6,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// The parser reads some here-documents and quotes in another way than shells do, so that a command is text to it. A line with
-// such a thing is unparsed.
+// The parser reads some here-documents and quotes differently from shells, so that it treats a command as text. A line
+// with such a construct is unparsed.
 
-// misreads gives up on what the parser may read in another way than a shell. file is text, as far as it was parsed.
+// misreads gives up on constructs that the parser may read differently from a shell. file is the parsed part of text.
 func (r *reading) misreads(file *syntax.File, text string) {
-	documents := map[string]int{} // how many of each delimiter
+	documents := map[string]int{} // number of documents by delimiter
 	var visit func(n syntax.Node) bool
 	quoted, inside := 0, 0 // between double quotes, and in a here-document
 	var within syntax.Node // the innermost substitution
@@ -22,7 +22,7 @@ func (r *reading) misreads(file *syntax.File, text string) {
 	}
 	visit = func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.CmdSubst, *syntax.ProcSubst: // quotes begin anew in it
+		case *syntax.CmdSubst, *syntax.ProcSubst: // quoting starts anew in it
 			before, around := quoted, within
 			quoted, within = 0, n
 			syntax.Walk(n, func(inner syntax.Node) bool { return inner == n || visit(inner) })
@@ -32,7 +32,7 @@ func (r *reading) misreads(file *syntax.File, text string) {
 			nested(n, &quoted)
 			return false
 		case *syntax.SglQuoted:
-			if quoted > 0 { // to shells, the single quotes in "${x-'$(a)'}" quote nothing
+			if quoted > 0 { // for shells, the single quotes in "${x-'$(a)'}" do not quote
 				r.giveUp("single quotes in an expansion that is quoted already")
 			}
 		case *syntax.Redirect:
@@ -63,7 +63,7 @@ func (r *reading) misreads(file *syntax.File, text string) {
 	}
 }
 
-// ends counts the lines that are a delimiter, with tabs in front or without.
+// ends counts the lines that consist of a delimiter, with or without leading tabs.
 func ends(text, delimiter string) int {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -74,8 +74,8 @@ func ends(text, delimiter string) int {
 	return n
 }
 
-// plainDelimiter is the delimiter of a here-document, if every shell and the parser read it in the same way: one word, quoted
-// as a whole or not at all.
+// plainDelimiter returns the delimiter of a here-document, if every shell and the parser read it in the same way: one
+// word, quoted completely or not at all.
 func plainDelimiter(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false

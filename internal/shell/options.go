@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// options is the option grammar of a program: which options it has, and which of them take a value. An option that is
-// not in it means that nobody here knows where the program's operands begin. Options end at the first operand, as they
-// must for a program that runs another command.
+// options is the option grammar of a program: its options, and which of them have a value. With an unknown option, the
+// start of the operands is unknown. Options end at the first operand, as they must for a program that runs another
+// command.
 type options struct {
 	// flags are the short options without a value.
 	flags string
-	// values are the short options with one, attached or as the next word.
+	// values are the short options with a value, attached or as the next word.
 	values string
-	// separate are the short options with a value that is always the next word, even in the middle of a cluster:
-	// "bash -oc pipefail LINE".
+	// separate are the short options whose value is always the next word, even in the middle of a cluster: "bash -oc
+	// pipefail LINE".
 	separate string
-	// attached are the short options with a value that may only be attached, or be left out: "-i" and "-iX".
+	// attached are the short options with an optional value, which must be attached: "-i" and "-iX".
 	attached string
-	// long are the long options without a value, or, with a "=" at the end, with one (attached or the next word), or,
-	// with "[=" at the end, with one that may only be attached.
+	// long are the long options: without a value; with "=" at the end, with a value (attached or the next word); with
+	// "[=" at the end, with an optional attached value.
 	long []string
-	// plus allows options that begin with "+" too.
+	// plus allows options that begin with "+", too.
 	plus bool
 	// numeric allows "-5" as an option.
 	numeric bool
@@ -33,8 +33,8 @@ type option struct {
 	value string
 }
 
-// take splits what follows a program's name into its options and its operands. It reports false where that is not
-// certain: an option that is not known, or a dynamic word among the options, which may become any number of words.
+// take splits the words after a program's name into options and operands. It returns false if that is uncertain:
+// because of an unknown option, or a dynamic word among the options, which may expand to any number of words.
 func (o *options) take(args []word) (given []option, operands []word, ok bool) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -100,7 +100,7 @@ func (o *options) longOption(text string) (opt option, takesNext, ok bool) {
 	return opt, false, false
 }
 
-// shortOptions reads a cluster: "-xvf". takesNext is how many of the next words are values of options in it.
+// shortOptions parses a cluster: "-xvf". takesNext is the number of following words that are values of its options.
 func (o *options) shortOptions(cluster string) (given []option, takesNext int, ok bool) {
 	for i := range len(cluster) {
 		name := cluster[i : i+1]

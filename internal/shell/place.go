@@ -10,19 +10,19 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// place is a working directory, as far as a line tells.
+// place is a working directory, as far as a line determines it.
 type place struct {
-	// path is absolute, or relative to where the line began. Empty: there.
+	// path is absolute, or relative to the starting directory of the line. Empty: the starting directory.
 	path string
-	// unknown: the line may have gone anywhere.
+	// unknown: the line may be in any directory.
 	unknown bool
-	// gone: the shell has ended, nothing runs here.
+	// gone: the shell has exited, so nothing runs here.
 	gone bool
 }
 
 var elsewhere = place{unknown: true}
 
-// in is where a program ends up that goes from p to dir by the system's own rules.
+// in returns the directory of a program that changes from p to dir with the system call chdir.
 func (p place) in(dir word) place {
 	switch {
 	case p.unknown || p.gone:
@@ -36,12 +36,12 @@ func (p place) in(dir word) place {
 	case p.path == "":
 		return place{path: dir.text}
 	}
-	// Not cleaned: behind a symbolic link ".." is another folder.
+	// Not cleaned: after a symbolic link, ".." is another folder.
 	return place{path: strings.TrimSuffix(p.path, "/") + "/" + dir.text}
 }
 
-// cd is where a shell's cd ends up. Behind ".." shells go where the folder's name says, and where the system says if
-// that fails. That is certain only if both are the same: ".." leaves a folder that is no symbolic link.
+// cd returns the directory after a shell's cd. For "..", shells use the parent by name, and the system's parent if that
+// fails. The result is certain only if both are the same: if ".." leaves a folder that is not a symbolic link.
 func (r *reading) cd(dir word) place {
 	switch {
 	case dir.text == "" || dir.text == "-":
@@ -52,7 +52,7 @@ func (r *reading) cd(dir word) place {
 	return r.clean(r.dir.in(dir))
 }
 
-// clean is a place by its shortest name.
+// clean returns a place with its shortest name.
 func (r *reading) clean(to place) place {
 	to.path = path.Clean(to.path)
 	if to.path == "." || r.disk != nil && to.path == r.disk.dir {
@@ -61,8 +61,8 @@ func (r *reading) clean(to place) place {
 	return to
 }
 
-// up is cd for an operand with ".." in it. It is certain only while ".." leaves folders that lie below the one where the line
-// began, and that are there and no links, with nothing in the line that may have changed them.
+// up is cd for an operand with "..". It is certain only while ".." leaves existing folders, not links, below the
+// starting directory of the line, and no command of the line may have changed them.
 func (r *reading) up(dir word) place {
 	if r.disk == nil || r.stirred > 0 || dir.dynamic || strings.HasPrefix(dir.text, "~") {
 		return elsewhere
@@ -86,17 +86,17 @@ func (r *reading) up(dir word) place {
 	return r.clean(at)
 }
 
-// holdsFolder reports whether a place is a folder below the one that is known, by its own name and not by a link.
+// holdsFolder reports whether a place is a folder below the known folder, and not a link.
 func (d *disk) holdsFolder(at place) bool {
 	folder, ok := d.absolute(at, "")
-	if !ok || !d.look() {
+	if !ok || !d.countLookup() {
 		return false
 	}
 	info, err := os.Lstat(path.Clean(folder))
 	return err == nil && info.IsDir()
 }
 
-// either is where a line is that may have come one way or the other.
+// either returns the place after two alternative paths of execution.
 func either(a, b place) place {
 	switch {
 	case a.gone:
@@ -107,15 +107,15 @@ func either(a, b place) place {
 	return elsewhere
 }
 
-// inShell reports whether c is run by the shell that reads the line, so that it can change the shell itself.
+// inShell reports whether c runs in the shell that reads the line, so that it can change the shell itself.
 func (r *reading) inShell(c call) bool {
 	return !slices.ContainsFunc(c.wrappers[min(r.base, len(c.wrappers)):], func(by string) bool { return !ownShell[by] })
 }
 
-// ownShell are wrappers with which the shell itself runs what they wrap.
+// ownShell are wrappers whose wrapped command runs in the shell itself.
 var ownShell = wordset.Of("eval command builtin time noglob nocorrect trap")
 
-// at is where c runs.
+// at returns the directory in which c runs.
 func (r *reading) at(c call) place {
 	if c.at != nil {
 		return *c.at
@@ -123,7 +123,7 @@ func (r *reading) at(c call) place {
 	return r.dir
 }
 
-// ran notes what a command has done to the working directory.
+// ran records the effect of a command on the working directory.
 func (r *reading) ran(c call) {
 	r.ok, r.fail = r.dir, r.dir
 	if len(c.args) == 0 || !r.inShell(c) {
@@ -137,7 +137,7 @@ func (r *reading) ran(c call) {
 	case "cd", "chdir", "pushd":
 		r.moves++
 		r.ok = elsewhere
-		if name != "chdir" { // which not every shell has
+		if name != "chdir" { // not every shell has it
 			if dir, ok := target(c.args[1:]); ok {
 				r.ok = r.cd(dir)
 			}
@@ -146,7 +146,7 @@ func (r *reading) ran(c call) {
 		r.moves++
 		r.ok = elsewhere
 	case "shopt":
-		// Some of these let cd guess.
+		// Some of these make cd guess.
 		r.adrift = r.adrift || len(c.args) > 1
 	case "exit":
 		if len(c.wrappers) <= r.base && !c.dynamic && (len(c.args) == 1 || (len(c.args) == 2 && isNumber(c.args[1]))) {
@@ -156,13 +156,13 @@ func (r *reading) ran(c call) {
 	}
 }
 
-// astray notes that the shell may have gone anywhere.
+// astray records that the shell may be in any directory.
 func (r *reading) astray() {
 	r.moves++
 	r.ok, r.fail = elsewhere, elsewhere
 }
 
-// target is the operand of cd and pushd; false if it is not plain where they go.
+// target returns the operand of cd and pushd; false if the target is uncertain.
 func target(args []word) (word, bool) {
 	options := true
 	for len(args) > 0 && options && !args[0].dynamic && strings.HasPrefix(args[0].text, "-") {
@@ -185,7 +185,7 @@ func isNumber(w word) bool {
 	return !w.dynamic && w.text != "" && len(w.text) < 4 && strings.Trim(w.text, "0123456789") == ""
 }
 
-// apart reads what runs in a shell of its own, at some place: it changes nothing for what comes after.
+// apart reads commands of a subshell, at some place: they do not affect later commands.
 func (r *reading) apart(at place, read func()) {
 	dir, base, moves := r.dir, r.base, r.moves
 	r.dir = at
@@ -194,7 +194,8 @@ func (r *reading) apart(at place, read func()) {
 	r.ok, r.fail = dir, dir
 }
 
-// again reads what may run more than once, or in parts. If it goes anywhere it is not certain where any of it runs.
+// again reads commands that may run more than once, or partly. If they change the directory, the directory of all of
+// them is uncertain.
 func (r *reading) again(read func()) {
 	in, moves, start := r.dir, r.moves, len(r.subs)
 	expanded, stirred := r.expanded, r.stirred
@@ -215,10 +216,10 @@ func (r *reading) lose(subs []*permissionv1.SubCommand) {
 	}
 }
 
-// guides are builtins and keywords that decide where a line goes.
+// guides are builtins and keywords that decide where a line continues.
 var guides = []string{"cd", "chdir", "pushd", "popd", "exit", "command", "builtin", "eval", "shopt"}
 
-// settle takes back what is said of directories if something in the line changes what cd and its like do.
+// settle removes the known directories if something in the line changes the behavior of cd and similar builtins.
 func (r *reading) settle() {
 	redefined := func(name string) bool { return r.declared[name] }
 	if r.adrift || slices.ContainsFunc(guides, redefined) || r.moved && slices.ContainsFunc(r.subs, misleads) {
@@ -226,15 +227,16 @@ func (r *reading) settle() {
 	}
 }
 
-// misleads reports whether a simple command may set what cd goes by.
+// misleads reports whether a simple command may set variables that cd uses.
 func misleads(sub *permissionv1.SubCommand) bool {
 	return slices.ContainsFunc(sub.GetAssignments(), func(entry string) bool { return strings.HasPrefix(entry, "PWD=") }) ||
 		strings.Contains(strings.Join(slices.Concat(sub.GetAssignments(), sub.GetArgv()), " "), "CDPATH")
 }
 
-// movesTo is where a program runs that takes "-C DIR" as make does: any number of times, each from the one before.
+// movesTo returns the directory of a program with options "-C DIR" like those of make: any number, each relative to the
+// one before.
 func movesTo(from place, args []word) place {
-	value := false // the word before may take this one for its value
+	value := false // this word may be the value of the word before
 	for i := 0; i < len(args); i++ {
 		text := args[i].text
 		name, attached, hasValue := strings.Cut(text, "=")

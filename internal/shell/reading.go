@@ -14,43 +14,43 @@ import (
 
 // reading is one pass over a line under one assumption about the shell. It collects simple commands.
 type reading struct {
-	unknown  syntax.LangVariant // the grammar of shells whose kind is not known
+	unknown  syntax.LangVariant // the grammar of shells of unknown kind
 	subs     []*permissionv1.SubCommand
 	unparsed string
 	nesting  int
-	declared map[string]bool // names that the line declares as functions
+	declared map[string]bool // functions that the line declares
 
 	dir      place // where the next command runs
-	ok, fail place // where the line is once the last one has succeeded, or failed
-	base     int   // the wrappers around the line that is being read
-	moves    int   // how often the shell may have changed its directory
-	moved    bool  // it may have done so at all
+	ok, fail place // the directory after the last command succeeded, or failed
+	base     int   // number of wrappers around the current line
+	moves    int   // number of possible changes of the directory
+	moved    bool  // the directory may have changed
 	adrift   bool  // no directory is certain
 
 	disk     *disk // nil: nothing is expanded
-	stirred  int   // commands so far that may have changed a file
-	expanded int   // patterns so far that stand for what is on the disk
-	turns    int   // turns of loops
-	filled   int   // bytes of values in words
+	stirred  int   // number of commands so far that may have changed a file
+	expanded int   // number of expanded patterns so far
+	turns    int   // iterations of loops
+	filled   int   // bytes of expanded values
 	words    int   // words of commands
-	forks    int   // cd that may have failed
-	nested   int   // substitutions inside of which plainCall reads one
-	refused  bool  // a shell by this grammar ends the line with an error, and runs no more than what is before it
-	lost     bool  // what was expanded may be something else when the line runs
+	forks    int   // number of cd that may have failed
+	nested   int   // nested substitutions around plainCall
+	refused  bool  // a shell with this grammar ends the line with an error, and runs only the commands before it
+	lost     bool  // expanded words may differ when the line runs
 }
 
 func newReading(unknown syntax.LangVariant) *reading {
 	return &reading{unknown: unknown, declared: map[string]bool{}}
 }
 
-// giveUp notes that the commands may not be all. The first reason counts.
+// giveUp records that the commands may be incomplete. The first reason is kept.
 func (r *reading) giveUp(format string, args ...any) {
 	if r.unparsed == "" {
 		r.unparsed = strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
 	}
 }
 
-// finish marks calls of functions that the line declares itself: their names say nothing of what runs.
+// finish marks calls of functions that the line declares, because their names are not those of programs.
 func (r *reading) finish() {
 	for _, sub := range r.subs {
 		if len(sub.Argv) > 0 && r.declared[sub.Argv[0]] {
@@ -72,7 +72,7 @@ func (r *reading) add(sub *permissionv1.SubCommand) {
 	r.subs = append(r.subs, sub)
 }
 
-// line takes a whole line apart by a grammar. wrappers are those that it was found in.
+// line parses a whole line with a grammar. wrappers are the wrappers around it.
 func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []string) {
 	if reason := unreadable(text); reason != "" {
 		r.giveUp("%s", reason)
@@ -89,15 +89,15 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 	defer func() { r.nesting, r.base = r.nesting-1, base }()
 
 	if endsEscaped(text) {
-		// To a shell that is a character, unless something is put behind it.
+		// For a shell it is a literal character, unless the line is continued.
 		r.giveUp("ends in a backslash")
 	}
 	if strings.Contains(text, "$\\\n") {
-		// The next line's beginning is what expands, which the parser does not see.
+		// The expansion continues in the next line, which the parser does not see.
 		r.giveUp("a line that ends in a dollar goes on")
 	}
 	file, err := syntax.NewParser(syntax.Variant(grammar)).Parse(strings.NewReader(text), "")
-	for range 3 { // ends once no comment is mended
+	for range 3 { // until no comment changes
 		mended := mendComments(file, text)
 		if mended == text {
 			break
@@ -125,8 +125,8 @@ func (r *reading) line(text string, grammar syntax.LangVariant, wrappers []strin
 	}
 }
 
-// refusedBySome reports whether a line is no line to a plain POSIX shell because of a here-string or of "<(COMMAND)". Every shell
-// reads those as bash does, or takes them for an error, by which it ends: it runs no more than what is before them.
+// refusedBySome reports whether a plain POSIX shell rejects a line because of a here-string or of "<(COMMAND)". Every
+// shell reads those as bash does, or ends with an error and runs only the commands before them.
 func refusedBySome(err error, text string) bool {
 	if unknown, ok := errors.AsType[syntax.LangError](err); ok {
 		return unknown.Feature == "herestrings"
@@ -140,9 +140,8 @@ func endsEscaped(text string) bool {
 	return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1
 }
 
-// mendComments takes the backslash away that a comment ends in. A shell's comment ends with its line whatever stands
-// there, and the next line is run; the parser joins the two. Every "#" before such an end has to be seen to be part of
-// a word.
+// mendComments removes the backslash at the end of a comment. For a shell, a comment always ends with its line, and the
+// next line runs; the parser joins the two. Each "#" before such an end must be known to be part of a word.
 func mendComments(file *syntax.File, text string) string {
 	if file == nil || !strings.Contains(text, "#") || !strings.Contains(text, "\\\n") {
 		return text
@@ -162,7 +161,7 @@ func mendComments(file *syntax.File, text string) string {
 	return string(mended)
 }
 
-// inWords says of each byte of a line whether it is certainly part of a word.
+// inWords returns for each byte of a line whether it is certainly part of a word.
 func inWords(file *syntax.File, size int) []bool {
 	in := make([]bool, size)
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -178,7 +177,7 @@ func inWords(file *syntax.File, size int) []bool {
 	return in
 }
 
-// unreadable says why a text is not even given to the parser.
+// unreadable returns the reason why a text cannot be given to the parser.
 func unreadable(text string) string {
 	switch {
 	case len(text) > MaxLine:
@@ -186,7 +185,7 @@ func unreadable(text string) string {
 	case !utf8.ValidString(text):
 		return "not UTF-8"
 	case strings.ContainsAny(text, "\x00\r"):
-		// Shells and the parser differ in what they do with these.
+		// Shells and the parser treat these differently.
 		return "holds a NUL or a carriage return"
 	}
 	open := 0
@@ -199,7 +198,7 @@ func unreadable(text string) string {
 	return ""
 }
 
-// call is a simple command on its way through the wrappers.
+// call is a simple command while its wrappers are removed.
 type call struct {
 	args        []word
 	redirects   []*permissionv1.Redirection
@@ -207,14 +206,14 @@ type call struct {
 	wrappers    []string
 	grammar     syntax.LangVariant
 	input       *word  // the here-document or here-string on its standard input
-	dynamic     bool   // any of the words may be
-	at          *place // where it runs; nil: where the line is
-	feed        *feed  // what it is fed by a pipe; nil: that is not known
-	written     string // the command as the line has it, if some words of it were expanded
-	without     []word // its words without the names that a substitution may print; nil: there is none
+	dynamic     bool   // a word may be dynamic
+	at          *place // its directory; nil: that of the line
+	feed        *feed  // its input from a pipe; nil: unknown
+	written     string // the command as written, if some words were expanded
+	without     []word // its words without the possible output of a substitution; nil if there is no difference
 }
 
-// command adds the simple command c, or what is found in it if it is a wrapper.
+// command adds the simple command c or, if it is a wrapper, the commands that it runs.
 func (r *reading) command(c call) {
 	for len(c.args) > 0 && !c.args[0].dynamic {
 		w, known := wrappers[baseName(c.args[0].text)]
@@ -238,10 +237,10 @@ func (r *reading) command(c call) {
 	r.plain(c)
 }
 
-// plain adds c as it is.
+// plain adds c unchanged.
 func (r *reading) plain(c call) {
 	if len(c.args) > 0 && strings.HasPrefix(c.args[0].text, "-") {
-		// Options where a command should stand: some wrapper takes them in a way that is not known here.
+		// An option instead of a command: a wrapper has an option that is unknown here.
 		r.giveUp("a command that begins with a dash: %s", c.args[0].text)
 	}
 	sub := &permissionv1.SubCommand{
@@ -279,7 +278,7 @@ func (r *reading) plain(c call) {
 	r.moved = r.moved || r.moves > 0
 }
 
-// opaque adds c as a command that runs something which cannot be seen.
+// opaque adds c as a command that runs an unknown command.
 func (r *reading) opaque(c call, format string, args ...any) (call, outcome) {
 	seen := c
 	seen.dynamic = true
@@ -291,12 +290,12 @@ func (r *reading) opaque(c call, format string, args ...any) (call, outcome) {
 	return c, done
 }
 
-// confused is opaque for a wrapper of which it is not certain where its arguments end and a command begins.
+// confused is opaque for a wrapper whose command begins at an uncertain position.
 func (r *reading) confused(c call) (call, outcome) {
 	return r.opaque(c, "%s has arguments that cannot be told apart", c.args[0].text)
 }
 
-// within adds what stands around commands of an inner line: the assignments and redirections that they all run under.
+// within adds to commands of an inner line the assignments and redirections of the command around it.
 func (r *reading) within(c call) {
 	if len(c.redirects) > 0 || len(c.assignments) > 0 {
 		r.plain(call{redirects: c.redirects, assignments: c.assignments, wrappers: c.wrappers, at: c.at})
@@ -310,5 +309,5 @@ func (c call) wrapped(by string, args []word) call {
 	return c
 }
 
-// baseName is the program's name whatever folder it is called from.
+// baseName returns the program's name without its folder.
 func baseName(program string) string { return program[strings.LastIndexByte(program, '/')+1:] }

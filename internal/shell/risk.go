@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// Risky says why a command may run, load or write something that its name does not tell: "sort -o writes a file" of
-// ["sort", "-o", "x"]. Empty: nothing is known against it. It is the first of Risks.
+// Risky returns the first of Risks, the reason why a command may run, load or write something that its name does not
+// suggest: "sort -o writes a file" for ["sort", "-o", "x"]. Empty if no danger is known.
 func Risky(argv []string) (why string) {
 	if risks := Risks(argv); len(risks) > 0 {
 		return risks[0]
@@ -17,15 +17,15 @@ func Risky(argv []string) (why string) {
 	return ""
 }
 
-// Risks says everything for which a command may run, load or write something that its name does not tell; nil: nothing is
-// known against it.
+// Risks returns all reasons why a command may run, load or write something that its name does not suggest; nil if no
+// danger is known.
 //
-// It is a list of known dangers, not a proof: nothing follows from an empty answer about a program that is not in it.
-// It looks at words as they are, so dynamic ones must be ruled out first.
+// It is a list of known dangers, not a proof: an empty result does not mean that an unlisted program is harmless. It
+// reads words literally, so the caller must exclude dynamic words first.
 //
-// The dangers of options come before what is to be said of the program as a whole, and the same danger always reads the
-// same; an option that is given twice is in the list twice. So a rule that names a danger can be told from one that merely
-// covers it: see Names.
+// The dangers of options come before those of the program as a whole, and the same danger always has the same text. An
+// option that is given twice is listed twice, so that a rule that names a danger can be distinguished from one that
+// only matches the command: see Names.
 func Risks(argv []string) []string {
 	if len(argv) == 0 || argv[0] == "" {
 		return nil
@@ -63,8 +63,8 @@ func Risks(argv []string) []string {
 	return all
 }
 
-// Names reports whether a rule whose words have the dangers named names all dangers of a command: each as often as the
-// command has it, so that a second option of a kind is not covered by the first.
+// Names reports whether a rule whose words have the dangers named covers all dangers of a command: each as often as the
+// command has it, so that one option does not cover a second one of the same kind.
 func Names(named, risks []string) bool {
 	left := slices.Clone(named)
 	for _, risk := range risks {
@@ -93,13 +93,13 @@ func riskyProgram(name string) string {
 		return name + " changes files or the system"
 	case wraps && w.kind == runsUnseen:
 		return name + " runs or changes what cannot be seen"
-	case wraps && w.kind != assigns && w.kind != runsAmong && w.kind != runsSplit && w.kind != runsGit && w.kind != goes:
+	case wraps && w.kind != assigns && w.kind != runsAmong && w.kind != runsSplit && w.kind != runsGit && w.kind != changesFolder:
 		return name + " runs another command"
 	}
 	return ""
 }
 
-// writers are programs that are there to change files, processes or settings.
+// writers are programs whose purpose is to change files, processes or settings.
 var writers = wordset.Of(`
 	tee cp mv rm rmdir ln install dd mkdir touch truncate shred mktemp chmod chown chgrp chattr setfacl unlink patch sponge
 	mkfifo mknod link split csplit unzip zip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 7z 7za unrar cpio ar ranlib
@@ -112,8 +112,8 @@ var writers = wordset.Of(`
 
 // danger is a set of options with one consequence.
 type danger struct {
-	// options are "-x", which is found in clusters too, "--long", which is found abbreviated and with a value too, or,
-	// with more than one letter after one dash, whole words. They are separated by spaces.
+	// options are "-x", which is also found in clusters; "--long", which is also found abbreviated and with a value;
+	// or, with several letters after one dash, whole words. They are separated by spaces.
 	options string
 	does    string
 }
@@ -126,8 +126,8 @@ const (
 	leaves = "follows links out of the folders that it is given"
 )
 
-// in returns the first option of d that stands among args; empty: none does. It may see one where there is none (in an
-// option's value), but overlooks none.
+// in returns the first option of d in args; empty if there is none. It may have false positives (an option's value),
+// but no false negatives.
 func (d danger) in(args []string) string {
 	if found := d.find(args, isOption); len(found) > 0 {
 		return found[0]
@@ -135,7 +135,7 @@ func (d danger) in(args []string) string {
 	return ""
 }
 
-// find returns the options of d that stand among args, each as often as it stands there.
+// find returns the options of d in args, each as often as it occurs.
 func (d danger) find(args []string, is func(arg, option string) bool) (found []string) {
 	for _, arg := range args {
 		if arg == "" || arg[0] != '-' && arg[0] != '+' {
@@ -164,22 +164,22 @@ func isOption(arg, option string) bool {
 	return name == option
 }
 
-// wordy are the programs whose options are whole words behind one dash or two, never clusters: those that take them apart
-// as Go's package flag does, and ip. Their dangers are written with one dash, and in every length that the program takes.
+// wordy are the programs whose options are whole words after one dash or two, never clusters: programs that use Go's
+// package flag, and ip. Their dangers are listed with one dash, and with each accepted length.
 var wordy = wordset.Of("go gofmt ip")
 
-// isWord is isOption for the programs that are wordy. The options of a test binary are known with "test." in front too.
+// isWord is isOption for the programs in wordy. It also finds the options of a test binary with the prefix "test.".
 func isWord(arg, option string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
 	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
 	return isOption && "-"+strings.TrimPrefix(name, "test.") == option
 }
 
-// unabbreviated are the programs that take long options by their whole names alone: "jest --coverage" is not
+// unabbreviated are the programs that accept long options only by their whole names: "jest --coverage" is not
 // --coverageDirectory.
 var unabbreviated = wordset.Of("jest vitest mocha pytest cargo tsc")
 
-// isWhole is isOption for programs that are unabbreviated. Some of them take "--global-setup" for --globalSetup.
+// isWhole is isOption for the programs in unabbreviated. Some of them accept "--global-setup" for --globalSetup.
 func isWhole(arg, option string) bool {
 	if !strings.HasPrefix(option, "--") {
 		return isOption(arg, option)
@@ -189,7 +189,7 @@ func isWhole(arg, option string) bool {
 	return strings.HasPrefix(name, "--") && plain(name) == plain(option)
 }
 
-// dangers are the options of programs that otherwise do what their name says, by name. It is never written to.
+// dangers are the dangerous options of otherwise harmless programs, by name. It is read-only.
 var dangers = byName(map[string][]danger{
 	"find": {{"-delete", "removes files"}, {"-exec -execdir -ok -okdir", runs}, {"-fprint -fprint0 -fprintf -fls", writes},
 		{"-L -follow", leaves}, {"-files0-from", lists}},
@@ -266,7 +266,7 @@ var dangers = byName(map[string][]danger{
 	"ss":         {{"-K --kill", "closes connections"}},
 })
 
-// checks look at more than options, by name. A check returns "" where it finds nothing.
+// checks examine more than options, by name. A check returns "" if it finds no danger.
 var checks = map[string]func(args []string) string{
 	"sed":    riskySed,
 	"tar":    riskyTar,
@@ -322,7 +322,7 @@ var checks = map[string]func(args []string) string{
 	},
 }
 
-// someOperand warns where an operand does something.
+// someOperand returns a check that finds the danger why if does returns true for an operand.
 func someOperand(why string, does func(operand string) bool) func(args []string) string {
 	return func(args []string) string {
 		if slices.ContainsFunc(operands(args), does) {
@@ -332,7 +332,7 @@ func someOperand(why string, does func(operand string) bool) func(args []string)
 	}
 }
 
-// operands are the words that are no options. An option's value counts as one.
+// operands returns the words that are not options. An option's value counts as an operand.
 func operands(args []string) []string {
 	var of []string
 	for i, arg := range args {
@@ -346,7 +346,7 @@ func operands(args []string) []string {
 	return of
 }
 
-// atMost warns of operands beyond the first n, which name what is written.
+// atMost finds operands after the first n, which name written files.
 func atMost(name string, args []string, n int) string {
 	if len(operands(args)) <= n {
 		return ""
@@ -365,7 +365,7 @@ func riskyPager(name string) func(args []string) string {
 	}
 }
 
-// riskyDiff warns of folders: what links in them lead to is compared too, unless diff is told otherwise.
+// riskyDiff finds folders: diff follows links in them, unless an option prevents it.
 func riskyDiff(args []string) string {
 	if !slices.Contains(args, "--no-dereference") && (danger{"-r --recursive", leaves}).in(args) != "" {
 		return "diff -r " + leaves
@@ -373,10 +373,10 @@ func riskyDiff(args []string) string {
 	return ""
 }
 
-// tarLists are the long options of tar that may stand beside --list.
+// tarLists are the long options of tar that may accompany --list.
 var tarLists = wordset.Of("--file --verbose --gzip --bzip2 --xz --zstd")
 
-// riskyTar takes nothing but a listing for harmless.
+// riskyTar accepts only a listing as harmless.
 func riskyTar(args []string) string {
 	mode := ""
 	for i, arg := range args {

@@ -9,17 +9,17 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// gitReads are the commands of git that, with the options that riskyGit lets pass, only read a repository.
+// gitReads are the commands of git that only read a repository, with the options that riskyGit accepts.
 var gitReads = wordset.Of(`
 	status log diff show blame annotate ls-files ls-tree rev-parse describe shortlog grep cat-file reflog rev-list
 	merge-base name-rev for-each-ref show-ref show-branch count-objects var version whatchanged cherry diff-tree
 	diff-index diff-files check-ignore check-attr check-mailmap range-diff branch tag remote stash
 	config worktree notes symbolic-ref`)
 
-// gitRef is the name of a reference that is no path out of the repository.
+// gitRef matches the name of a reference that is not a path out of the repository.
 var gitRef = lazyregexp.New(`^(HEAD|refs(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+)$`)
 
-// gitOptions run or write something, after whatever command of git.
+// gitOptions run or write something with any command of git.
 var gitOptions = []danger{
 	{"--output", writes},
 	{"--pathspec-from-file", lists},
@@ -27,12 +27,12 @@ var gitOptions = []danger{
 	{"--upload-pack --receive-pack --exec --extcmd --tool --open-files-in-pager", runs},
 }
 
-// gitVerbs are what makes a command of git that otherwise lists do something: options, and operands.
+// gitVerbs are the options and operands with which a command of git that otherwise lists changes something.
 var gitVerbs = map[string]struct {
 	options string
-	// lists are options and operands with which further operands are only looked for.
+	// lists are options and operands after which further operands are only searched for.
 	lists string
-	// operands: any operand that does not come after one of lists does something.
+	// operands: any operand that does not follow one of lists changes something.
 	operands bool
 }{
 	"branch": {options: `-d -D -m -M -c -C -f -u --delete --move --copy --force --set-upstream-to --unset-upstream
@@ -49,7 +49,7 @@ var gitVerbs = map[string]struct {
 	"grep":     {options: "-O"},
 }
 
-// GitCommand is the command among git's arguments, argv[0] being git: "push" of "git -C DIR push". Empty: there is
+// GitCommand returns the command in git's arguments, argv[0] being git: "push" for "git -C DIR push". Empty if there is
 // none.
 func GitCommand(argv []string) string {
 	for i := 1; i < len(argv); i++ {
@@ -66,11 +66,11 @@ func GitCommand(argv []string) string {
 // gitTakesNext are the options before git's command whose value may be the next word.
 var gitTakesNext = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source"}
 
-// gitQuiet are those that change nothing of what git reads or runs.
+// gitQuiet are options that change nothing that git reads or runs.
 var gitQuiet = wordset.Of("--no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --version -v")
 
-// riskyGit looks at the options before git's command, at the command, and at the options after it. Of those after it,
-// the first that says something counts.
+// riskyGit checks the options before git's command, the command, and the options after it. Of the latter, the first
+// danger counts.
 func riskyGit(args []string) (all []string) {
 	i := 0
 	for ; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
@@ -108,7 +108,7 @@ func riskyGit(args []string) (all []string) {
 	return all
 }
 
-// enters reports whether an argument may be the option --recursive, by which a command enters the submodules of submodules.
+// enters reports whether an argument may be the option --recursive, with which a command enters nested submodules.
 func enters(arg string) bool { return strings.HasPrefix(arg, "--r") }
 
 func riskyVerb(command string, rest []string) string {
@@ -147,7 +147,7 @@ func riskyVerb(command string, rest []string) string {
 		return ""
 	}
 	first := rest[0]
-	if command == "remote" { // its options come before what it does
+	if command == "remote" { // options precede its subcommand
 		first = operands(rest)[0]
 	}
 	name, _, _ := strings.Cut(first, "=")
@@ -157,10 +157,10 @@ func riskyVerb(command string, rest []string) string {
 	return fmt.Sprintf("git %s changes the repository, unless it only lists", command)
 }
 
-// GitConfigShows are options of git config that change how it shows settings, and where it finds them.
+// GitConfigShows are options of git config that change how it shows settings, and where it reads them.
 var GitConfigShows = []string{"-z", "--null", "--includes", "--no-includes", "--show-scope", "--show-origin", "--bool", "--int", "--local", "--global", "--system"}
 
-// exactly leaves out the options that are known by these very names, since others would be taken for their beginning.
+// exactly removes options that match a known name exactly, because the other checks would treat them as abbreviations.
 func exactly(args []string, known ...string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(known, arg) })
 }

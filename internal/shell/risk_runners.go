@@ -9,11 +9,11 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// A program that runs the project's code has options and variables that have it run something else: "make SHELL=./x",
-// "npm test --script-shell=./x". Of programs with few options of that kind, the table of dangers has them. The others are
-// here, and of these everything is a danger that is not known to be harmless.
+// Programs that run a project's code have options and variables that make them run something else: "make SHELL=./x",
+// "npm test --script-shell=./x". For programs with few such options, the table of dangers lists them. The other
+// programs are here: each of their options that is not known to be harmless is a danger.
 
-// riskyRunner says what of the arguments of a program changes what it runs; nil: nothing is known to.
+// riskyRunner returns the arguments of a program that change what it runs; nil if none is known.
 func riskyRunner(name string, args []string) []string {
 	name = strings.TrimSuffix(name, ".exe")
 	switch {
@@ -41,10 +41,11 @@ func riskyRunner(name string, args []string) []string {
 	return nil
 }
 
-// after are the words behind the first n.
+// after returns the words after the first n.
 func after(words []string, n int) []string { return words[min(n, len(words)):] }
 
-// innerCommand is the command that a program runs which is there to run another one of the project; nil: there is none.
+// innerCommand returns the command that a program runs, if its purpose is to run another program of the project; nil
+// otherwise.
 func innerCommand(name string, args []string) []string {
 	plain := unversioned(name)
 	switch {
@@ -59,15 +60,15 @@ func innerCommand(name string, args []string) []string {
 	return nil
 }
 
-// assigning are the programs that take NAME=VALUE for a variable, which the lines that they run can name.
+// assigning are the programs that read NAME=VALUE as a variable, which the lines that they run can use.
 var assigning = wordset.Of("make gmake bmake remake just task rake")
 
-// harmlessValue is one that names no program and no file: a number, a word for yes or no, and options of compilers that
+// harmlessValue matches values that name no program and no file: a number, a boolean, and options of compilers that
 // load nothing.
 var harmlessValue = lazyregexp.New(`^([0-9]+(\.[0-9]+)*|y|n|yes|no|on|off|true|false|YES|NO|ON|OFF|TRUE|FALSE)?$|` +
 	`^ *((-O[0-3sgz]?|-g[0-3]?|-W[a-z][a-z-]*(=[0-9]+)?|-D[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_]*)?|-std=[a-z0-9+]+|-pedantic|-pthread|-race|-v) *)+$`)
 
-// assignment is a variable that is set, by any operator of make.
+// assignment matches the assignment of a variable with any operator of make.
 var assignment = lazyregexp.New(`^([^=:+?!-][^=:+?!]*?)[ ]*(:{0,3}|[+?!])=(?s:(.*))$`)
 
 func riskyVariables(name string, args []string) (all []string) {
@@ -81,21 +82,21 @@ func riskyVariables(name string, args []string) (all []string) {
 	return all
 }
 
-// runsValue are variables whose value make runs, or reads options from, whatever it is.
+// runsValue are variables whose value make always runs, or reads options from.
 var runsValue = wordset.Of("SHELL .SHELLFLAGS MAKE MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKEFILES")
 
-// npmOptions are those of npm that change nothing of which script runs, by which shell and program. Those that end in "=" take
-// a value, which may be the next word.
+// npmOptions are options of npm that do not change which script runs, nor its shell and program. Options that end in
+// "=" have a value, which may be the next word.
 var npmOptions = wordset.Of(`-s --silent -q --quiet -d -dd -ddd --verbose --if-present --ignore-scripts --no-audit --audit --no-fund --fund
 	--offline --prefer-offline --prefer-online --no-color --color --no-progress --progress -ws --workspaces --include-workspace-root
 	--foreground-scripts --json --long -l --parseable -p --dry-run --production -D --save-dev -P --save-prod -E --save-exact -S --save
 	--prod --dev --dry --package-lock-only -O --save-optional --no-save --no-package-lock --legacy-peer-deps --strict-peer-deps --no-optional --no-update-notifier
 	--update-notifier -y --yes --all -a --version -v --help -h --workspace= -w= --loglevel= --depth= --omit= --include=`)
 
-// npmInstalls are the commands of npm that change folders outside of the project if they are told to be global.
+// npmInstalls are the commands of npm that change folders outside of the project with the option --global.
 var npmInstalls = wordset.Of("install i in ins add ci update up upgrade uninstall un remove rm r unlink link ln rebuild prune dedupe")
 
-// unknownOptions are the options of a program, up to "--", that are not known.
+// unknownOptions returns the options of a program, up to "--", that are not known.
 func unknownOptions(name string, args []string, known map[string]bool) (all []string) {
 	for _, arg := range args {
 		option, _, attached := strings.Cut(arg, "=")
@@ -110,11 +111,11 @@ func unknownOptions(name string, args []string, known map[string]bool) (all []st
 	return all
 }
 
-// scriptRunnerOptions change which script runs, or how, wherever they stand.
+// scriptRunnerOptions change which script runs, or how, at any position.
 var scriptRunnerOptions = danger{"-C --dir --prefix --cwd --script-shell --node-options --config --shell --shell-emulator --userconfig --globalconfig " +
 	"--use-yarnrc --preload --require --import --env-file --define --loader --modules-folder --global-dir", loads}
 
-// riskyScriptRunner is for programs that hand the words behind the name of a script on to the script.
+// riskyScriptRunner is for programs that pass the words after the name of a script to the script.
 func riskyScriptRunner(name string, args []string) []string {
 	own := args
 	if i := slices.Index(args, "--"); i >= 0 {
@@ -132,12 +133,12 @@ func riskyScriptRunner(name string, args []string) []string {
 	return all
 }
 
-// properties are the settings of build programs that do not change what they run; those with other names may. All are
-// harmless that are yes, no, or a number.
+// properties are the settings of build programs that do not change what they run; others may. All of them are harmless
+// with a boolean or a number.
 var properties = wordset.Of(`skipTests test maven.test.skip surefire.failIfNoSpecifiedTests failIfNoTests style.color CMAKE_BUILD_TYPE
 	CMAKE_EXPORT_COMPILE_COMMANDS BUILD_TESTING BUILD_SHARED_LIBS Configuration`)
 
-// propertyPrefixes are how the settings of a build program begin, wholeOptions its other options that change what it runs.
+// propertyPrefixes begin the settings of a build program; wholeOptions are its other options that change what it runs.
 var (
 	propertyPrefixes = map[string][]string{
 		"mvn": {"-D", "--define="}, "gradle": {"-D", "-P", "--system-prop=", "--project-prop="}, "cmake": {"-D"},
@@ -167,7 +168,7 @@ func riskyProperties(name string, args []string) (all []string) {
 				continue
 			}
 			key, value, _ := strings.Cut(setting, "=")
-			key, _, _ = strings.Cut(key, ":") // cmake's type
+			key, _, _ = strings.Cut(key, ":") // the type for cmake
 			if !harmlessValue.MatchString(value) && !properties[key] {
 				all = append(all, fmt.Sprintf("%s %s%s may change what it runs", name, prefix, key))
 			}
@@ -180,7 +181,7 @@ func riskyProperties(name string, args []string) (all []string) {
 	return all
 }
 
-// beforeOperand looks for dangers among the options that stand before the first operand: those behind are the script's.
+// beforeOperand finds dangers among the options before the first operand: later options belong to the script.
 func beforeOperand(name string, args []string, d danger) (all []string) {
 	end := slices.IndexFunc(args, func(arg string) bool { return arg == "--" || !strings.HasPrefix(arg, "-") })
 	if end < 0 {

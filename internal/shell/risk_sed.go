@@ -7,11 +7,11 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// sedHarmless are the options that change nothing but how a script is read and what is printed.
+// sedHarmless are the options that change only how a script is read and what is printed.
 var sedHarmless = wordset.Of(`-n -E -r -s -z -u -nE -En -nr --quiet --silent --regexp-extended --posix --sandbox --debug --help
 	--version`)
 
-// riskySed warns of all scripts but the plainest: sed's own language writes files ("w") and runs programs ("e").
+// riskySed accepts only very simple scripts: sed's language can write files ("w") and run programs ("e").
 func riskySed(args []string) string {
 	var scripts []string
 	given := false
@@ -30,7 +30,7 @@ func riskySed(args []string) string {
 			return "sed has an option that is not known to be harmless"
 		case !given && len(scripts) == 0:
 			scripts, given = []string{arg}, true
-			// With -e further on, this was a file and no script; then it is judged too, which does no harm.
+			// With a later -e, this was a file, not a script. Checking it as a script does no harm.
 		}
 	}
 	for _, script := range scripts {
@@ -41,26 +41,26 @@ func riskySed(args []string) string {
 	return ""
 }
 
-// sedScript is a script of sed while it is read.
+// sedScript is the unparsed rest of a script of sed.
 type sedScript struct {
 	rest   string
 	blocks int
 }
 
 var (
-	// sedAddress is an address, but for one between slashes; the second of two may count from the first.
+	// sedAddress matches an address that is not a regular expression; the second of two may be relative to the first.
 	sedAddress = lazyregexp.New(`^([0-9]+(~[0-9]+)?|\$)`)
 	sedSecond  = lazyregexp.New(`^([0-9]+|\$|[+~][0-9]+)`)
-	// sedCommand is a command that only works on lines and prints them, with a number or a label. Versions differ in where a
-	// label ends; what one takes for a label, no other runs as anything but such commands.
+	// sedCommand matches a command that only changes lines in memory and prints them, with a number or a label.
+	// Versions differ in where a label ends, but the rest of a label is always read as such commands.
 	sedCommand = lazyregexp.New(`^([pdPDnNhHgGxz=]|[lqQ] *[0-9]*|[:bt] *[A-Za-z0-9_]*)`)
-	// sedFlags are the flags of a substitution that only print.
+	// sedFlags matches the flags of a substitution that only print.
 	sedFlags = lazyregexp.New(`^[gpiIm0-9]*`)
-	// sedBrackets is a bracket expression that holds nothing of which versions of sed could think that it ends the expression.
+	// sedBrackets matches a bracket expression that ends at the same position in all versions of sed.
 	sedBrackets = lazyregexp.New(`^\[\^?(\[:[a-z]+:\]|[^][\\\n\r])+\]`)
 )
 
-// printsOnly reports whether a script certainly does nothing but print, in every version of sed.
+// printsOnly reports whether a script certainly only prints, in every version of sed.
 func printsOnly(script string) bool {
 	s := &sedScript{rest: script}
 	for {
@@ -83,7 +83,7 @@ func printsOnly(script string) bool {
 	}
 }
 
-// addresses takes those of a command off, and the "!" behind them.
+// addresses consumes the addresses of a command, and the "!" after them.
 func (s *sedScript) addresses() bool {
 	if s.address(sedAddress) && strings.HasPrefix(s.rest, ",") {
 		s.rest = strings.TrimLeft(s.rest[1:], " ")
@@ -102,7 +102,7 @@ func (s *sedScript) address(kind *lazyregexp.Regexp) bool {
 	if strings.HasPrefix(s.rest, "/") {
 		s.rest = s.rest[1:]
 		if !s.until('/', true) {
-			s.rest = "e" // it does not end
+			s.rest = "e" // it is not terminated
 			return false
 		}
 		s.rest = strings.TrimPrefix(s.rest, "I")
@@ -135,8 +135,8 @@ func (s *sedScript) command() bool {
 	return n > 0
 }
 
-// until takes the text up to a delimiter off, and the delimiter. In a pattern, versions of sed differ about a delimiter in
-// brackets.
+// until consumes the text up to a delimiter, and the delimiter. Versions of sed differ about a delimiter in brackets in
+// a pattern.
 func (s *sedScript) until(delimiter byte, pattern bool) bool {
 	for i := 0; i < len(s.rest); i++ {
 		switch c := s.rest[i]; {

@@ -2,24 +2,25 @@
 // assignments. It looks inside wrappers such as "sh -c", env and sudo.
 //
 // The package is for decisions about a command line before it runs, so it reports what is certain. It marks as dynamic
-// what is known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at all,
-// the line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they may
-// be incomplete.
+// words that are known only at run time (a variable, a substitution, a glob). If it cannot split a part of the line at
+// all, the line is unparsed, with the reason. A caller must never allow an unparsed line by its commands, because they
+// may be incomplete.
 //
 // The package does not know which shell will read the line: "sh" is bash on one machine and dash on the next. So it
 // reads a line with both grammars. If they disagree, the line is unparsed and has the commands of both readings. After
 // an explicit "bash -c" there is only one grammar.
 //
-// For a line that runs in a folder of this machine (Here), words are expanded: patterns, the values of variables that the line
-// sets to known words, loops over them, and the names that xargs and "find -exec" add. argv then holds what the program gets.
-// That is certain only if nothing in the line changes how words are read, and no command of it may change files before they are
-// expanded. If there is any doubt of that kind, the whole line is read as if the folder were not known. What is on the disk is
-// looked at once, before the line runs: a file that something else creates or removes meanwhile is not seen, as with symbolic
-// links. The order of names depends on the locale, so a pattern is expanded only for programs that do the same with all of them.
+// For a line that runs in a folder of this machine (Here), words are expanded: patterns, the values of variables that
+// the line sets to known words, loops over them, and the names that xargs and "find -exec" add. argv then holds what
+// the program gets. That is certain only if nothing in the line changes how words are read, and no command of it may
+// change files before they are expanded. If there is any doubt of that kind, the whole line is read as if the folder
+// were not known. What is on the disk is looked at once, before the line runs: a file that something else creates or
+// removes meanwhile is not seen, as with symbolic links. The order of names depends on the locale, so a pattern is
+// expanded only for programs that do the same with all of them.
 //
-// If a command runs in another folder than the line, the command says in which: the target of "cd X &&", and the
-// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows is
-// reported for both folders. The package ignores a CDPATH that the user's own environment exports.
+// If a command runs in another folder than the line, SubCommand.cwd has that folder: the target of "cd X &&", and the
+// options of env, sudo, git and make. After a cd that may have failed, the folder is unknown; with Here, what follows
+// is reported for both folders. The package ignores a CDPATH that the user's own environment exports.
 //
 // The package removes git's options before its command: "git -C DIR push" is a push, wrapped in "git -C". For options
 // that do more than change the folder ("-c", "--git-dir"), it also keeps the command as given.
@@ -31,8 +32,8 @@
 // The package also knows facts about programs, for callers that judge or remember commands: Risky, Interpreter,
 // Generalisable, HarmlessVariable. These are lists; the absence of a program means nothing.
 //
-// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing and knows no rules. Only Here
-// reads anything: names in folders, and the index of a repository. All functions are safe for concurrent use.
+// The package knows the syntax of shells and the arguments of common wrappers. It runs nothing and knows no rules. Only
+// Here reads anything: names in folders, and the index of a repository. All functions are safe for concurrent use.
 package shell
 
 import (
@@ -47,36 +48,36 @@ import (
 )
 
 const (
-	// MaxLine is the longest line, in bytes, that is taken apart. Longer ones are unparsed.
+	// MaxLine is the limit of a line that is parsed, in bytes. Longer lines are unparsed.
 	MaxLine = 64 << 10
 
-	// maxOpen bounds the characters that can open a nested construct, and so the parser's recursion.
+	// maxOpen is the limit of characters that can open a nested construct, and so of the parser's recursion.
 	maxOpen = 4096
-	// maxNesting bounds lines in lines: an eval of a "sh -c" of an eval.
+	// maxNesting is the limit of nested lines: an eval of a "sh -c" of an eval.
 	maxNesting = 16
-	// maxWrappers bounds the wrappers around one command.
+	// maxWrappers is the limit of wrappers around one command.
 	maxWrappers = 32
-	// maxCommands bounds what one line may hold.
+	// maxCommands is the limit of commands in one line.
 	maxCommands = 1000
 )
 
-// Parse takes a line apart that some POSIX shell will read. subs are its simple commands in the order in which they
-// stand, a command before those of the substitutions in its words. unparsed is empty, or says why subs may not be all.
-// The line is unparsed if it is over MaxLine, not UTF-8, or not well-formed.
+// Parse splits a line for an unknown POSIX shell. subs are its simple commands in the order in which they are written,
+// a command before those of the substitutions in its words. unparsed is empty, or the reason why subs may be
+// incomplete. The line is unparsed if it is over MaxLine, not UTF-8, or not well-formed.
 func Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) { return Here{}.Parse(line) }
 
-// Parse is Parse for a line that runs here. Its words are expanded where it is certain what they stand for.
+// Parse is like the function Parse for a line that runs in h. It expands words whose expansion is certain.
 func (h Here) Parse(line string) (subs []*permissionv1.SubCommand, unparsed string) {
 	return h.readings(func(r *reading) { r.line(line, r.unknown, nil) })
 }
 
-// FromArgv takes apart a command that is executed without a shell in between. For anything but a wrapper that is the
-// command itself.
+// FromArgv splits a command that is executed without a shell. Unless it is a wrapper, the result is the command itself.
 func FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
 	return Here{}.FromArgv(argv)
 }
 
-// FromArgv is FromArgv for a command that is executed here: a line in it is taken apart as Here.Parse does.
+// FromArgv is like the function FromArgv for a command that is executed in h: it parses a line in the command as
+// Here.Parse does.
 func (h Here) FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
 	return h.readings(func(r *reading) {
 		args := make([]word, len(argv))
@@ -97,8 +98,8 @@ func (h Here) FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed
 	})
 }
 
-// Quote writes argv as one line that every POSIX shell splits back into argv. NUL characters, which no argument can
-// have, stay as they are.
+// Quote returns argv as one line that every POSIX shell splits back into argv. NUL characters, which no argument can
+// contain, are unchanged.
 func Quote(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {
@@ -116,7 +117,7 @@ func needsNoQuotes(s string) bool {
 	})
 }
 
-// readings reads something with what is known here. If that leaves a doubt, it is read as if nothing were known.
+// readings calls read with the known folder. If the result is doubtful, it calls read again without it.
 func (h Here) readings(read func(*reading)) ([]*permissionv1.SubCommand, string) {
 	if d := h.disk(); d != nil {
 		if subs, unparsed, lost := bothReadings(d, read); unparsed == "" && !lost {
@@ -127,7 +128,7 @@ func (h Here) readings(read func(*reading)) ([]*permissionv1.SubCommand, string)
 	return subs, unparsed
 }
 
-// bothReadings reads the same thing once as bash would and once as a plain POSIX shell would.
+// bothReadings calls read once as bash and once as a plain POSIX shell.
 func bothReadings(d *disk, read func(*reading)) (subs []*permissionv1.SubCommand, unparsed string, lost bool) {
 	bash, posix := newReading(syntax.LangBash), newReading(syntax.LangPOSIX)
 	bash.disk, posix.disk = d, d

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxSpellings bounds the paths that one word may spell.
+	// maxSpellings is the limit of paths for one word.
 	maxSpellings = 64
-	// maxLetters is how many letters of short options may stand in front of a value that is attached: "-xvfFILE".
+	// maxLetters is the limit of letters of short options before an attached value: "-xvfFILE".
 	maxLetters = 4
 )
 
-// Spellings returns the paths that a program may take a word for: the word, what stands behind each "=" and the first "@"
-// in it, the value of a short option that is attached to it, the file of a file URL, and the parts of a list with ":", ","
-// or ";" in it. operand: the word is no option, whatever it begins with; an option itself is no path. Words with blanks in
-// them are taken for no lists. all is false if there may be more.
+// Spellings returns the paths that a program may read in a word: the word, the text after each "=" and the first "@" in
+// it, the attached value of a short option, the file of a file URL, and the parts of a list with ":", "," or ";".
+// operand: the word is not an option, even if it begins with a dash; an option itself is not a path. Words with blanks
+// are not split as lists. all is false if there may be more paths.
 func Spellings(word string, operand bool) (paths []string, all bool) {
 	s := spellings{all: true}
 	option := !operand && strings.HasPrefix(word, "-")
@@ -46,7 +46,7 @@ type spellings struct {
 	all   bool
 }
 
-// list adds a text and the parts of the list that it may be.
+// list adds a text, and its parts if it is a list.
 func (s *spellings) list(text string) {
 	s.add(text)
 	if strings.Contains(text, "://") || strings.ContainsAny(text, " \t\n") || !strings.ContainsAny(text, ":,;") {
@@ -57,7 +57,7 @@ func (s *spellings) list(text string) {
 	}
 }
 
-// add adds a text without what says that a file's content is meant, and the file of a URL.
+// add adds a text without a prefix that requests a file's content, and the file of a URL.
 func (s *spellings) add(text string) {
 	for _, file := range [...]string{text, strings.TrimLeft(text, "@<"), fileOf(text)} {
 		switch {
@@ -70,7 +70,7 @@ func (s *spellings) add(text string) {
 	}
 }
 
-// fileOf is the path that a file URL names, empty if it is none.
+// fileOf returns the path of a file URL, empty if the word is not one.
 func fileOf(word string) string {
 	const scheme = "file:"
 	if len(word) < len(scheme) || !strings.EqualFold(word[:len(scheme)], scheme) {

@@ -11,18 +11,18 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// Some words are known only when the line runs, and yet it is certain that they are text: what a substitution prints, between
-// quotes. The commands in the substitution are judged by themselves, so a program that only prints or compares the text may
-// have it.
+// Some words are known only when the line runs, but are certainly text: the output of a substitution, between quotes.
+// The commands in the substitution are judged separately, so a program that only prints or compares the text may have
+// it.
 
-// shownVariables hold no secrets.
+// shownVariables contain no secrets.
 var shownVariables = wordset.Of(`PWD OLDPWD HOME USER LOGNAME SHELL LANG TERM PATH HOSTNAME HOSTTYPE OSTYPE UID EUID PPID RANDOM
 	SECONDS LINENO PIPESTATUS BASH_VERSION GOPATH GOROOT TMPDIR COLUMNS LINES`)
 
-// Shown reports whether a command may print a variable: it holds no secret.
+// Shown reports whether a command may print a variable, because it contains no secret.
 func Shown(name string) bool { return shownVariables[name] }
 
-// isText reports whether a part of a word is certainly text, and one word: see SubCommand.text_words.
+// isText reports whether a part of a word is certainly text, and a single word: see SubCommand.text_words.
 func (w *walker) isText(part syntax.Node, quoted bool) bool {
 	switch n := part.(type) {
 	case *syntax.CmdSubst:
@@ -35,7 +35,7 @@ func (w *walker) isText(part syntax.Node, quoted bool) bool {
 	return false
 }
 
-// isTextValue is isText for a variable, and for what is cut off it.
+// isTextValue is isText for a variable, and for parts cut from it.
 func (w *walker) isTextValue(n *syntax.ParamExp, quoted bool) bool {
 	if n.Param == nil || n.Flags != nil || n.Excl || n.Width || n.IsSet || n.NestedParam != nil || n.Index != nil || n.Names != 0 {
 		return false
@@ -58,13 +58,13 @@ func (w *walker) isTextValue(n *syntax.ParamExp, quoted bool) bool {
 	return n.Exp == nil || cuts[n.Exp.Op] && quoted && literal(n.Exp.Word)
 }
 
-// cuts are what may be done to a variable: a part is cut off it, or other text stands in its place.
+// cuts are operators that cut a part from a variable's value, or replace it by other text.
 var cuts = map[syntax.ParExpOperator]bool{
 	syntax.RemSmallPrefix: true, syntax.RemLargePrefix: true, syntax.RemSmallSuffix: true, syntax.RemLargeSuffix: true,
 	syntax.DefaultUnset: true, syntax.DefaultUnsetOrNull: true, syntax.AlternateUnset: true, syntax.AlternateUnsetOrNull: true,
 }
 
-// literal reports whether a word has nothing in it that is expanded, but for patterns.
+// literal reports whether a word contains no expansion other than patterns.
 func literal(n *syntax.Word) bool {
 	plain := func(part syntax.WordPart) bool {
 		switch part := part.(type) {
@@ -84,7 +84,8 @@ func literal(n *syntax.Word) bool {
 	})
 }
 
-// isNumber reports whether a part of a word is certainly a number: arithmetic with numbers, or what wc counts of its input.
+// isNumber reports whether a part of a word is certainly a number: arithmetic with numbers, or the output of wc for its
+// standard input.
 func (w *walker) isNumber(part syntax.Node) bool {
 	switch n := part.(type) {
 	case *syntax.ArithmExp:
@@ -95,7 +96,7 @@ func (w *walker) isNumber(part syntax.Node) bool {
 	return false
 }
 
-// counts reports whether a statement prints a number and nothing else: wc does of its standard input, unless it fails.
+// counts reports whether a statement only prints a number: wc does for its standard input, unless it fails.
 func counts(s *syntax.Stmt) bool {
 	if s.Negated || s.Background || s.Coprocess || s.Disown {
 		return false
@@ -111,11 +112,11 @@ func counts(s *syntax.Stmt) bool {
 	return !slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return r.Op != syntax.RdrIn || r.N != nil })
 }
 
-// variableNames are the names of variables in arithmetic.
+// variableNames matches names of variables in arithmetic.
 var variableNames = lazyregexp.New(`\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*`)
 
-// plainArithmetic reports whether arithmetic has nothing in it but numbers, and variables of the line that hold numbers. No
-// arithmetic at all is plain.
+// plainArithmetic reports whether arithmetic contains only numbers, and variables of the line that contain numbers. An
+// empty expression is plain.
 func (w *walker) plainArithmetic(x syntax.ArithmExpr) bool {
 	if x == nil {
 		return true
@@ -132,7 +133,7 @@ func (w *walker) plainArithmetic(x syntax.ArithmExpr) bool {
 	return plainNumbers.MatchString(text)
 }
 
-// counted is the text of arithmetic, with a number in place of each substitution that prints one, or nothing.
+// counted returns the text of arithmetic, with a number in place of each substitution that prints a number or nothing.
 func (w *walker) counted(x syntax.ArithmExpr) string {
 	var text strings.Builder
 	at, end := x.Pos().Offset(), x.End().Offset()
@@ -153,13 +154,14 @@ func (w *walker) counted(x syntax.ArithmExpr) string {
 	return text.String() + w.source[at:end]
 }
 
-// number reports whether a parameter is always a number: a status, a count, a process, or a variable of the line.
+// number reports whether a parameter is always a number: a status, a count, a process id, or a variable of the line.
 func (w *walker) number(name string) bool {
 	return name == "?" || name == "#" || name == "$" || w.variables != nil && w.variables.numbers[name]
 }
 
-// classify says of the variables that a line assigns which certainly hold text, and which hold numbers. values are all that a
-// variable is assigned; nil stands for a text. It begins with all, and takes away those of which one value is another thing.
+// classify determines which of the variables that a line assigns certainly contain text, and which contain numbers.
+// values are all values that a variable is assigned; nil stands for a text. It starts with all variables, and removes
+// those with another value until nothing changes.
 func (w *walker) classify(values map[string][]*syntax.Word) {
 	v := w.variables
 	v.texts, v.numbers = map[string]bool{}, map[string]bool{}
@@ -179,7 +181,7 @@ func (w *walker) classify(values map[string][]*syntax.Word) {
 	}
 }
 
-// valueIsText reports whether what is assigned is text. Nothing splits it, or takes it for a pattern.
+// valueIsText reports whether an assigned value is text. It is not split, and not used as a pattern.
 func (w *walker) valueIsText(parts []syntax.WordPart, quoted bool) bool {
 	return !slices.ContainsFunc(parts, func(part syntax.WordPart) bool {
 		switch part := part.(type) {
@@ -200,14 +202,15 @@ func (w *walker) valueIsNumber(n *syntax.Word) bool {
 	return len(n.Parts) == 1 && (digitsOnly.MatchString(n.Lit()) || w.isNumber(n.Parts[0]) && isArithmetic(n.Parts[0]))
 }
 
-// isArithmetic: what wc prints may have blanks around it, or be nothing at all.
+// isArithmetic reports whether a part needs arithmetic to be a number: the output of wc may have blanks around it, or
+// be empty.
 func isArithmetic(part syntax.WordPart) bool {
 	_, ok := part.(*syntax.ArithmExp)
 	return ok
 }
 
-// constant is what a substitution prints, if that is certain before it runs: where the line is, where its repository begins,
-// and parts of a plain path.
+// constant returns the output of a substitution, if it is certain before the line runs: the working directory, the top
+// of its repository, and parts of a plain path.
 func (w *walker) constant(n *syntax.CmdSubst) (string, bool) {
 	if w.disk == nil || w.variables == nil || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || len(n.Stmts[0].Redirs) > 0 {
 		return "", false

@@ -11,19 +11,19 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// outcome is what came of looking into a wrapper.
+// outcome is the result of unwrapping a wrapper.
 type outcome uint8
 
 const (
-	// itself: it runs no other command this time.
+	// itself: it runs no other command with these arguments.
 	itself outcome = iota
-	// inner: the call that is returned is what it runs.
+	// inner: it runs the returned call.
 	inner
-	// done: everything has been added.
+	// done: all its commands have been added.
 	done
 )
 
-// unwrap looks into c, whose first word names the wrapper w.
+// unwrap unwraps c, whose first word names the wrapper w.
 func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
 	switch w.kind {
 	case runsOperands, runsSplit:
@@ -42,7 +42,7 @@ func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
 		return r.unwrapGit(c)
 	case runsFar:
 		return r.unwrapFar(*w.far, c)
-	case goes:
+	case changesFolder:
 		at := movesTo(r.at(c), c.args[1:])
 		c.at = &at
 		return c, itself
@@ -50,7 +50,7 @@ func (r *reading) unwrap(w wrapper, c call) (call, outcome) {
 		return r.assign(c), itself
 	}
 	if words := strings.Join(texts(c.args), " "); words == "arch" || words == "tmux -V" {
-		return c, itself // they print what machine this is, and a version
+		return c, itself // they print the machine's architecture, and a version
 	}
 	r.opaque(c, "%s runs or changes what cannot be seen here", c.args[0].text)
 	r.guess(w, c)
@@ -119,7 +119,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// splitString puts the words of "env -S STRING" before the others. It reports false if there is more to the string than
+// splitString inserts the words of "env -S STRING" before the others. It returns false if the string contains more than
 // words with blanks between them.
 func splitString(given []option, rest []word) ([]word, bool) {
 	for _, opt := range given {
@@ -133,7 +133,7 @@ func splitString(given []option, rest []word) ([]word, bool) {
 		for _, field := range strings.Fields(opt.value) {
 			split = append(split, word{text: field})
 		}
-		// What is split may begin with options of env's own, which nobody writes.
+		// The string may begin with options of env itself, which is not supported because it is unusual.
 		if len(split) > 0 && strings.HasPrefix(split[0].text, "-") {
 			return nil, false
 		}
@@ -142,7 +142,7 @@ func splitString(given []option, rest []word) ([]word, bool) {
 	return rest, true
 }
 
-// appended stands for arguments that are only known when a command runs.
+// appended stands for arguments that are known only when a command runs.
 const appended = "$@"
 
 func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
@@ -153,7 +153,7 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 	if len(rest) == 0 {
 		return c, itself
 	}
-	replace, also := "", false // also: some xargs appends what it is fed though it replaces something
+	replace, also := "", false // some versions of xargs append their input although they replace a text
 	for _, opt := range given {
 		switch opt.name {
 		case "I":
@@ -162,17 +162,17 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 			replace = cmp.Or(opt.value, "{}")
 		case "J":
 			replace, also = opt.value, true
-		case "R", "n", "L", "l", "max-args", "max-lines": // the last of these counts
+		case "R", "n", "L", "l", "max-args", "max-lines": // the last of these options counts
 			also = true
 		case "process-slot-var":
 			r.giveUp("%s sets a variable for what it runs", c.args[0].text)
-			c.assignments = append(slices.Clone(c.assignments), opt.value+"=0") // xargs looks programs up by its own PATH
+			c.assignments = append(slices.Clone(c.assignments), opt.value+"=0") // it uses its own PATH
 		}
 	}
 	args := make([]word, 0, len(rest)+1)
 	for _, arg := range rest {
 		if replace != "" && strings.Contains(arg.text, replace) {
-			arg = word{text: strings.ReplaceAll(arg.text, replace, "{}"), dynamic: true, kind: isText} // a line, as a part of one word
+			arg = word{text: strings.ReplaceAll(arg.text, replace, "{}"), dynamic: true, kind: isText} // a line of input
 		}
 		args = append(args, arg)
 	}
@@ -188,8 +188,8 @@ func (r *reading) unwrapAppended(w wrapper, c call) (call, outcome) {
 	return c, inner
 }
 
-// appends adds what xargs runs for what it is fed, if that is certain: with all names, of which some may be missing, and with
-// none.
+// appends adds the commands that xargs runs for a known input: with all names, of which some may be missing, and
+// without names.
 func (r *reading) appends(c call, rest []word, given []option, replace string, f *feed) bool {
 	zero, none := false, true
 	for _, opt := range given {
@@ -224,7 +224,7 @@ func (r *reading) appends(c call, rest []word, given []option, replace string, f
 	return true
 }
 
-// named are words with names behind them, which may be only possible.
+// named returns words followed by names, which may be only possible.
 func named(words []word, names []string, possible bool) []word {
 	words = slices.Clone(words)
 	for _, name := range names {
@@ -233,7 +233,7 @@ func named(words []word, names []string, possible bool) []word {
 	return words
 }
 
-// each adds a command once for each name that stands in it in place of a text.
+// each adds a command for each name, with the name in place of a text.
 func (r *reading) each(c call, words []word, replace string, names []string, possible bool) bool {
 	if len(names) == 0 || len(names) > maxUnrolled {
 		return false
@@ -265,7 +265,7 @@ func (r *reading) unwrapLine(c call, args []word) (call, outcome) {
 	read := func() { r.line(joined(args), c.grammar, c.wrapped(c.args[0].text, nil).wrappers) }
 	switch moves := r.moves; {
 	case baseName(c.args[0].text) == "trap":
-		// It runs wherever the line is by then, and before anything that follows.
+		// It runs later, in any directory of the line, and before the following commands.
 		r.apart(elsewhere, func() {
 			read()
 			r.adrift = r.adrift || r.moves != moves
@@ -320,7 +320,7 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 		line, as = rest[0], name+" -c"
 	case len(rest) > 0 && !has(given, "s") && !strings.HasPrefix(rest[0].text, "/dev/") &&
 		!strings.HasPrefix(rest[0].text, "/proc/"):
-		return c, itself // a script; its name is all that there is to know
+		return c, itself // a script, which is not read
 	case c.input != nil:
 		line = *c.input
 	default:
@@ -345,8 +345,8 @@ func (r *reading) unwrapShell(w wrapper, c call) (call, outcome) {
 	return c, done
 }
 
-// undisturbed reports whether a shell expands the words of its line as they are expanded here: once, and under no option or
-// variable that changes it.
+// undisturbed reports whether a shell expands the words of its line in the same way as this package: once, and without
+// an option or variable that changes it.
 func (r *reading) undisturbed(given []option, c call) bool {
 	return !slices.ContainsFunc(given, func(opt option) bool {
 		return !slices.Contains([]string{"c", "e", "u", "x", "l"}, opt.name) &&
@@ -355,7 +355,7 @@ func (r *reading) undisturbed(given []option, c call) bool {
 		!slices.ContainsFunc(c.wrappers, func(by string) bool { return strings.HasPrefix(by, "xargs") || strings.HasPrefix(by, "find") })
 }
 
-// unwrapAmong adds what find runs, after find itself.
+// unwrapAmong adds find itself, and then the commands that find runs.
 func (r *reading) unwrapAmong(c call) (call, outcome) {
 	if someDynamic(c.args[1:]) {
 		return r.opaque(c, "%s has arguments that are only known when it runs", c.args[0].text)
@@ -366,7 +366,7 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 		Argv: withoutRuns(c.args), Wrappers: c.wrappers, Redirections: c.redirects, Assignments: c.assignments,
 	}
 	if r.disk != nil && still(alone) {
-		r.stirred = stirred // what it runs is seen to by itself
+		r.stirred = stirred // its commands are counted separately
 	}
 	for i := 1; i < len(c.args); i++ {
 		action := c.args[i].text
@@ -399,7 +399,7 @@ func (r *reading) unwrapAmong(c call) (call, outcome) {
 	return c, done
 }
 
-// withoutRuns is the argv of find without what it runs.
+// withoutRuns returns the arguments of find without the commands that it runs.
 func withoutRuns(args []word) []string {
 	var argv []string
 	for i := 0; i < len(args); i++ {
@@ -414,7 +414,7 @@ func withoutRuns(args []word) []string {
 	return argv
 }
 
-// finds adds what find runs for the files that it finds, if they are certain.
+// finds adds the commands that find runs for its results, if they are certain.
 func (r *reading) finds(ran, find call, args []word, together bool) bool {
 	texts := make([]string, len(find.args)-1)
 	for i, arg := range find.args[1:] {
@@ -442,16 +442,16 @@ func (r *reading) finds(ran, find call, args []word, together bool) bool {
 	} else if args[0].text == "{}" || !r.each(ran, args, "{}", names, fewer) {
 		return false
 	}
-	r.lost = r.lost || r.stirred != stirred // find goes on while it runs
+	r.lost = r.lost || r.stirred != stirred // find continues to search while the command runs
 	return true
 }
 
-// fed gives up on programs that take their code from a here-document, or from whatever their input is.
+// fed gives up on programs that read their code from a here-document, or from standard input.
 func (r *reading) fed(c call) {
 	if len(c.args) == 0 || c.args[0].dynamic || !Interpreter(c.args[0].text) {
 		return
 	}
-	code := true // nothing else says what it runs
+	code := true // the arguments contain no program
 	for _, arg := range c.args[1:] {
 		switch {
 		case arg.text == "-" || strings.HasPrefix(arg.text, "/dev/") || strings.HasPrefix(arg.text, "/proc/"):
@@ -466,8 +466,8 @@ func (r *reading) fed(c call) {
 	}
 }
 
-// guess adds what an opaque wrapper most likely runs, so that a rule against it has something to match. The line is
-// unparsed already, so nothing can be allowed by it.
+// guess adds the command that an opaque wrapper most likely runs, so that a deny rule can match it. The line is
+// unparsed already, so this cannot allow anything.
 func (r *reading) guess(w wrapper, c call) {
 	if !w.guess {
 		return

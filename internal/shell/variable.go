@@ -7,20 +7,20 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// harmless are variables that change how output looks and nothing of what runs. There are too many by which a program
-// can be made to run or load something else (PATH, LD_PRELOAD, DYLD_INSERT_LIBRARIES, BASH_ENV, IFS, PS4, GIT_SSH,
-// EDITOR, NODE_OPTIONS, PYTHONPATH, PERL5OPT, RUBYOPT, JAVA_TOOL_OPTIONS, GOFLAGS, CC, and whatever a project's own
-// scripts read) to list them instead.
+// harmless are variables that change how output looks, and not what runs. The list of the others would be too long:
+// they make programs run or load something else (PATH, LD_PRELOAD, DYLD_INSERT_LIBRARIES, BASH_ENV, IFS, PS4, GIT_SSH,
+// EDITOR, NODE_OPTIONS, PYTHONPATH, PERL5OPT, RUBYOPT, JAVA_TOOL_OPTIONS, GOFLAGS, CC, and variables of a project's own
+// scripts).
 var harmless = []string{
 	"LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLUMNS",
 	"LINES", "CI", "NODE_ENV", "RUST_BACKTRACE",
 }
 
-// pagers are variables that name a program, and values of theirs that name none which does more than print.
+// pagers are variables that name a program. Some of their values only print.
 var pagers = []string{"PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER"}
 
-// HarmlessVariable reports whether an environment variable, "NAME=VALUE", certainly changes nothing of what a command
-// runs, loads, reads or writes. A variable that is not known is not harmless.
+// HarmlessVariable reports whether an environment variable, "NAME=VALUE", certainly does not change what a command
+// runs, loads, reads or writes. It returns false for an unknown variable.
 func HarmlessVariable(entry string) bool {
 	name, value, ok := strings.Cut(entry, "=")
 	switch {
@@ -33,14 +33,15 @@ func HarmlessVariable(entry string) bool {
 	case name == "LANG" || strings.HasPrefix(name, "LC_"):
 		return isLocale(value)
 	case name == "LANGUAGE" || name == "TZ":
-		// Libraries look such names up as files too.
+		// Libraries try to open such names as files, too.
 		return !strings.ContainsAny(value, "/\\$`(") || (name == "TZ" && !strings.Contains(value, "..") && isZone(value))
 	}
 	return slices.Contains(harmless, name) && !strings.ContainsAny(value, "$`(")
 }
 
-// isLocale reports whether value is a locale in which a shell reads a line as in every other. In others, such as those of GBK,
-// Big5 and Shift JIS, and those that do not say it, a backslash, a backquote or a "|" may be the second half of a character.
+// isLocale reports whether value is a locale in which a shell reads a line as in every other locale. In locales of GBK,
+// Big5 and Shift JIS, and those without an encoding, a backslash, a backquote or a "|" may be the second byte of a
+// character.
 func isLocale(value string) bool {
 	language, charset, said := strings.Cut(value, ".")
 	switch {
@@ -52,8 +53,9 @@ func isLocale(value string) bool {
 	return language == "" || language == "C" || language == "POSIX" || strings.HasPrefix(language, "en_")
 }
 
-// OwnVariable reports whether a variable's name is such as scripts give their own. Shells give none of these a meaning, and
-// programs read none of them: what they read from their environment is in upper case, but for what is left out here.
+// OwnVariable reports whether a variable's name is typical for a script's own variables. Shells and programs do not use
+// these names: the names that programs read from their environment are in upper case, with exceptions for which it
+// returns false.
 func OwnVariable(name string) bool {
 	if scriptNames[name] {
 		return true

@@ -12,18 +12,18 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// walker goes through the syntax tree of one line.
+// walker traverses the syntax tree of one line.
 type walker struct {
 	*reading
 	source    string
 	grammar   syntax.LangVariant
 	wrappers  []string
-	variables *variables // nil: nothing of them is known
-	feed      *feed      // what the next statement is fed by a pipe
-	sure      bool       // what is read certainly runs, once, in the shell that reads the line
+	variables *variables // nil: no variable is known
+	feed      *feed      // the piped input of the next statement
+	sure      bool       // the current statement certainly runs, once, in the shell that reads the line
 }
 
-// lines reads the statements of a line, or of a subshell, which run one after the other. sure: see walker.
+// lines reads the sequential statements of a line, or of a subshell. sure: see walker.
 func (w *walker) lines(stmts []*syntax.Stmt, sure bool) {
 	w.ok, w.fail = w.dir, w.dir
 	for i, s := range stmts {
@@ -32,7 +32,7 @@ func (w *walker) lines(stmts []*syntax.Stmt, sure bool) {
 		w.stmt(s)
 		w.sure = false
 		if w.fail.unknown && w.moves == moves+1 && !w.ok.unknown && !w.ok.gone {
-			w.fail = w.dir // the line is where its only cd has led, or where it was
+			w.fail = w.dir // the directory after its only cd, or the previous one
 		}
 		if w.fork(stmts[i+1:], sure) {
 			return
@@ -41,7 +41,7 @@ func (w *walker) lines(stmts []*syntax.Stmt, sure bool) {
 	}
 }
 
-// fork reads the rest of a line twice, behind a cd that may have failed: from where it led, and from where it did not.
+// fork reads the rest of a line twice, after a cd that may have failed: in the new directory, and in the old one.
 func (w *walker) fork(rest []*syntax.Stmt, sure bool) bool {
 	ok, fail := w.ok, w.fail
 	known := func(p place) bool { return !p.unknown && !p.gone }
@@ -86,7 +86,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	case *syntax.CallExpr:
 		for _, assign := range cmd.Assigns {
 			if w.variables != nil && w.variables.splits[assign] {
-				continue // how read takes its line apart, and nothing else
+				continue // it affects only how read splits its line
 			}
 			c.assignments = append(c.assignments, w.assignment(assign))
 		}
@@ -127,7 +127,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		c.args, c.dynamic = []word{{text: w.text(cmd), dynamic: true}}, true
 		w.plain(c)
 	default:
-		// A compound command: its redirections hold for all that is in it.
+		// A compound command: its redirections apply to all commands in it.
 		w.within(c)
 		_, chain := cmd.(*syntax.BinaryCmd)
 		w.sure = sure && chain && len(s.Redirs) == 0 && !s.Negated
@@ -147,14 +147,15 @@ func (w *walker) stmt(s *syntax.Stmt) {
 	case s.Negated:
 		w.ok, w.fail = w.fail, w.ok
 	}
-	// The commands of substitutions come after the one that they stand in.
+	// The commands of substitutions follow the command that contains them.
 	ok, fail, stirred := w.ok, w.fail, w.stirred
 	w.apart(in, func() { w.substitutions(s) })
 	w.ok, w.fail = ok, fail
 	w.lost = w.lost || w.expanded != expanded && w.stirred != stirred // they run before patterns are expanded
 }
 
-// tested are the words of a test between "[[" and "]]", with their operators, as a shell has them that takes "[[" for a program.
+// tested returns the words of a test between "[[" and "]]", with their operators, as a shell that treats "[[" as a
+// program would pass them.
 func (w *walker) tested(x syntax.TestExpr) []word {
 	switch x := x.(type) {
 	case *syntax.Word:
@@ -170,7 +171,7 @@ func (w *walker) tested(x syntax.TestExpr) []word {
 	return nil
 }
 
-// arguments reads the words of a simple command, with what patterns stand for.
+// arguments reads the words of a simple command, with patterns expanded.
 func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 	changed := false
 	for i, arg := range cmd.Args {
@@ -217,11 +218,11 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 	}
 }
 
-// digitsSuit are builtins that do nothing with a number but print it, compare it, or end with it.
+// digitsSuit are builtins that only print or compare a number, or exit with it.
 var digitsSuit = wordset.Of("echo printf test [ [[ exit return")
 
-// substituted returns the names that a substitution prints, if a program does the same with each of them and these are all its
-// operands. It may get fewer, or none.
+// substituted returns the names that a substitution prints, if a program does the same with each of them and they are
+// all its operands. At run time there may be fewer names, or none.
 func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
 	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
 		return nil
@@ -242,8 +243,8 @@ func (w *walker) printed(before []word, part syntax.WordPart) *feed {
 	return f
 }
 
-// quotedLine is substituted for a substitution between quotes, which is one word: it returns the names of which that word is one,
-// if it is certain that no more than one line is printed. If none is, the word is empty, and names no file.
+// quotedLine is substituted for a substitution between quotes, which is one word: it returns the possible names of that
+// word, if the output certainly has at most one line. If there is no output, the word is empty, and names no file.
 func (w *walker) quotedLine(before []word, arg *syntax.Word) []string {
 	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
 		return nil
@@ -262,7 +263,7 @@ func (w *walker) quotedLine(before []word, arg *syntax.Word) []string {
 	return nil
 }
 
-// oneLine reports whether a statement is a pipe that ends in head or tail and writes one line at most.
+// oneLine reports whether a statement is a pipe that ends in head or tail and prints at most one line.
 func (w *walker) oneLine(s *syntax.Stmt) bool {
 	pipe, ok := s.Cmd.(*syntax.BinaryCmd)
 	if !ok || pipe.Op != syntax.Pipe {
@@ -275,17 +276,17 @@ func (w *walker) oneLine(s *syntax.Stmt) bool {
 	return false
 }
 
-// alikeProgram reports whether a program is one of those that do the same with each of their operands.
+// alikeProgram reports whether a program does the same with each of its operands (see alike).
 func alikeProgram(before []word) bool {
 	_, known := alike[before[0].text]
 	return known
 }
 
-// oneBrace is a word with one list in braces in it: every shell that expands those comes to the same words.
+// oneBrace matches a word with one list in braces: all shells that expand braces produce the same words.
 var oneBrace = lazyregexp.New(`^([A-Za-z0-9_./-]*)\{([A-Za-z0-9_./-]*(?:,[A-Za-z0-9_./-]*)+)\}([A-Za-z0-9_./-]*)$`)
 
-// braces returns the words that "src/{a,b}.go" stands for to some shells, and the word itself, which it is to others; nil if
-// it is no such word.
+// braces returns the words that "src/{a,b}.go" expands to in some shells, and the word itself, which other shells use;
+// nil if the word has no such list.
 func (w *walker) braces(arg *syntax.Word) []string {
 	m := oneBrace.FindStringSubmatch(arg.Lit())
 	if w.disk == nil || m == nil {
@@ -303,7 +304,7 @@ func (w *walker) braces(arg *syntax.Word) []string {
 	return append(names, arg.Lit())
 }
 
-// fields returns the words that a pattern stands for; false if they are not known, or it is no pattern.
+// fields returns the words that a pattern expands to; false if they are unknown, or the word is not a pattern.
 func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 	if w.disk == nil || !b.glob || b.dynamic || w.stirred > 0 {
 		return nil, false
@@ -315,7 +316,7 @@ func (w *walker) fields(b *wordBuilder) ([]string, bool) {
 	return words, ok
 }
 
-// deep is fields for a pattern by which some shells go into folders.
+// deep is fields for a pattern with which some shells descend into folders.
 func (w *walker) deep(b *wordBuilder) ([]word, bool) {
 	if w.disk == nil || w.variables == nil || !b.glob || b.dynamic || w.stirred > 0 {
 		return nil, false
@@ -327,7 +328,7 @@ func (w *walker) deep(b *wordBuilder) ([]word, bool) {
 	return words, ok
 }
 
-// assigns has variables stand for what they were assigned. It reports whether all are known.
+// assigns sets the values of assigned variables. It reports whether all are known.
 func (w *walker) assigns(assigns []*syntax.Assign) bool {
 	if w.disk == nil {
 		return false
@@ -369,7 +370,7 @@ func (w *walker) compound(cmd syntax.Command) {
 			w.stmts(cmd.Do)
 		})
 	case *syntax.CaseClause:
-		if w.disk != nil { // the variables in it are known, or not
+		if w.disk != nil { // all variables in it are known or none is
 			w.word(cmd.Word)
 		}
 		in := w.dir
@@ -385,7 +386,7 @@ func (w *walker) compound(cmd syntax.Command) {
 		}
 		moves := w.moves
 		dir := w.dir
-		w.dir = elsewhere // it is not looked for where it is called
+		w.dir = elsewhere // the calls of a function are not followed
 		w.stmt(cmd.Body)
 		w.adrift = w.adrift || w.moves != moves
 		w.dir, w.ok, w.fail = dir, dir, dir
@@ -405,7 +406,7 @@ func (w *walker) compound(cmd syntax.Command) {
 	}
 }
 
-// binary reads two commands of which the second runs where the first has left the line.
+// binary reads two commands; the second runs in the directory after the first.
 func (w *walker) binary(cmd *syntax.BinaryCmd) {
 	in, sure := w.dir, w.sure
 	switch cmd.Op {
@@ -423,7 +424,7 @@ func (w *walker) binary(cmd *syntax.BinaryCmd) {
 			w.ok = either(ok, w.ok)
 		}
 		w.dir = in
-	default: // pipes: some shells run the last part themselves
+	default: // pipes: some shells run the last part in the shell itself
 		w.sure = false
 		expanded := w.expanded
 		w.apart(in, func() { w.stmt(cmd.X) })
@@ -438,11 +439,11 @@ func (w *walker) binary(cmd *syntax.BinaryCmd) {
 			w.feed = f
 			w.stmt(cmd.Y)
 		})
-		w.lost = w.lost || expanded > 0 && w.stirred != stirred // both run at once
+		w.lost = w.lost || expanded > 0 && w.stirred != stirred // both run concurrently
 	}
 }
 
-// onlyAssigns reports whether a statement assigns variables and does nothing else, so that it succeeds.
+// onlyAssigns reports whether a statement only assigns variables, so that it succeeds.
 func onlyAssigns(s *syntax.Stmt) bool {
 	if len(s.Redirs) > 0 || s.Negated {
 		return false
@@ -456,7 +457,7 @@ func onlyAssigns(s *syntax.Stmt) bool {
 	return false
 }
 
-// unrolled reads the body of a loop once for each value that its variable has, if these are known.
+// unrolled reads the body of a loop once for each value of its variable, if these are known.
 func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 	loop, ok := cmd.Loop.(*syntax.WordIter)
 	if !ok || w.disk == nil || w.lost || !loop.InPos.IsValid() || len(loop.Items) == 0 || w.variables == nil ||
@@ -511,7 +512,7 @@ func (w *walker) unroll(name string, values []word, body []*syntax.Stmt) {
 	delete(w.variables.values, name)
 }
 
-// fedLoop reads the body of "while read -r NAME" once for each name that a pipe has for it, if these are known.
+// fedLoop reads the body of "while read -r NAME" once for each name in its piped input, if these are known.
 func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
 	if w.disk == nil || w.variables == nil || w.lost || loop.Until || len(loop.Cond) != 1 || len(f.names) == 0 ||
 		len(f.names) > maxUnrolled || w.turns+len(f.names) > maxTurns {
@@ -535,7 +536,7 @@ func (w *walker) fedLoop(loop *syntax.WhileClause, f *feed) bool {
 	return true
 }
 
-// ifs reads the branches of an if, each from where its condition leaves the line.
+// ifs reads the branches of an if, each in the directory after its condition.
 func (w *walker) ifs(clause *syntax.IfClause) {
 	in := w.dir
 	w.stmts(clause.Cond)
@@ -549,13 +550,13 @@ func (w *walker) ifs(clause *syntax.IfClause) {
 		w.ifs(clause.Else)
 		otherwise = w.ok
 		fail = either(fail, w.fail)
-	case len(clause.Cond) == 0: // an else, which has no other way
+	case len(clause.Cond) == 0: // the branch else, which always runs
 		otherwise = place{gone: true}
 	}
 	w.dir, w.ok, w.fail = in, either(ok, otherwise), fail
 }
 
-// loopVariable adds what a loop assigns: a loop may run over values for PATH.
+// loopVariable adds the assignment of a loop's variable, which may be PATH.
 func (w *walker) loopVariable(loop syntax.Loop) {
 	switch loop := loop.(type) {
 	case *syntax.WordIter:
@@ -592,8 +593,8 @@ func (w *walker) assignment(a *syntax.Assign) string {
 	return name + "=" + value.text
 }
 
-// redirect adds to c the file that is read or written, or the text that is fed to its standard input. Copies of
-// descriptors ("2>&1") touch no file.
+// redirect adds to c the file that is read or written, or the text of its standard input. Duplicated descriptors
+// ("2>&1") access no file.
 func (w *walker) redirect(c *call, r *syntax.Redirect) {
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 		c.assignments = append(c.assignments, strings.Trim(r.N.Value, "{}")+"=")
@@ -608,10 +609,10 @@ func (w *walker) redirect(c *call, r *syntax.Redirect) {
 			return
 		}
 		if strings.HasPrefix(target.text, "-") {
-			// To bash the dash stands alone, and a word follows.
+			// In bash the dash is a word by itself, and another word follows.
 			w.giveUp("a descriptor that is closed, with more behind it")
 		}
-		// ">&file" is both outputs to a file in bash.
+		// In bash, ">&file" redirects both outputs to a file.
 		operator = "&>"
 		if r.Op == syntax.DplIn {
 			operator = "<"
@@ -641,7 +642,7 @@ func isDescriptor(target word) bool {
 	return !target.dynamic && target.text != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// hereDocument returns the text of a here-document, dynamic unless every character of it is certain.
+// hereDocument returns the text of a here-document. It is dynamic unless every character is certain.
 func (w *walker) hereDocument(r *syntax.Redirect) *word {
 	if r.Hdoc == nil {
 		return &word{}
@@ -650,7 +651,7 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 	for _, part := range r.Hdoc.Parts {
 		lit, literal := part.(*syntax.Lit)
 		if !literal {
-			// Nothing splits what stands in it, as between quotes.
+			// Its content is not split, as between quotes.
 			text := !slices.ContainsFunc(r.Hdoc.Parts, func(part syntax.WordPart) bool {
 				_, literal := part.(*syntax.Lit)
 				return !literal && !w.isText(part, true)
@@ -674,8 +675,8 @@ func (w *walker) hereDocument(r *syntax.Redirect) *word {
 	return body
 }
 
-// substitutions walks the commands of every substitution in a statement's own words, redirections and here-documents,
-// but not those of the statements in it, which see to their own.
+// substitutions reads the commands of each substitution in a statement's own words, redirections and here-documents. It
+// does not descend into nested statements, which do this themselves.
 func (w *walker) substitutions(s *syntax.Stmt) {
 	top := true
 	syntax.Walk(s, func(n syntax.Node) bool {
@@ -700,7 +701,7 @@ func (w *walker) substitutions(s *syntax.Stmt) {
 	})
 }
 
-// text is a part of the line as it was written.
+// text returns a part of the line as written.
 func (w *walker) text(n syntax.Node) string {
 	start, end := int(n.Pos().Offset()), int(n.End().Offset())
 	if start < 0 || end > len(w.source) || start > end {

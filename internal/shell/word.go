@@ -14,33 +14,33 @@ import (
 
 // word is one word of a command.
 type word struct {
-	// text is the word with its quotes removed. Where a part is dynamic, that part stands as it was written, so a dynamic
-	// word always holds one of the characters that make it so.
+	// text is the word without its quotes. A dynamic part is as written, so a dynamic word always contains a character
+	// that makes it dynamic.
 	text    string
 	dynamic bool
-	// kind says more of a dynamic word.
+	// kind describes a dynamic word.
 	kind wordKind
-	// possible: the command gets it only if another command writes it, which is not certain.
+	// possible: the command gets the word only if another command prints it, which is uncertain.
 	possible bool
 }
 
-// wordKind says what a word certainly is that is known only when the line runs.
+// wordKind is what is certain about a word that is known only when the line runs.
 type wordKind uint8
 
 const (
 	anything wordKind = iota
-	// isText is one word of text: see SubCommand.text_words.
+	// isText is a single word of text: see SubCommand.text_words.
 	isText
 	// isPipe is the name of a pipe: see SubCommand.piped_words.
 	isPipe
 )
 
-// someDynamic reports whether one of some words is only known when the line runs.
+// someDynamic reports whether one of the words is known only when the line runs.
 func someDynamic(words []word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.dynamic })
 }
 
-// texts are the texts of some words.
+// texts returns the texts of words.
 func texts(words []word) []string {
 	all := make([]string, len(words))
 	for i, w := range words {
@@ -49,12 +49,12 @@ func texts(words []word) []string {
 	return all
 }
 
-// joined is the line of some words.
+// joined returns words joined by blanks.
 func joined(words []word) string {
 	return strings.Join(texts(words), " ")
 }
 
-// word reads a word as the shell would, with the values of variables that are known. Patterns are not expanded.
+// word reads a word as the shell would, with the values of known variables. Patterns are not expanded.
 func (w *walker) word(n *syntax.Word) word {
 	if n == nil {
 		return word{}
@@ -62,7 +62,8 @@ func (w *walker) word(n *syntax.Word) word {
 	return w.build(n, false).word()
 }
 
-// word is what was read, without what patterns stand for. A word that is only known when it runs stands as it was written.
+// word returns the word that was read, with patterns unexpanded. A word that is known only when the line runs is as
+// written.
 func (b *wordBuilder) word() word {
 	kind := b.kind()
 	if (b.dynamic || b.glob) && (len(b.uses) > 0 || b.constants) {
@@ -88,7 +89,7 @@ func (b *wordBuilder) kind() wordKind {
 	return anything
 }
 
-// build reads a word. digits: "$?" and its like may stand in it as they are written.
+// build reads a word. digits: "$?" and similar parameters may stay as written.
 func (w *walker) build(n *syntax.Word, digits bool) *wordBuilder {
 	b := &wordBuilder{walker: w, node: n, digits: digits}
 	for i, part := range n.Parts {
@@ -104,18 +105,18 @@ type wordBuilder struct {
 	*walker
 	node      *syntax.Word
 	text      strings.Builder
-	unquoted  []int // where unquoted characters stand in text
+	unquoted  []int // positions of unquoted characters in text
 	dynamic   bool
-	loose     bool // something dynamic in it is not certainly text, and a part of this word
+	loose     bool // it has a dynamic part that may be more than text
 	glob      bool // unquoted characters make it a pattern
 	digits    bool
-	uses      []*syntax.ParamExp // variables whose values are in it, or may be
-	constants bool               // what substitutions print is in it
-	possible  bool               // one of those values is only possible
+	uses      []*syntax.ParamExp // variables whose values it contains, or may contain
+	constants bool               // it contains the known output of a substitution
+	possible  bool               // one of these values is only possible
 	brace     braceState
 }
 
-// pattern is the word as a pattern.
+// pattern returns the word as a pattern.
 func (b *wordBuilder) pattern() pattern {
 	p := pattern{text: b.text.String(), bare: make([]bool, b.text.Len())}
 	for _, i := range b.unquoted {
@@ -124,8 +125,8 @@ func (b *wordBuilder) pattern() pattern {
 	return p
 }
 
-// braceState follows the unquoted characters of a word to see if they may be a brace expansion: "{a,b}" or "{1..9}". It
-// sees one in more words than a shell does, never in fewer.
+// braceState detects in the unquoted characters of a word whether it may be a brace expansion: "{a,b}" or "{1..9}". It
+// has false positives, but no false negatives.
 type braceState uint8
 
 const (
@@ -188,7 +189,7 @@ func (b *wordBuilder) variable(part syntax.Node, quoted bool) {
 	}
 }
 
-// substitution adds what a substitution prints if it is known, or a number.
+// substitution adds the output of a substitution if it is known, or is a number.
 func (b *wordBuilder) substitution(part syntax.Node, quoted bool) {
 	if b.digits && b.isNumber(part) {
 		b.text.WriteString(b.walker.text(part))
@@ -211,7 +212,7 @@ func (b *wordBuilder) expansion(part syntax.Node, quoted bool) {
 	b.text.WriteString(b.walker.text(part))
 }
 
-// bare adds unquoted text: backslashes quote the next character, and some characters mean an expansion.
+// bare adds unquoted text: a backslash quotes the next character, and some characters begin an expansion.
 func (b *wordBuilder) bare(value string, first bool) {
 	if strings.ContainsFunc(value, separates) && strings.ContainsFunc(escaped.ReplaceAllLiteralString(value, ""), separates) {
 		b.giveUp("a control character or a blank that is not ASCII, which may end a word")
@@ -220,7 +221,7 @@ func (b *wordBuilder) bare(value string, first bool) {
 		c := value[i]
 		switch c {
 		case '\\':
-			if i++; i < len(value) && value[i] != '\n' { // which the parser leaves in behind another backslash
+			if i++; i < len(value) && value[i] != '\n' { // the parser keeps it after another backslash
 				b.text.WriteByte(value[i])
 			}
 			continue
@@ -228,7 +229,7 @@ func (b *wordBuilder) bare(value string, first bool) {
 			// A lone "[" or "[[" is the command.
 			b.glob = b.glob || c != '[' || !first || value != "[" && value != "[["
 		case '~':
-			// A home directory, at the start of a word and, in what looks like an assignment or a list of paths, inside it.
+			// A tilde is a home directory at the start of a word and, in an assignment or a list of paths, inside it.
 			if (first && i == 0) || (i > 0 && (value[i-1] == '=' || value[i-1] == ':')) {
 				b.dynamic, b.loose = true, true
 			}
@@ -252,18 +253,17 @@ func (b *wordBuilder) bare(value string, first bool) {
 	}
 }
 
-// escaped is a character that a backslash quotes.
+// escaped matches a quoted character with its backslash.
 var escaped = lazyregexp.New(`(?s)\\.`)
 
-// separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a
-// word. Those that every shell takes for one are never part of a word. This is a question of grammar, so that the list
-// is not that of internal/invisible: no shell ends a word at a blank letter, and characters that can be seen (U+3000)
-// may end one.
+// separates reports whether some shell, or some locale of a shell, may end a word at an unquoted character. Characters
+// that end words in every shell are never part of a word. The list differs from that of internal/invisible because it
+// follows the shells' grammar: no shell ends a word at a blank letter, and visible characters (U+3000) may end one.
 func separates(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || unicode.Is(unicode.Cf, c)
 }
 
-// unescapeQuoted reads text between double quotes, where a backslash quotes only what is special there.
+// unescapeQuoted reads text between double quotes, where a backslash quotes only special characters.
 func unescapeQuoted(value string) string {
 	if !strings.Contains(value, `\`) {
 		return value
@@ -271,7 +271,7 @@ func unescapeQuoted(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
 		if value[i] == '\\' && i+1 < len(value) && strings.IndexByte("$`\"\\\n", value[i+1]) >= 0 {
-			if i++; value[i] == '\n' { // which the parser leaves in behind another backslash
+			if i++; value[i] == '\n' { // the parser keeps it after another backslash
 				continue
 			}
 		}
@@ -280,7 +280,7 @@ func unescapeQuoted(value string) string {
 	return b.String()
 }
 
-// ansiC reads the text of $'...'. It reports false for what is rare enough to be left to the shell.
+// ansiC reads the text of $'...'. It returns false for rare forms, which are left to the shell.
 func ansiC(value string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
@@ -320,13 +320,13 @@ func ansiC(value string) (string, bool) {
 	return text, utf8.ValidString(text) && !strings.Contains(text, "\x00")
 }
 
-// digits counts the digits at the start of s, at most most.
-func digits(s string, most int, known string) int {
-	s = s[:min(len(s), most)]
+// digits returns the number of digits at the start of s, at most maxDigits.
+func digits(s string, maxDigits int, known string) int {
+	s = s[:min(len(s), maxDigits)]
 	return len(s) - len(strings.TrimLeft(s, known))
 }
 
 func parse(s string, base int) uint64 {
-	n, _ := strconv.ParseUint(s, base, 32) // digits has seen to it that it is a number
+	n, _ := strconv.ParseUint(s, base, 32) // digits has checked that it is a number
 	return n
 }

@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Words returns the argv of a line that is one simple command and nothing else: literal words, without redirections,
-// assignments, here-documents, operators or comments, whose program is no keyword. Having a shell read such a line
-// comes to the same as executing argv, but for builtins and functions of that name. Not ok: the line is anything else.
+// Words returns the argv of a line that is exactly one simple command: literal words, without redirections,
+// assignments, here-documents, operators or comments, and with a program that is not a keyword. Running such a line in
+// a shell equals executing argv, except for builtins and functions of that name. ok is false for any other line.
 func Words(line string) (argv []string, ok bool) {
 	if unreadable(line) != "" || endsEscaped(line) || strings.Contains(line, "#") {
 		return nil, false

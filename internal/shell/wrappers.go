@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind says how a wrapper comes by what it runs.
+// kind is how a wrapper gets the command that it runs.
 type kind uint8
 
 const (
@@ -19,17 +19,17 @@ const (
 	runsShell
 	// runsSplit is env, which may also split a string into a command.
 	runsSplit
-	// runsAppended runs its operands with arguments that it reads (xargs).
+	// runsAppended runs its operands with arguments from its input (xargs).
 	runsAppended
 	// runsAmong is find, with commands among its expressions.
 	runsAmong
-	// runsGit is git, whose options before its command change where and how it runs.
+	// runsGit is git, whose options before its command change how and in which folder it runs.
 	runsGit
 	// runsFar runs something elsewhere: on another machine, in a container.
 	runsFar
-	// goes is a program that goes to the folder of its option -C.
-	goes
-	// runsUnseen runs something that is not modelled here, or changes what later words of the line mean.
+	// changesFolder is a program that changes to the folder of its option -C.
+	changesFolder
+	// runsUnseen runs commands in a way that is not modelled, or changes the meaning of later words of the line.
 	runsUnseen
 	// assigns runs nothing, but sets shell variables by name, and evaluates subscripts in the names.
 	assigns
@@ -43,48 +43,49 @@ const (
 	anyShell dialect = iota
 	// bashOnly is certainly bash.
 	bashOnly
-	// otherShell is near enough to bash to find commands by its grammar, but not to rely on having found all.
+	// otherShell is similar enough to bash to find commands with its grammar, but some commands may be missed.
 	otherShell
 	// foreign is another language.
 	foreign
 )
 
-// wrapper is what is known of a program or builtin that runs other commands.
+// wrapper describes a program or builtin that runs other commands.
 type wrapper struct {
 	kind kind
 	// options is its option grammar.
 	options options
-	// operands is how many words stand between its options and the command: the duration of timeout.
+	// operands is the number of words between its options and the command: the duration of timeout.
 	operands int
 	// environment: NAME=VALUE words before the command are assignments.
 	environment bool
 	// itself are options with which it runs no other command: "command -v".
 	itself []string
-	// unseen are options with which what it runs cannot be told: "sudo -i".
+	// unseen are options with which the command is unknown: "sudo -i".
 	unseen []string
-	// named are options that are shown with the wrapper's name, because they change what the command runs under.
+	// named are options that are shown with the wrapper's name, because they change the environment of the command.
 	named []string
-	// disguise are options that tell the command another name for itself, by which some do other things.
+	// disguise are options that give the command another name for itself, which changes what some programs do.
 	disguise []string
-	// directory are options whose value is where the command runs.
+	// directory are options whose value is the directory in which the command runs.
 	directory []string
-	// guess: what is unseen most likely begins at the first word that is no option, after that many operands.
+	// guess: with an unknown command line, the command most likely begins at the first word that is not an option,
+	// after that number of operands.
 	guess bool
 	// dialect is the language of a shell.
 	dialect dialect
-	// far is how a program is told what to run elsewhere.
+	// far describes how a program gets a command to run elsewhere.
 	far *far
 }
 
-// shellOptions are those that bash, dash and their relatives have. "c" and "s" are looked at by the reader.
+// shellOptions are the options of bash, dash and related shells. "c" and "s" are handled by unwrapShell.
 var shellOptions = options{
 	flags: "abcefhiklmnprstuvxBCDEHIPTV", separate: "oO", plus: true,
 	long: []string{"login", "noprofile", "norc", "noediting", "posix", "restricted", "verbose"},
 }
 
-// harmlessLetters and harmlessSettings are the options of shells, "-e" and "-o errexit", with which a line is read and run as
-// without them, up to where it ends. Others have words mean something else (-O extglob, -k, -o posix), or have the
-// shell run something first (-i).
+// harmlessLetters and harmlessSettings are options of shells, "-e" and "-o errexit", that do not change how a line is
+// read and run, except where it ends. Others change the meaning of words (-O extglob, -k, -o posix), or make the shell
+// run something first (-i).
 const harmlessLetters = "Ccefulnpsvx"
 
 var (
@@ -93,7 +94,7 @@ var (
 	harmlessLong = []string{"login", "noprofile", "norc", "noediting", "verbose"}
 )
 
-// harmless reports whether an option of a shell, or of its builtin set, is one of those.
+// harmless reports whether an option of a shell, or of its builtin set, is one of these.
 func (o option) harmless() bool {
 	switch {
 	case o.name == "o" || o.name == "O":
@@ -104,7 +105,7 @@ func (o option) harmless() bool {
 	return slices.Contains(harmlessLong, o.name)
 }
 
-// wrappers is the table of all that is seen through, or known to be opaque, by base name. It is never written to.
+// wrappers is the table of all known wrappers, by base name. It is read-only.
 var wrappers = byName(map[string]wrapper{
 	// Shells.
 	"sh dash ash":                        {kind: runsShell, options: shellOptions, dialect: anyShell},
@@ -122,7 +123,7 @@ var wrappers = byName(map[string]wrapper{
 	"time": {kind: runsOperands, options: options{flags: "pvaqV", values: "of", long: []string{"portability", "verbose",
 		"append", "quiet", "format=", "output=", "help", "version"}}, unseen: []string{"o", "output", "a", "append"}},
 
-	// Builtins that change what later words mean, or run code by another door.
+	// Builtins that change what later words mean, or run code in another way.
 	"source . alias unalias hash enable bind complete compgen fc zmodload": {kind: runsUnseen},
 
 	// Builtins that set variables by name.
@@ -155,10 +156,10 @@ var wrappers = byName(map[string]wrapper{
 		"null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty", "arg-file=", "delimiter=", "max-args=",
 		"max-procs=", "max-chars=", "max-lines[=", "replace[=", "eof[=", "process-slot-var=", "show-limits"}}},
 	"git":              {kind: runsGit},
-	"make gmake ninja": {kind: goes},
+	"make gmake ninja": {kind: changesFolder},
 	"find gfind":       {kind: runsAmong},
 
-	// Programs that run others elsewhere.
+	// Programs that run commands elsewhere.
 	"ssh slogin autossh rsh mosh dbclient": {kind: runsFar, far: &hosts},
 	"adb":                                  {kind: runsFar, far: &devices},
 	"docker podman nerdctl docker-compose podman-compose crictl buildah apptainer singularity": {kind: runsFar, far: &containers},
@@ -166,7 +167,7 @@ var wrappers = byName(map[string]wrapper{
 	"kubectl oc k3s":                         {kind: runsFar, far: &clusters},
 	"lxc incus multipass limactl machinectl": {kind: runsFar, far: &machines},
 
-	// Programs that run others in ways that are not modelled.
+	// Programs that run commands in ways that are not modelled.
 	`su runuser sg pkexec run0 systemd-run systemd-inhibit unshare nsenter setpriv capsh bwrap sshpass lxc-attach firejail
 	proot fakeroot strace ltrace gdb lldb valgrind numactl prlimit script watch parallel sem entr rlwrap xvfb-run
 	dbus-run-session nsexec arch linux32 linux64 hyperfine cpulimit tini dumb-init daemonize ld.so ld-linux.so.2
@@ -175,8 +176,8 @@ var wrappers = byName(map[string]wrapper{
 	"start-stop-daemon dtach abduco zellij newgrp sudoedit expect at batch crontab tmux screen osascript": {kind: runsUnseen},
 })
 
-// byName is a table by single names, made of one whose keys are names with blanks between them. It panics if a name is in
-// two keys.
+// byName returns a table by single names, for a table whose keys are names separated by blanks. It panics if a name is
+// in two keys.
 func byName[T any](rows map[string]T) map[string]T {
 	table := make(map[string]T, len(rows))
 	for names, row := range rows {

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// Freeze stops a process with SIGSTOP, and returns when all of its threads are stopped: each does it by itself, some time
-// after the signal is sent, and may answer a call until then. Where there is no /proc it does not wait. SIGCONT wakes the
-// process.
+// Freeze stops a process with SIGSTOP, and returns when all of its threads are stopped: each stops some time after the
+// signal was sent, and may answer a call until then. Without /proc, Freeze does not wait. SIGCONT resumes the process.
 func Freeze(tb testing.TB, pid int) {
 	tb.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// JSONLines decodes the items of JSON lines, as lists of commands print them.
+// JSONLines decodes the items of JSON lines, the output of list commands.
 func JSONLines[T any](text []byte) (list []T, err error) {
 	for d := json.NewDecoder(bytes.NewReader(text)); ; {
 		var item T

@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// FreePort returns an address of the loopback ("127.0.0.1:PORT") at which nobody listens, for a program that cannot
-// choose a port by itself. Until the test ends no other test gets it: whoever has the port for UDP, which nobody
-// uses, has it. It lies below the ports that systems give to connections by themselves (32768 on Linux, 49152
-// elsewhere).
+// FreePort returns an address of the loopback interface ("127.0.0.1:PORT") without a listener, for a program that
+// cannot choose a port by itself. Until the test ends, no other test gets it: FreePort reserves a port by opening it
+// for UDP, which the tests do not use. It is below the range of ephemeral ports (from 32768 on Linux, 49152 elsewhere).
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	for range 1000 {

@@ -1,5 +1,5 @@
-// Package testkit has helpers for the tests of every module: golden files, waiting for a state that sends no signal,
-// folders for sockets, and the test's own program.
+// Package testkit provides helpers for the tests of every module: golden files, polling for a state that sends no
+// signal, folders for sockets, and the path of the test binary.
 //
 // It imports only the standard library, so that every module's tests can use it. To find goroutines that a test leaves
 // behind, use goleak.
@@ -39,11 +39,11 @@ func Golden(tb testing.TB, name, got string) {
 	}
 }
 
-// pause is the time between two looks at the state.
+// pause is the interval of polling.
 const pause = 5 * time.Millisecond
 
-// Poll looks again and again until the state holds, and reports whether it did within Timeout. It is for states that send
-// no signal, such as another process's. Where there is a channel, a test waits for the channel.
+// Poll polls until the state holds, and reports whether it did within Timeout. It is for states that send no signal,
+// such as another process's. If there is a channel, a test should wait for the channel.
 func Poll(state func() bool) bool {
 	for begun := time.Now(); !state(); time.Sleep(pause) {
 		if expired(begun) {
@@ -53,7 +53,7 @@ func Poll(state func() bool) bool {
 	return true
 }
 
-// Eventually is Poll for a test that cannot go on without the state. what names the state in the failure.
+// Eventually is Poll for a test that cannot continue without the state. what names the state in the failure.
 func Eventually(tb testing.TB, what string, state func() bool) {
 	tb.Helper()
 	if !Poll(state) {
@@ -61,7 +61,7 @@ func Eventually(tb testing.TB, what string, state func() bool) {
 	}
 }
 
-// Listens reports whether a unix socket takes connections: its file is there a moment before it does.
+// Listens reports whether a unix socket accepts connections. Its file exists a moment earlier.
 func Listens(socket string) bool {
 	c, err := net.Dial("unix", socket)
 	if err == nil {
@@ -70,11 +70,11 @@ func Listens(socket string) bool {
 	return err == nil
 }
 
-// ShortDir returns a folder whose path leaves room for a unix socket's name, which TB.TempDir's may not: a socket's path
-// has about 100 bytes. It is below /tmp, has no links in it, and is removed when the test ends.
+// ShortDir returns a folder whose path leaves room for a unix socket's name, which TB.TempDir's may not: a socket's
+// path has about 100 bytes. It is below /tmp, contains no links, and is removed when the test ends.
 func ShortDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/tmp", "acp") //nolint:usetesting // TB.TempDir is what this stands in for
+	dir, err := os.MkdirTemp("/tmp", "acp") //nolint:usetesting // TB.TempDir may return a path that is too long
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
@@ -89,7 +89,7 @@ func ShortDir(tb testing.TB) string {
 	return dir
 }
 
-// Self is the path of the test binary, which many tests run again in another role.
+// Self returns the path of the test binary, which many tests run again in another role.
 func Self(tb testing.TB) string {
 	tb.Helper()
 	path, err := os.Executable()

@@ -13,17 +13,17 @@ import (
 // baseTimeout is the timeout of a test on an idle machine. It is generous: a test that passes does not wait for it.
 const baseTimeout = 60 * time.Second
 
-// maxTimeoutFactor bounds how much load extends a timeout, so that a test that hangs still ends.
+// maxTimeoutFactor limits how much load extends a timeout, so that a test that hangs still ends.
 const maxTimeoutFactor = 10
 
-// Timeout returns how long a test waits for something that has to happen: one minute on an idle machine, and
-// proportionally more on a busy one, up to ten minutes. Every timeout of a test comes from here, since a fixed one that is
-// long enough on an idle machine fails by chance on a busy one. It reads the load anew at each call. It is safe for
-// concurrent use.
+// Timeout returns how long a test waits for an expected event: one minute on an idle machine, and proportionally more
+// on a busy one, up to ten minutes. Every timeout of a test must be derived from it, because a fixed one fails by
+// chance on a busy machine. It reads the load at each call. Safe for concurrent use.
 func Timeout() time.Duration { return Scale(baseTimeout) }
 
-// Scale returns a duration, extended by the machine's load as Timeout is: itself on an idle machine, up to ten times as much on a
-// busy one. It is for a bound that has to be shorter than a timeout of the product. It is safe for concurrent use.
+// Scale returns a duration, extended by the machine's load like Timeout: unchanged on an idle machine, up to ten times
+// as long on a busy one. It is for a limit that has to be shorter than a timeout of the product. Safe for concurrent
+// use.
 func Scale(d time.Duration) time.Duration { return scaleAt(d, loadAverage(), runtime.NumCPU()) }
 
 // scaleAt returns the duration for a number of runnable processes on a number of processors.
@@ -32,7 +32,8 @@ func scaleAt(d time.Duration, load float64, cpus int) time.Duration {
 	return time.Duration(factor * float64(d))
 }
 
-// After returns a channel that receives when Timeout has passed, for a select beside the channel that the test waits for.
+// After returns a channel that receives when Timeout has passed, for a select beside the channel that the test waits
+// for.
 func After() <-chan time.Time { return time.After(Timeout()) }
 
 // Context returns a context that ends with the test, or when Timeout has passed.
@@ -43,18 +44,18 @@ func Context(tb testing.TB) context.Context {
 	return ctx
 }
 
-// expired reports whether a wait that began at the given time has passed the timeout. The load is read only when the base
-// timeout has passed, so that it can be called often.
+// expired reports whether a wait that began at the given time has passed the timeout. The load is read only when the
+// base timeout has passed, so that it can be called often.
 func expired(begun time.Time) bool {
 	waited := time.Since(begun)
 	return waited > baseTimeout && waited > Timeout()
 }
 
-// loadFile has the load averages of Linux, see proc_loadavg(5).
+// loadFile has Linux's load averages, see proc_loadavg(5).
 const loadFile = "/proc/loadavg"
 
-// loadAverage returns the number of runnable processes, averaged over the last minute. Where the system does not have
-// Linux's file, it is 0.
+// loadAverage returns the number of runnable processes, averaged over the last minute; 0 if the system does not have
+// Linux's file.
 func loadAverage() float64 {
 	text, err := os.ReadFile(loadFile)
 	if err != nil {
@@ -63,8 +64,8 @@ func loadAverage() float64 {
 	return parseLoad(string(text))
 }
 
-// parseLoad reads the content of loadFile: the larger of the average over one minute, and of the processes that are
-// runnable now, which the average follows only slowly. Text of another form is 0.
+// parseLoad parses the content of loadFile. It returns the larger of the average over one minute and the current number
+// of runnable processes, which the average follows slowly; 0 for other text.
 func parseLoad(text string) float64 {
 	fields := strings.Fields(text)
 	if len(fields) < 4 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TakesAtMost fails the test if f takes more than a bound of processor time. Unlike the time on a clock, that does not depend on what
-// else the machine does; it includes what tests in parallel take.
+// TakesAtMost fails the test if f takes more than a limit of processor time. Unlike the elapsed time, this does not
+// depend on the load of the machine; it includes parallel tests of the same process.
 func TakesAtMost(tb testing.TB, bound time.Duration, what string, f func()) {
 	tb.Helper()
 	before := processorTime(tb)
@@ -17,7 +17,7 @@ func TakesAtMost(tb testing.TB, bound time.Duration, what string, f func()) {
 	}
 }
 
-// processorTime is what this process has used so far, in user mode and in the kernel.
+// processorTime returns the processor time of this process so far, in user mode and in the kernel.
 func processorTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var used syscall.Rusage

@@ -1,7 +1,7 @@
-// Package textform says what a text file keeps of its form when its content is replaced: the ends of its lines, and a byte
-// order mark. Programs that edit text often read CRLF as LF and drop the mark; without this, one edit would change each line.
+// Package textform keeps the form of a text file when its content is replaced: line ends and a byte order mark.
+// Programs that edit text often read CRLF as LF and drop the mark; without this, one edit would change each line.
 //
-// fsd writes by it, and the supervisor shows by it what fsd would write. So it knows bytes alone, and no file.
+// fsd uses it for writing, and the supervisor to show the resulting file. It knows bytes, not files.
 package textform
 
 import (
@@ -12,16 +12,16 @@ import (
 // mark is U+FEFF in UTF-8.
 const mark = "\ufeff"
 
-// Form is what a text file keeps. The zero value keeps nothing.
+// Form is the form of a text file. The zero value changes nothing.
 type Form struct {
-	// CRLF: each line end is CR LF, and there is at least one.
+	// CRLF reports whether each line end is CR LF, and there is at least one.
 	CRLF bool
-	// Mark: the file begins with a byte order mark.
+	// Mark reports whether the file begins with a byte order mark.
 	Mark bool
 }
 
-// Of is the form of a file with a content. What is not text (no UTF-8, or with a NUL) has none. A file whose line ends are
-// mixed has none to keep.
+// Of returns the form of a file with a content. Content that is not text (not UTF-8, or with a NUL) and files with
+// mixed line ends have the zero form.
 func Of(content string) Form {
 	if strings.IndexByte(content, 0) >= 0 || !utf8.ValidString(content) {
 		return Form{}
@@ -30,15 +30,15 @@ func Of(content string) Form {
 	return Form{CRLF: ends > 0 && ends == strings.Count(content, "\r\n"), Mark: strings.HasPrefix(content, mark)}
 }
 
-// May reports whether a file whose content begins so can have a form to keep. It is false for nearly every file, which then
-// need not be read.
+// May reports whether a file whose content begins with beginning can have a form. It returns false for most files,
+// which then need not be read.
 func May(beginning string) bool {
 	end := strings.IndexByte(beginning, '\n')
 	return strings.HasPrefix(beginning, mark) || end < 0 || end > 0 && beginning[end-1] == '\r'
 }
 
-// Apply returns a new content in the form: each LF alone becomes CR LF, and the mark is put in front. What has the form, and an
-// empty content, is returned as it is.
+// Apply returns a new content in the form: each LF without CR becomes CR LF, and the mark is put in front. It returns
+// content that has the form, and empty content, unchanged.
 func (f Form) Apply(content string) string {
 	if content == "" {
 		return ""
@@ -67,8 +67,8 @@ func (f Form) Apply(content string) string {
 	return b.String()
 }
 
-// Plain returns a content without what the form adds, as a program writes it that knows nothing of the form: Apply makes the
-// content of it again. If it would not, the content is returned as it is.
+// Plain returns a content without the form, as written by a program that does not know the form. Apply is the inverse.
+// Where it would not be, the content is returned unchanged.
 func (f Form) Plain(content string) string {
 	plain := content
 	if f.Mark {
@@ -83,7 +83,7 @@ func (f Form) Plain(content string) string {
 	return plain
 }
 
-// String names what is kept, for people: "CRLF line ends and byte order mark". Empty for the zero value.
+// String describes the form for people: "CRLF line ends and byte order mark". Empty for the zero value.
 func (f Form) String() string {
 	switch {
 	case f.CRLF && f.Mark:

@@ -1,9 +1,9 @@
-// Package tokens has the tokens by which clients of a gateway show who they are. A token is 32 random bytes; a file holds the
-// SHA-256 of each, with its role and its end, and never the token itself. (A hash that is slow to compute would add nothing:
-// there is no guessing 256 random bits.)
+// Package tokens provides the tokens with which clients authenticate to a gateway. A token is 32 random bytes; a file
+// has the SHA-256 of each, with its role and expiry, and never the token itself. (A slow hash would add nothing: 256
+// random bits cannot be guessed.)
 //
-// The package makes and checks tokens and reads the file. It must not know what a role may do, nor how a request carries a
-// token.
+// The package makes and checks tokens and reads the file. It must not know the rights of a role, nor how a request
+// carries a token.
 package tokens
 
 import (
@@ -26,35 +26,35 @@ import (
 )
 
 const (
-	// prefix marks a token, so that people and scanners of secrets see what it is.
+	// prefix marks a token, so that people and secret scanners recognize it.
 	prefix = "acphost_"
-	// secretBytes is how many random bytes a token has.
+	// secretBytes is the number of random bytes of a token.
 	secretBytes = 32
-	// maxFile bounds the file, in bytes.
+	// maxFile is the limit of the file, in bytes.
 	maxFile = 4 << 20
 	// FileName is the name of the file in the user's state folder.
 	FileName = "tokens.json"
 )
 
-// Roles are what a token's owner may be, the least first.
+// Roles returns the possible roles of a token in ascending order.
 func Roles() []string { return []string{"viewer", "approver", "operator"} }
 
-// Token is what a file says of a token.
+// Token is the record of a token in the file.
 type Token struct {
-	// ID names it to people: 12 hexadecimal digits, which are no part of the token.
+	// ID identifies the token to people: 12 hexadecimal digits, which are not part of the token.
 	ID string `json:"id"`
-	// Name is what its maker calls it. May be empty.
+	// Name is the name that its creator chose. May be empty.
 	Name string `json:"name,omitempty"`
 	// Role is one of Roles.
 	Role string `json:"role"`
 	// Hash is the SHA-256 of the token as text, in hexadecimal.
 	Hash string `json:"sha256"`
-	// Created and Expires bound its time.
+	// Created and Expires limit its validity.
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
 
-// New makes a token. secret is the token itself, which is kept nowhere.
+// New makes a token. secret is the token itself, which is not stored.
 func New(name, role string, now time.Time, lifetime time.Duration) (t Token, secret string, err error) {
 	if !slices.Contains(Roles(), role) {
 		return Token{}, "", fmt.Errorf("%q is no role of a token; there are %s", role, strings.Join(Roles(), ", "))
@@ -69,11 +69,11 @@ func New(name, role string, now time.Time, lifetime time.Duration) (t Token, sec
 	}, secret, nil
 }
 
-// Set is the tokens of a file.
+// Set is a list of tokens, as in a file.
 type Set []Token
 
-// Find returns the token that a caller presents, if it is one and has not expired at the time now. How long it takes does not
-// depend on how much of the presented text is right.
+// Find returns the token that a caller presents, if it is in the set and has not expired at the time now. Its duration
+// does not depend on how much of the presented text is correct.
 func (s Set) Find(presented string, now time.Time) (Token, bool) {
 	hash := sha256.Sum256([]byte(presented))
 	at := -1
@@ -89,21 +89,21 @@ func (s Set) Find(presented string, now time.Time) (Token, bool) {
 	return s[at], true
 }
 
-// file is what the file holds.
+// file is the JSON form of the file.
 type file struct {
 	Tokens Set `json:"tokens"`
 }
 
-// Encode is the file of a set.
+// Encode returns the content of the file for a set.
 func Encode(s Set) ([]byte, error) {
 	b, err := json.MarshalIndent(file{Tokens: append(Set{}, s...)}, "", "  ")
 	return append(b, '\n'), err
 }
 
-// Read reads a file. One that another user owns or can write is refused: whoever writes it makes tokens. A file that is missing
-// is fs.ErrNotExist.
+// Read reads a file. It rejects a file that another user owns or can write, because the writer could add tokens. The
+// error wraps fs.ErrNotExist if the file is missing.
 func Read(name string) (Set, error) {
-	// Who can write in the folder can put another file in its place.
+	// A user who can write to the folder can replace the file.
 	if info, err := os.Stat(filepath.Dir(name)); err == nil && info.Mode()&fs.ModeSticky == 0 {
 		if err := private(info); err != nil {
 			return nil, fmt.Errorf("read the tokens in %s: the folder %w", name, err)
@@ -127,7 +127,7 @@ func Read(name string) (Set, error) {
 
 var errWritable = errors.New("others can write it: look at the tokens, and chmod go-w")
 
-// private refuses a file that others can write.
+// private returns an error if other users can write a file.
 func private(info fs.FileInfo) error {
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: %w", info.Name(), errWritable)

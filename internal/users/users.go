@@ -1,4 +1,4 @@
-// Package users finds users of this system in its database, to start processes as.
+// Package users finds users in the database of this system, for starting processes as a user.
 package users
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Lookup finds another user than this process's by name or number, to start processes as. Nil: it is the user that
-// this process runs as, which needs nothing. An error says that there is no such user, or wraps proc.ErrNotRoot.
+// Lookup finds a user by name or number, for starting processes as that user. It returns nil if this process already
+// runs as the user. The error wraps proc.ErrNotRoot if this process cannot change its user.
 func Lookup(name string) (*proc.User, error) {
 	u, err := Find(name)
 	switch {
@@ -30,7 +30,7 @@ func Lookup(name string) (*proc.User, error) {
 	return u, nil
 }
 
-// Find finds a user of this system by name or number, whoever this process runs as.
+// Find finds a user of this system by name or number, also the user of this process.
 func Find(name string) (*proc.User, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -61,7 +61,7 @@ func Find(name string) (*proc.User, error) {
 	return found, nil
 }
 
-// Self names the user that this process runs as, as proc.User.String does.
+// Self returns the user of this process in the form of proc.User.String.
 var Self = sync.OnceValue(func() string {
 	uid := os.Geteuid()
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
@@ -70,7 +70,7 @@ var Self = sync.OnceValue(func() string {
 	return strconv.Itoa(uid)
 })
 
-// loginShell is what /etc/passwd names for a user, if it can run commands.
+// loginShell returns the login shell of a user in /etc/passwd, if it can run commands.
 func loginShell(uid string) string {
 	const standard = "/bin/sh"
 	f, err := os.Open("/etc/passwd")

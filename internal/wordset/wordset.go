@@ -1,9 +1,9 @@
-// Package wordset makes sets of words that a program knows, of lists with white space between them.
+// Package wordset makes sets of words from lists separated by white space.
 package wordset
 
 import "strings"
 
-// Of returns the set of the words in a list. It is for tables, which nobody writes to.
+// Of returns the set of the words in a list. It is for constant tables: callers must not modify the set.
 func Of(list string) map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(list) {

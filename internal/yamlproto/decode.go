@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// decoder goes through one document once. It collects errors instead of stopping at the first.
+// decoder decodes one document in one pass. It collects errors instead of stopping at the first.
 type decoder struct {
 	file    string
 	errs    []*Error
-	full    bool // maxErrors reached: nothing more is reported
-	aliased int  // values seen by way of an alias
-	inAlias int  // aliases that we are inside of
+	full    bool // maxErrors reached: further errors are dropped
+	aliased int  // values reached through an alias
+	inAlias int  // depth of nested aliases
 	meant   Meant
 }
 
@@ -48,8 +48,8 @@ func (d *decoder) fail(n *yaml.Node, at *path, format string, args ...any) {
 		Message: fmt.Sprintf(format, args...)})
 }
 
-// enter is called for every value before it is looked at. It follows an alias, refuses what is nested too deep, what is
-// expanded too often and what has a foreign tag, and gives back the function to call when the value is done with.
+// enter is called before each value is decoded. It follows an alias, rejects values that are nested too deep, expanded
+// too often or have a foreign tag, and returns the function to call after the value.
 func (d *decoder) enter(n *yaml.Node, at *path, depth int) (value *yaml.Node, leave func(), ok bool) {
 	if d.full {
 		return nil, nil, false
@@ -85,7 +85,7 @@ func (d *decoder) enter(n *yaml.Node, at *path, depth int) (value *yaml.Node, le
 	return value, leave, true
 }
 
-// message decodes a mapping, or a well-known type's own form, into m.
+// message decodes a mapping, or the special form of a well-known type, into m.
 func (d *decoder) message(n *yaml.Node, m protoreflect.Message, at *path, depth int) {
 	n, leave, ok := d.enter(n, at, depth)
 	if !ok {
@@ -121,7 +121,7 @@ func (d *decoder) message(n *yaml.Node, m protoreflect.Message, at *path, depth 
 		}
 		seen[fd.Number()] = key
 		if isNull(value) && !takesNull(fd) {
-			if follow(value).Value == "" { // as in the last line of a file that was not written to its end
+			if follow(value).Value == "" { // as in the last line of a truncated file
 				d.fail(key, at, "has no value: write one, or remove the line; null means that it is not set")
 			}
 			continue
@@ -137,7 +137,7 @@ func (d *decoder) message(n *yaml.Node, m protoreflect.Message, at *path, depth 
 	}
 }
 
-// key reads a key of a mapping that stands for a message or a Struct.
+// key decodes a key of a mapping for a message or a Struct.
 func (d *decoder) key(n *yaml.Node, at *path) (string, bool) {
 	key := follow(n)
 	switch {
@@ -154,7 +154,7 @@ func (d *decoder) key(n *yaml.Node, at *path) (string, bool) {
 	return key.Value, true
 }
 
-// takesNull reports whether null is a value of the field, and not its absence.
+// takesNull reports whether null is a value of the field, not its absence.
 func takesNull(fd protoreflect.FieldDescriptor) bool {
 	if fd.IsList() || fd.IsMap() {
 		return false
@@ -221,7 +221,7 @@ func (d *decoder) mapping(n *yaml.Node, m protoreflect.Map, fd protoreflect.Fiel
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		keyNode, valueNode := n.Content[i], n.Content[i+1]
 		if key := follow(keyNode); key != nil && key.ShortTag() == "!!merge" {
-			d.key(keyNode, at) // says why not
+			d.key(keyNode, at) // reports the error
 			continue
 		}
 		k, ok := d.scalar(keyNode, fd.MapKey(), at, depth+1)
@@ -245,7 +245,7 @@ func (d *decoder) mapping(n *yaml.Node, m protoreflect.Map, fd protoreflect.Fiel
 	}
 }
 
-// describe says what a value is, for an error.
+// describe describes a value for an error.
 func describe(n *yaml.Node) string {
 	if n = follow(n); n == nil {
 		return "nothing"
@@ -269,7 +269,7 @@ func describe(n *yaml.Node) string {
 	return quoted(n.Value)
 }
 
-// quoted shows a text of the file in an error: in quotes, and not at length.
+// quoted returns a text of the file for an error, quoted and shortened.
 func quoted(s string) string { return strconv.Quote(shorten(s)) }
 
 func shorten(s string) string {

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Marshal writes the fields that are set in m as YAML: names in snake_case, fields in the order of the .proto file, map
-// keys sorted, enum values in their short form. Unmarshal reads back an equal message. A message with nothing set is
-// "{}". It fails on what YAML text cannot hold: strings that are not UTF-8, enum numbers without a name, unknown
-// fields, and google.protobuf.Any.
+// Marshal encodes the set fields of m as YAML: names in snake_case, fields in the order of the .proto file, map keys
+// sorted, enum values in their short form. Unmarshal decodes it to an equal message. A message without set fields is
+// "{}". It returns an error for values that YAML text cannot represent: strings that are not UTF-8, enum numbers
+// without a name, unknown fields, and google.protobuf.Any.
 func Marshal(m proto.Message) ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
@@ -151,7 +151,7 @@ func encodeEnum(number protoreflect.EnumNumber, fd protoreflect.FieldDescriptor,
 	return textNode(string(value.Name())), nil
 }
 
-// encodeWellKnown writes a type that has a form of its own in protobuf's JSON in that form.
+// encodeWellKnown encodes a type that has a special form in protobuf's JSON in that form.
 func encodeWellKnown(m protoreflect.Message, at *path, depth int) (*yaml.Node, error) {
 	md := m.Descriptor()
 	fd := md.Fields().ByNumber(1)
@@ -183,7 +183,7 @@ func plainNode(tag, value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
 }
 
-// textNode writes a text without quotes only where nothing in it could be read as anything else.
+// textNode encodes a text, without quotes only if it cannot be read as another value.
 func textNode(s string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	bare := yaml.Node{Kind: yaml.ScalarNode, Value: s}

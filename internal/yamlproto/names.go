@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// jsonName is the JSON name that protobuf gives a field by default: fs_read becomes fsRead.
+// jsonName returns protobuf's default JSON name of a field: fs_read becomes fsRead.
 func jsonName(name string) string {
 	if !strings.Contains(name, "_") {
 		return name
@@ -37,7 +37,7 @@ func findField(fields protoreflect.FieldDescriptors, name string) protoreflect.F
 	return fields.ByJSONName(name)
 }
 
-// unknownField says which fields there are, or which one was probably meant.
+// unknownField describes an unknown field for an error: the field that was probably meant, or all fields.
 func unknownField(fields protoreflect.FieldDescriptors, got, meant string) string {
 	if meant != "" {
 		return fmt.Sprintf("expected a known field, got %s (did you mean %q?)", quoted(got), meant)
@@ -59,7 +59,8 @@ func unknownField(fields protoreflect.FieldDescriptors, got, meant string) strin
 	return fmt.Sprintf("expected one of %s, got %s", strings.Join(names, ", "), quoted(got))
 }
 
-// DidYouMean asks whether got is a slip of a name, for the end of an error: ` (did you mean "info"?)`. Empty: it is near none.
+// DidYouMean returns a suggestion for a mistyped name, for the end of an error: ` (did you mean "info"?)`. Empty if no
+// name is similar.
 func DidYouMean(got string, names []string) string {
 	if near := Nearest(got, names); near != "" {
 		return fmt.Sprintf(" (did you mean %q?)", near)
@@ -67,7 +68,7 @@ func DidYouMean(got string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name that got is most likely a slip of, or "" if it is near none.
+// Nearest returns the name that is most similar to got, or "" if none is similar.
 func Nearest(got string, names []string) string {
 	if len(got) > 64 {
 		return ""
@@ -84,7 +85,7 @@ func Nearest(got string, names []string) string {
 	return best
 }
 
-// distance counts the letters to insert, remove, replace or swap with their neighbour to get from a to b.
+// distance returns the number of letters to insert, remove, replace or swap with their neighbour to get from a to b.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	beforeLast, last, row := rows[0], rows[1], rows[2]
@@ -108,8 +109,8 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// enumValue finds a value by its whole name or, in either case, by its name without the enum's own name in front:
-// VERDICT_ASK, ASK and ask are one.
+// enumValue finds a value by its full name or, in either case, by its name without the enum's prefix: VERDICT_ASK, ASK
+// and ask are equal.
 func enumValue(ed protoreflect.EnumDescriptor, name string) protoreflect.EnumValueDescriptor {
 	values := ed.Values()
 	if v := values.ByName(protoreflect.Name(name)); v != nil {
@@ -126,7 +127,7 @@ func enumValue(ed protoreflect.EnumDescriptor, name string) protoreflect.EnumVal
 	return nil
 }
 
-// enumNames lists an enum's values as a person would write them.
+// enumNames lists an enum's values in their short form.
 func enumNames(ed protoreflect.EnumDescriptor) []string {
 	prefix := enumPrefix(ed)
 	names := make([]string, ed.Values().Len())
@@ -139,7 +140,7 @@ func enumNames(ed protoreflect.EnumDescriptor) []string {
 	return names
 }
 
-// enumPrefix is what stands before every value of the enum, DOOR_ for the enum Door; empty unless all values have it.
+// enumPrefix returns the common prefix of the enum's values, DOOR_ for the enum Door; empty unless all values have it.
 func enumPrefix(ed protoreflect.EnumDescriptor) string {
 	var b strings.Builder
 	name := string(ed.Name())

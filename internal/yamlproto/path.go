@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// path is the way from the document to a value, kept as a linked list so that descending costs one small allocation and
-// only an error pays for the text.
+// path is the path of a value in the document, a linked list, so that each level costs one small allocation and only
+// errors need the text.
 type path struct {
 	up    *path
 	name  string // a field or a map key
@@ -42,20 +42,20 @@ func (p *path) String() string {
 	}
 }
 
-// Position finds the line and the column, both counted from 1, of a field's value. field is a path as Errorf takes it.
-// A list or a mapping stands where its first element does. Where the field does not stand in the file, the place is
-// that of the innermost part of the path that does, and 1:1 for an empty file.
+// Position returns the line and the column, both counted from 1, of a field's value. field is a path as for Errorf. The
+// position of a list or a mapping is that of its first element. If the field is not in the file, Position returns that
+// of the innermost part of the path that is, and 1:1 for an empty file.
 func (d *Document) Position(field string) (line, column int) {
 	if follow(d.root) == nil {
 		return 1, 1
 	}
-	// The place is where the value is spelled here, even if that is an alias of something written elsewhere.
+	// The position is where this value is written, even if it is an alias of a value elsewhere.
 	innermost, _ := d.find(field)
 	return place(innermost)
 }
 
-// find returns the value at a path, as it is spelled there. Not all: the whole path does not stand in the file, and at
-// is the innermost part of it that does.
+// find returns the value at a path, as written there. If all is false, the path is not complete in the file, and at is
+// its innermost part.
 func (d *Document) find(field string) (at *yaml.Node, all bool) {
 	for at = d.root; field != ""; {
 		name, index, rest := cutSegment(field)
@@ -70,7 +70,7 @@ func (d *Document) find(field string) (at *yaml.Node, all bool) {
 
 func place(n *yaml.Node) (line, column int) { return max(n.Line, 1), max(n.Column, 1) }
 
-// cutSegment takes the first part off a path: a name, or an index of 0 and more. A part that is neither gives "" and
+// cutSegment cuts the first part from a path: a name, or an index of 0 or more. For an invalid part it returns "" and
 // -1.
 func cutSegment(field string) (name string, index int, rest string) {
 	field = strings.TrimPrefix(field, ".")
@@ -95,7 +95,7 @@ func cutSegment(field string) (name string, index int, rest string) {
 	return "", index, field[end+1:]
 }
 
-// child is what a mapping or a list has at a part of a path, as cutSegment returns it; nil: nothing.
+// child returns the value at a part of a path, as cutSegment returns it, in a mapping or a list; nil if there is none.
 func child(n *yaml.Node, name string, index int) *yaml.Node {
 	switch {
 	case n == nil, name == "" && index < 0:
@@ -116,7 +116,7 @@ func child(n *yaml.Node, name string, index int) *yaml.Node {
 	return nil
 }
 
-// follow returns what an alias stands for, and anything else as it is.
+// follow returns the value of an alias, and any other value unchanged.
 func follow(n *yaml.Node) *yaml.Node {
 	for hops := 0; n != nil && n.Kind == yaml.AliasNode; hops++ {
 		if hops == maxDepth {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// scalar decodes a value of a field's type, that of a list's element, or that of a map's key or value.
+// scalar decodes a value of a field's type, of a list's element, or of a map's key or value.
 func (d *decoder) scalar(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path, depth int) (v protoreflect.Value, ok bool) {
 	n, leave, ok := d.enter(n, at, depth)
 	if !ok {
@@ -32,7 +32,7 @@ func (d *decoder) scalar(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path
 			return protoreflect.ValueOfBool(strings.EqualFold(n.Value, "true")), true
 		}
 	case protoreflect.StringKind:
-		// YAML reads a bare 2026-01-31 as a date. As a text it is what it looks like.
+		// YAML parses an unquoted 2026-01-31 as a date. For a text field it is text.
 		if tag == "!!str" || tag == "!!timestamp" {
 			return protoreflect.ValueOfString(n.Value), true
 		}
@@ -65,7 +65,8 @@ func (d *decoder) enum(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path) 
 		return protoreflect.ValueOfEnum(0), true
 	}
 	if n.Kind == yaml.ScalarNode {
-		// An enum's value may be spelled like a boolean or a number ("off"): the word counts, not what YAML makes of it.
+		// The name of an enum's value may look like a boolean or a number ("off"): the text as written counts, not its
+		// YAML type.
 		if value := enumValue(fd.Enum(), n.Value); value != nil {
 			return protoreflect.ValueOfEnum(value.Number()), true
 		}
@@ -106,7 +107,7 @@ func (d *decoder) integer(n *yaml.Node, fd protoreflect.FieldDescriptor, at *pat
 	return protoreflect.ValueOfUint64(u), true
 }
 
-// size is how many bits an integer of a kind has, and whether it may be negative.
+// size returns the number of bits of an integer kind, and whether it may be negative.
 func size(kind protoreflect.Kind) (bits int, signed bool) {
 	switch kind {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
@@ -151,7 +152,7 @@ func parseFloat(n *yaml.Node) (float64, bool) {
 	return f, err == nil
 }
 
-// quoteHint advises quotes where a text was probably meant.
+// quoteHint suggests quotes if a text was probably meant.
 func quoteHint(n *yaml.Node) string {
 	switch n.ShortTag() {
 	case "!!bool", "!!int", "!!float":
@@ -160,7 +161,7 @@ func quoteHint(n *yaml.Node) string {
 	return ""
 }
 
-// kindNames name the types of fields for people: one value, and several. Types that are not here are integers.
+// kindNames are the names of field types for people, in singular and plural. Types that are not listed are integers.
 var kindNames = map[protoreflect.Kind][2]string{
 	protoreflect.BoolKind:    {"true or false", "booleans"},
 	protoreflect.StringKind:  {"a string", "strings"},

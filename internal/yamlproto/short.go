@@ -6,10 +6,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ExpandList gives a list in the place of a message a meaning: where the value of field is a list, it is taken as the
-// mapping {name: list}. Anything else stays as it is, and so does a field that does not stand in the file. field is a
-// path as Errorf takes it. The list keeps its place, so that errors point to what the file says; in their fields it has
-// the name that it stands for. ExpandList changes the document: it is called before Decode, and not concurrently.
+// ExpandList accepts a list in the place of a message: if the value of field is a list, it is replaced by the mapping
+// {name: list}. Other values, and a field that is not in the file, are unchanged. field is a path as for Errorf. The
+// list keeps its position, so errors have the position in the file; their fields contain name. ExpandList changes the
+// document: call it before Decode, and not concurrently.
 func (d *Document) ExpandList(field, name string) {
 	d.expand(field, func(n *yaml.Node) *yaml.Node {
 		if follow(n).Kind != yaml.SequenceNode {
@@ -19,9 +19,8 @@ func (d *Document) ExpandList(field, name string) {
 	})
 }
 
-// ExpandTexts gives text in the place of messages a meaning: each element of the list at field that is text is taken as
-// the mapping {name: [text]}. Elements of other kinds stay as they are, and so does a field that is no list. All else
-// is as for ExpandList.
+// ExpandTexts accepts text in the place of messages: each text in the list at field is replaced by the mapping {name:
+// [text]}. Other elements, and a field that is not a list, are unchanged. Otherwise it is like ExpandList.
 func (d *Document) ExpandTexts(field, name string) {
 	d.expand(field, func(n *yaml.Node) *yaml.Node {
 		list := follow(n)
@@ -42,9 +41,9 @@ func (d *Document) ExpandTexts(field, name string) {
 	})
 }
 
-// ExpandMap gives single values in the place of messages a meaning: each value of the mapping at field that is text, a
-// number or a word such as true is taken as the mapping {name: value}. Other values stay as they are, null among them,
-// and so does a field that is no mapping. All else is as for ExpandList.
+// ExpandMap accepts single values in the place of messages: each text, number or boolean in the mapping at field is
+// replaced by the mapping {name: value}. Other values, including null, and a field that is not a mapping, are
+// unchanged. Otherwise it is like ExpandList.
 func (d *Document) ExpandMap(field, name string) {
 	d.expand(field, func(n *yaml.Node) *yaml.Node {
 		if follow(n).Kind != yaml.MappingNode {
@@ -60,7 +59,7 @@ func (d *Document) ExpandMap(field, name string) {
 	})
 }
 
-// Len returns how many elements the list at field has; 0 where there is no list. field is a path as Errorf takes it.
+// Len returns the number of elements of the list at field; 0 if it is not a list. field is a path as for Errorf.
 func (d *Document) Len(field string) int {
 	if n, all := d.find(field); all && follow(n).Kind == yaml.SequenceNode {
 		return len(follow(n).Content)
@@ -74,8 +73,8 @@ func (d *Document) Given(field string) bool {
 	return all && !isNull(n)
 }
 
-// expand puts what change makes of the value of field in its place. The way there is copied where it leads through an
-// alias, since the same value may stand elsewhere in another meaning.
+// expand replaces the value of field by the result of change. It copies values on the path that are reached through an
+// alias, because the same value may be used elsewhere.
 func (d *Document) expand(field string, change func(*yaml.Node) *yaml.Node) {
 	if _, all := d.find(field); !all {
 		return
@@ -89,13 +88,13 @@ func (d *Document) expand(field string, change func(*yaml.Node) *yaml.Node) {
 	*at = change(*at)
 }
 
-// slot is where a mapping or a list keeps the value that child finds.
+// slot returns the pointer to the value that child finds.
 func slot(n *yaml.Node, name string, index int) **yaml.Node {
 	value := child(n, name, index)
 	return &n.Content[slices.Index(n.Content, value)]
 }
 
-// own returns a copy of a value whose parts can be replaced, at the place where it is spelled or its alias is.
+// own returns a copy of a value with replaceable parts, at the position of the value or of its alias.
 func own(n *yaml.Node) *yaml.Node {
 	c := *follow(n)
 	c.Line, c.Column = n.Line, n.Column
@@ -103,7 +102,7 @@ func own(n *yaml.Node) *yaml.Node {
 	return &c
 }
 
-// wrap returns the mapping {name: value}, in value's place.
+// wrap returns the mapping {name: value}, at value's position.
 func wrap(value *yaml.Node, name string) *yaml.Node {
 	line, column := place(value)
 	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name, Line: line, Column: column}

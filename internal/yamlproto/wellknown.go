@@ -13,7 +13,7 @@ import (
 
 type wellKnownDecoder func(d *decoder, n *yaml.Node, m protoreflect.Message, at *path, depth int)
 
-// wellKnown returns the decoder of a type that has a form of its own in JSON, and so here; nil for all others.
+// wellKnown returns the decoder of a type with a special form in JSON, which is used here, too; nil for other types.
 func wellKnown(md protoreflect.MessageDescriptor) wellKnownDecoder {
 	if md.FullName().Parent() != "google.protobuf" {
 		return nil
@@ -47,8 +47,8 @@ func wellKnown(md protoreflect.MessageDescriptor) wellKnownDecoder {
 	return nil
 }
 
-// The messages may be generated or dynamic, so all of these set fields by the numbers that the .proto files of these
-// types fix.
+// The messages may be generated or dynamic, so these decoders set fields by the numbers in the .proto files of these
+// types.
 
 func (d *decoder) structure(n *yaml.Node, m protoreflect.Message, at *path, depth int) {
 	if n.Kind != yaml.MappingNode {
@@ -119,8 +119,7 @@ func (d *decoder) value(n *yaml.Node, m protoreflect.Message, at *path, depth in
 	}
 }
 
-// jsonText returns the decoder of a type whose form is the text that it has in protobuf's JSON. want says so in an
-// error.
+// jsonText returns the decoder of a type whose form in protobuf's JSON is a text. want describes that text in an error.
 func jsonText(want string) wellKnownDecoder {
 	return func(d *decoder, n *yaml.Node, m protoreflect.Message, at *path, _ int) {
 		if !isJSONText(n, m) {
@@ -129,7 +128,7 @@ func jsonText(want string) wellKnownDecoder {
 	}
 }
 
-// isJSONText reads a text into m, and reports whether it is one that protobuf's JSON has for m.
+// isJSONText decodes a text into m, and reports whether it is valid in protobuf's JSON for m.
 func isJSONText(n *yaml.Node, m protoreflect.Message) bool {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" && n.ShortTag() != "!!timestamp" {
 		return false
@@ -138,9 +137,9 @@ func isJSONText(n *yaml.Node, m protoreflect.Message) bool {
 	return err == nil && protojson.Unmarshal(text, m.Interface()) == nil
 }
 
-// duration takes what protobuf's JSON has, "1.5s", and what Go has, "1m30s" and "500ms".
+// duration accepts the form of protobuf's JSON, "1.5s", and Go's forms, "1m30s" and "500ms".
 func (d *decoder) duration(n *yaml.Node, m protoreflect.Message, at *path, _ int) {
-	const maxSeconds = 315_576_000_000 // ten thousand years, says duration.proto; protojson lets a fraction more pass
+	const maxSeconds = 315_576_000_000 // ten thousand years, by duration.proto; protojson accepts a fraction more
 	fields := m.Descriptor().Fields()
 	seconds, nanos := fields.ByNumber(1), fields.ByNumber(2)
 	if isJSONText(n, m) && (m.Get(nanos).Int() == 0 || max(m.Get(seconds).Int(), -m.Get(seconds).Int()) < maxSeconds) {

@@ -4,10 +4,10 @@
 // message. It decodes by descriptor, so it does not know any particular message or the meaning of values. The owner of
 // a message checks the meaning, and reports mistakes with Document.Errorf, at the line and column of the value.
 //
-// The package accepts little on purpose, because a setting that is silently ignored or misread is worse than a refused
-// one. A key is a field's name in snake_case or its JSON name. These are errors: unknown and repeated keys, values of
+// The package is strict on purpose, because a setting that is silently ignored or misread is worse than a rejected one.
+// A key is a field's name in snake_case or its JSON name. These are errors: unknown and repeated keys, values of
 // another type, numbers out of range, merge keys, foreign tags, and a second document. Null is the same as an absent
-// field. An empty file is a message with nothing set. The package reports all errors of a file together.
+// field. An empty file is an empty message. The package reports all errors of a file together.
 package yamlproto
 
 import (
@@ -29,19 +29,19 @@ import (
 )
 
 const (
-	// maxBytes bounds a file. What people write by hand is far smaller.
+	// maxBytes is the limit of a file. Files written by hand are far smaller.
 	maxBytes = 16 << 20
-	// maxDepth bounds how deep values nest, aliases followed; it is also what ends an alias that contains itself.
+	// maxDepth limits the nesting of values, including aliases. It also ends an alias that contains itself.
 	maxDepth = 100
-	// maxAliased bounds how many values a file may have by way of aliases: nine lines of YAML can spell a billion.
+	// maxAliased limits the values reached through aliases: nine lines of YAML can expand to a billion.
 	maxAliased = 10_000
-	// maxErrors bounds how many errors are reported for one file.
+	// maxErrors limits the reported errors of one file.
 	maxErrors = 50
 )
 
-// Unmarshal decodes the YAML document data into the message into, which is replaced as a whole on success and left as
-// it was on error. file is only used to name the place of errors. The error joins one *Error for each mistake, in the
-// order in which they stand in the file.
+// Unmarshal decodes the YAML document data into the message into, which is replaced as a whole on success and unchanged
+// on error. file is only used for the positions of errors. The error joins one *Error for each mistake, in the order of
+// the file.
 func Unmarshal(file string, data []byte, into proto.Message) error {
 	doc, err := Parse(file, data)
 	if err != nil {
@@ -50,7 +50,7 @@ func Unmarshal(file string, data []byte, into proto.Message) error {
 	return doc.Decode(into)
 }
 
-// Document is a parsed YAML document that has kept the position of every value. It is safe for concurrent use.
+// Document is a parsed YAML document with the position of every value. Safe for concurrent use.
 type Document struct {
 	file string
 	root *yaml.Node // nil: the file is empty
@@ -66,8 +66,8 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 		line, column := firstInvalid(data)
 		return nil, &Error{File: file, Line: line, Column: column, Message: "expected text in UTF-8, got other bytes"}
 	}
-	// The YAML package reports its own findings as errors, but has been seen to panic on rare input. A file that does
-	// that is a bad file, not the end of the program.
+	// The YAML package returns errors, but has panicked for rare input. Such a file is invalid; it must not end the
+	// program.
 	defer func() {
 		if r := recover(); r != nil {
 			doc, err = nil, &Error{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("expected YAML, got %v", r)}
@@ -100,9 +100,9 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 // Empty reports whether the document has no content: no bytes, only comments, or null.
 func (d *Document) Empty() bool { return d.root == nil || isNull(d.root) }
 
-// Decode decodes the document into the message into, which is replaced as a whole on success and left as it was on
-// error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest
-// is left out, and the last one says so.
+// Decode decodes the document into the message into, which is replaced as a whole on success and unchanged on error.
+// The error joins one *Error for each mistake, in the order of the file; after 50 the others are omitted, and the last
+// error says so.
 func (d *Document) Decode(into proto.Message) error {
 	scratch := into.ProtoReflect().New().Interface()
 	if err := d.DecodeWhatCanBe(scratch); err != nil {
@@ -113,19 +113,19 @@ func (d *Document) Decode(into proto.Message) error {
 	return nil
 }
 
-// Meant are names that people try for fields, by the full name of the message and the name in its simplest form ("allow" for
-// Allow and al_low), and what to write in their place: a field, or a field with its value. An error asks whether that was meant.
+// Meant maps wrong names of fields to suggestions: by the full name of the message, and the name in its simplest form
+// ("allow" for Allow and al_low). A suggestion is a field, or a field with its value. Errors contain it.
 type Meant map[protoreflect.FullName]map[string]string
 
 func (m Meant) in(message protoreflect.MessageDescriptor, name string) string {
 	return m[message.FullName()][strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))]
 }
 
-// DecodeWhatCanBe is Decode, but into gets all values that can be read even on error, so that the owner of the message can check
-// their meaning and report all mistakes of a file at once (Join).
+// DecodeWhatCanBe is Decode, but into gets all values that can be decoded even on error, so that the owner of the
+// message can check their meaning and report all mistakes of a file at once (Join).
 func (d *Document) DecodeWhatCanBe(into proto.Message) error { return d.DecodeMeant(into, nil) }
 
-// DecodeMeant is DecodeWhatCanBe with names that people try.
+// DecodeMeant is DecodeWhatCanBe with suggestions for wrong names.
 func (d *Document) DecodeMeant(into proto.Message, meant Meant) error {
 	proto.Reset(into)
 	if !d.Empty() {
@@ -141,9 +141,9 @@ func (d *Document) DecodeMeant(into proto.Message, meant Meant) error {
 	return nil
 }
 
-// Join joins what could not be read of a file, the error of DecodeWhatCanBe, with the mistakes that its owner found in the rest, in the
-// order in which they stand in the file. Mistakes in a message of which a field could not be read are left out: they may be no more
-// than the consequence of that; those of sure never are. Nil: there are none.
+// Join joins the error of DecodeWhatCanBe with the mistakes that the message's owner found in the rest, in the order of
+// the file. Mistakes in found are omitted if a field of the same message could not be decoded, because they may be a
+// consequence; mistakes in sure are never omitted. Nil if there are none.
 func Join(unread error, found []error, sure ...error) error {
 	broken := parts(unread)
 	all := slices.Clone(broken)
@@ -164,7 +164,7 @@ func Join(unread error, found []error, sure ...error) error {
 	return errors.Join(all...)
 }
 
-// parts are the errors that one joins.
+// parts returns the errors that an error joins.
 func parts(err error) []error {
 	if err == nil {
 		return nil
@@ -175,7 +175,8 @@ func parts(err error) []error {
 	return []error{err}
 }
 
-// within reports whether e is about the message in which another field could not be read, or about something below it.
+// within reports whether e is about the message with another field that could not be decoded, or about something below
+// it.
 func (e *Error) within(unread error) bool {
 	broken, ok := errors.AsType[*Error](unread)
 	if !ok {
@@ -189,10 +190,10 @@ func (e *Error) within(unread error) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Errorf returns an *Error at the place of a field, for checks of meaning. field is a path as errors of this package
-// show it: names in snake_case joined by dots, list elements and map keys in brackets, "deny[0].path[1]" or
-// `routes["fs/*"]` (a map key that is a plain name may also follow a dot: "handlers.fs"). Where the field does not
-// stand in the file, the place is that of the innermost part of the path that does.
+// Errorf returns an *Error at the position of a field, for checks of meaning. field is a path in the form of this
+// package's errors: names in snake_case joined by dots, list elements and map keys in brackets, "deny[0].path[1]" or
+// `routes["fs/*"]` (a map key that is a plain name may also follow a dot: "handlers.fs"). If the field is not in the
+// file, the position is that of the innermost part of the path that is.
 func (d *Document) Errorf(field, format string, args ...any) error {
 	line, column := d.Position(field)
 	return &Error{File: d.file, Line: line, Column: column, Field: field, Message: fmt.Sprintf(format, args...)}
@@ -202,11 +203,11 @@ func (d *Document) Errorf(field, format string, args ...any) error {
 type Error struct {
 	// File is the name that the caller gave the file.
 	File string
-	// Line and Column are the place of the mistake, both counted from 1; columns count characters.
+	// Line and Column are the position of the mistake, both counted from 1; columns count characters.
 	Line, Column int
-	// Field is the path of the field: "deny[0].path[1]". Empty: the mistake is not about a single field.
+	// Field is the path of the field: "deny[0].path[1]". Empty if the mistake is not about a single field.
 	Field string
-	// Message says what was expected and what was found.
+	// Message describes the expected and the actual value.
 	Message string
 }
 
@@ -221,8 +222,8 @@ func (e *Error) Error() string {
 
 var yamlErrorPattern = lazyregexp.New(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 
-// syntaxError gives an error of the YAML package the form that all errors here have. That package knows the line only,
-// and not always that.
+// syntaxError converts an error of the YAML package to an *Error. That package knows only the line, and not always
+// that.
 func syntaxError(file string, data []byte, err error) error {
 	e := &Error{File: file, Line: 1, Column: 1, Message: "expected YAML: " + err.Error()}
 	if m := yamlErrorPattern.FindStringSubmatch(err.Error()); m != nil {
@@ -237,7 +238,7 @@ func syntaxError(file string, data []byte, err error) error {
 	return e
 }
 
-// startsWithTab reports whether the blanks at the beginning of a line, counted from 1, have a tab among them.
+// startsWithTab reports whether the indentation of a line, counted from 1, contains a tab.
 func startsWithTab(data []byte, line int) bool {
 	for i, text := range bytes.Split(data, []byte("\n")) {
 		if i == line-1 {

@@ -24,7 +24,7 @@ func Main(h Handler) {
 }
 
 func run(h Handler, o options) int {
-	proc.TakeName()
+	proc.SetName()
 	unprotected := proc.Undumpable()
 	program, err := os.Executable()
 	if err != nil {

@@ -144,7 +144,7 @@ func (p *process) startChild() error {
 		return child.Start(p.cmd)
 	}
 	c := proc.Confinement{NoLandlock: true, NoSeccomp: true, Keep: p.spec.Keep, ChangesUser: p.spec.User != nil}
-	return proc.Confine(c, func(proc.Walls) error { return child.Start(p.cmd) })
+	return proc.Confine(c, func(proc.Restrictions) error { return child.Start(p.cmd) })
 }
 
 // wait reaps the process and kills the rest of its group first, while the group's number is not reused.

@@ -10,7 +10,7 @@ const (
 // escape parses the next bytes of an escape sequence and returns their number.
 func (s *Screen) escape(p []byte) int {
 	for i, c := range p {
-		switch s.seq.Take(c) {
+		switch s.seq.Feed(c) {
 		case escape.More:
 			continue
 		case escape.Obey:

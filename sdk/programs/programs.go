@@ -31,7 +31,7 @@ type Resolver struct {
 	// Quiet: commands that no person allowed get the environment of git.Quiet, as far as their git supports it.
 	Quiet bool
 	// Seen is a snapshot of the file system at this moment; nil: no cache. It is for acphost's own programs.
-	Seen *paths.Seen
+	Seen *paths.Cache
 
 	roots []string // as given and resolved
 	last  lookup   // the last result, while Seen is in use
@@ -226,7 +226,7 @@ func Find(name, path, cwd string) string { return find(nil, name, path, cwd) }
 
 // lookup is the result of resolving a name.
 type lookup struct {
-	seen                  *paths.Seen
+	seen                  *paths.Cache
 	name, path, cwd, file string
 }
 
@@ -242,7 +242,7 @@ func (s *Resolver) Find(name, cwd string) string {
 	return s.last.file
 }
 
-func find(seen *paths.Seen, name, path, cwd string) string {
+func find(seen *paths.Cache, name, path, cwd string) string {
 	if strings.Contains(name, "/") {
 		return executable(seen, absolute(name, cwd))
 	}
@@ -267,7 +267,7 @@ func absolute(path, cwd string) string {
 // Executable reports whether a file is regular and this process may execute it.
 func Executable(file string) bool { return executable(nil, file) != "" }
 
-func executable(seen *paths.Seen, file string) string {
+func executable(seen *paths.Cache, file string) string {
 	if !seen.Executable(file) {
 		return ""
 	}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func look(t *testing.T, r programs.Resolver, commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	t.Helper()
 	want := r.Look(commands)
-	r.Seen = paths.NewSeen()
+	r.Seen = paths.NewCache()
 	for range 2 {
 		if got := r.Look(commands); !slices.EqualFunc(got, want, func(a, b *acpv1.Found) bool { return proto.Equal(a, b) }) {
 			t.Errorf("by what has been seen: %v, want %v", got, want)
@@ -33,7 +33,7 @@ func look(t *testing.T, r programs.Resolver, commands []*acpv1.SimpleCommand) []
 
 func TestFind_ReturnsSameProgramAgain(t *testing.T) {
 	system, work := machine(t)
-	r := programs.Resolver{Environ: []string{"PATH=" + work + "/bin:" + system}, Roots: []string{work}, Seen: paths.NewSeen()}
+	r := programs.Resolver{Environ: []string{"PATH=" + work + "/bin:" + system}, Roots: []string{work}, Seen: paths.NewCache()}
 	if got, want := r.Find("ls", work), system+"/ls"; got != want {
 		t.Fatalf("ls is %s, want %s", got, want)
 	}
@@ -44,7 +44,7 @@ func TestFind_ReturnsSameProgramAgain(t *testing.T) {
 		t.Errorf("the same question finds another program: %s, want %s", got, want)
 	}
 	next := r
-	for _, next.Seen = range []*paths.Seen{paths.NewSeen(), nil} {
+	for _, next.Seen = range []*paths.Cache{paths.NewCache(), nil} {
 		if got, want := next.Find("ls", work), work+"/bin/ls"; got != want {
 			t.Errorf("the next question finds %s, want %s", got, want)
 		}

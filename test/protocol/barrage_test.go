@@ -56,7 +56,7 @@ func TestBarrage_ThroughBinaries(t *testing.T) {
 	stats, err := barrage.Run(barrage.Options{
 		Seed: *barrageSeed, Frames: *barrageFrames, Root: p.Work, MaxMessage: 600_000, Gated: "fs/delete_file",
 		Client: barrage.End{W: in, R: out}, Agent: barrage.End{W: conn, R: agentIn},
-		Over: func() { _ = cmd.Wait() },
+		Wait: func() { _ = cmd.Wait() },
 	})
 	t.Logf("%+v", stats)
 	if err != nil {

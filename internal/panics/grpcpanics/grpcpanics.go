@@ -1,5 +1,5 @@
-// Package grpcpanics recovers from panics of gRPC method implementations: the call fails with INTERNAL and words, the stack is
-// logged at ERROR, and the server goes on.
+// Package grpcpanics recovers from panics of gRPC method implementations: the call fails with INTERNAL and a message,
+// the stack is logged at ERROR, and the server continues.
 package grpcpanics
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// Options returns the interceptors of both kinds as options of a server. They belong before all other interceptors, which are
-// covered by them then. A nil logger is slog's default one.
+// Options returns the unary and the stream interceptor as options of a server. They must be first, so that they also
+// cover the other interceptors. A nil logger is slog's default logger.
 func Options(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(Unary(log)), grpc.ChainStreamInterceptor(Stream(log))}
 }
@@ -39,7 +39,7 @@ func Stream(log *slog.Logger) grpc.StreamServerInterceptor {
 
 func asStatus(err error) error { return status.Error(codes.Internal, err.Error()) }
 
-// Codec returns a codec that fails where the given one panics. gRPC encodes and decodes outside of interceptors.
+// Codec returns a codec that returns an error when c panics. gRPC encodes and decodes outside of interceptors.
 func Codec(log *slog.Logger, c encoding.CodecV2) encoding.CodecV2 { return codec{c, log} }
 
 type codec struct {

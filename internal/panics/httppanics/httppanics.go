@@ -1,5 +1,5 @@
-// Package httppanics recovers from panics of HTTP handlers: the request is answered with 500 and words, or its connection
-// ends, and the stack is logged at ERROR.
+// Package httppanics recovers from panics of HTTP handlers: the request is answered with 500 and a message, or its
+// connection is closed, and the stack is logged at ERROR.
 package httppanics
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Handler returns a handler that answers 500 if h panics. If h has begun its answer already, the connection is closed
 // instead, so that the client does not read the part as a complete answer. http.ErrAbortHandler is not recovered. A nil
-// logger is slog's default one. Safe for concurrent use.
+// logger is slog's default logger. Safe for concurrent use.
 func Handler(log *slog.Logger, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &response{ResponseWriter: w}

@@ -62,7 +62,7 @@ func TestClient_QuestionArrivesUnchanged(t *testing.T) {
 		j := &judge{says: func(_ context.Context, a Asked) (bool, string) { return a.Path != "/w/.env", "rule env" }}
 		var begun []Began
 		c, _, served := joined(t, j, func(b Began) { begun = append(begun, b) })
-		c.Began(7, proc.Walls{Landlock: true, Notes: []string{"no x"}}, nil)
+		c.Began(7, proc.Restrictions{Landlock: true, Notes: []string{"no x"}}, nil)
 		e := sandbox.Event{
 			Operation: sandbox.Execute, PID: 12, Path: "/bin/\xff", Args: []string{"a", "", "\xfe"}, Dir: "/w", Env: []string{"A=\xff"},
 			Address: sandbox.Address{Network: "tcp", Host: "127.0.0.1", Port: 65535},

@@ -346,7 +346,7 @@ func (c *client) Started(e sandbox.Event) {
 }
 
 // Began implements sandbox.Reporter.
-func (c *client) Began(pid int, walls proc.Walls, err error) {
+func (c *client) Began(pid int, walls proc.Restrictions, err error) {
 	c.root.Store(int64(pid))
 	b := &sandboxv1.Began{Pid: int64(pid), Landlock: walls.Landlock, Seccomp: walls.Seccomp, Notes: walls.Notes}
 	room := maxStrings

@@ -73,7 +73,7 @@ type Began struct {
 	Failed string
 	// Unsupported: this system cannot confine programs.
 	Unsupported bool
-	Walls       proc.Walls
+	Walls       proc.Restrictions
 	// Env is the environment that the command starts with, each "NAME=VALUE"; nil: the supervisor knows it.
 	Env []string
 }
@@ -125,7 +125,7 @@ func (s *server) serve(began func(Began)) error {
 			}
 			said = true
 			b := what.Began
-			began(Began{PID: int(b.GetPid()), Failed: b.GetFailed(), Unsupported: b.GetUnsupported(), Env: texts(b.GetEnv()), Walls: proc.Walls{
+			began(Began{PID: int(b.GetPid()), Failed: b.GetFailed(), Unsupported: b.GetUnsupported(), Env: texts(b.GetEnv()), Walls: proc.Restrictions{
 				Landlock: b.GetLandlock(), Seccomp: b.GetSeccomp(), Capabilities: true, Notes: b.GetNotes(),
 			}})
 		case *sandboxv1.Told_Refusal:

@@ -1,9 +1,9 @@
-// Package barrage plays a client and an agent that send each other valid and broken messages at random through acphost, and
-// checks what becomes of each: nothing is lost, changed or doubled, the messages of a session stay in order, and each request
-// is answered exactly once.
+// Package barrage plays a client and an agent that send each other random valid and broken messages through acphost,
+// and checks the delivery: no message is lost, changed or duplicated, the messages of a session stay in order, and each
+// request is answered exactly once.
 //
-// It knows from the rules of acphost's documentation what may become of a message, and nothing of the code that it tests: it
-// gets the two ends of a link, in the same process or of a running supervisor.
+// It knows the possible results from acphost's documentation, and not the code under test: it gets the two ends of a
+// link, in the same process or of a running supervisor.
 package barrage
 
 import (
@@ -23,59 +23,61 @@ type End struct {
 	R io.Reader
 }
 
-// Leaver says who leaves once all frames are sent.
-type Leaver int
+// Closer is the side that closes its output after all frames were sent.
+type Closer int
 
-// The leavers.
+// The values of Closer.
 const (
-	Nobody Leaver = iota // all that is open is answered first
-	Client               // it closes its output as soon as it has sent its share, whatever is open
-	Agent                // likewise
+	Neither Closer = iota // all open requests are answered first
+	Client                // it closes its output as soon as it has sent its share, with requests open
+	Agent                 // the same
 )
 
-// Options say what is played.
+// Options configure a run.
 type Options struct {
-	Seed   uint64 // of the messages; what comes between what depends on the machine as well
-	Frames int    // lines to send, of both sides together; answers that are owed after these come on top
+	Seed uint64 // of the messages; their interleaving also depends on the machine
+	// Number of lines to send by both sides together, without the answers that are still required after these.
+	Frames int
 	Client End
 	Agent  End
-	// Root is the working directory of the sessions. The policy must allow all below its folder allow, deny all below deny,
-	// and ask about all below ask. A file in the folder allow contains its own name: f0 to f9 are read.
+	// Root is the working directory of the sessions. The policy must allow everything below its folder allow, deny
+	// everything below deny, and ask about everything below ask. A file in the folder allow contains its own name: f0
+	// to f9 are read.
 	Root string
-	// Gated is a method of the agent's that the user is asked about before it is forwarded; empty: none is.
+	// Gated is a method of the agent with a question to the user before it is forwarded; empty: there is none.
 	Gated string
-	// MaxMessage is the limit for a line, in bytes.
+	// MaxMessage is the limit of a line, in bytes.
 	MaxMessage int
-	Leaver     Leaver
-	// Over waits for the end of the link, and closes all that it read and wrote. It is called once, after somebody's output was closed.
-	Over func()
-	// Patience is how long nothing may happen; 30 s if zero.
-	Patience time.Duration
+	Closer     Closer
+	// Wait waits for the end of the link, and closes all ends. It is called once, after a side closed its output.
+	Wait func()
+	// IdleTimeout is how long a run may go without progress; 30 s if zero.
+	IdleTimeout time.Duration
 }
 
-// Stats count what was played.
+// Stats count the messages of a run.
 type Stats struct {
-	Frames   int // that were sent
-	Requests int // that were sent, and answered unless somebody left
-	Broken   int // lines that must not arrive
+	Frames   int // sent
+	Requests int // sent, and answered unless a side closed its output
+	Broken   int // lines that must not be forwarded
 }
 
-// maxOpen is how many requests of one side may wait for their answers.
+// maxOpen is the limit of unanswered requests of one side.
 const maxOpen = 120
 
-// sessions is how many there are. The turns of the second half are cancelled at random.
+// sessions is the number of sessions. The turns of the second half are cancelled at random.
 const sessions = 8
 
-// barrage is one run. Its lock guards all of its parts.
+// barrage is a run. Its lock guards all of its parts.
 type barrage struct {
 	Options
 	client, agent *side
 
 	mu      sync.Mutex
 	changed sync.Cond
-	moves   int // grows whenever something happens
+	moves   int // increases with each event
 	stats   Stats
-	sent    map[string]*message // what may still arrive, by mark
+	sent    map[string]*message // messages that may still arrive, by mark
 	fault   error
 	over    bool
 	trace   trace
@@ -84,7 +86,7 @@ type barrage struct {
 	prompting      [sessions]bool
 }
 
-// side is one of the peers.
+// side is one of the two peers.
 type side struct {
 	End
 	name   string
@@ -92,57 +94,57 @@ type side struct {
 	in     *bufio.Reader
 	random *rand.Rand
 	number int
-	left   int // frames of its share
+	left   int // frames left to send
 
-	lines map[string][]*message // what it has sent and has not arrived, by session, in order
-	open  map[string][]*request // its requests without an answer, by id
+	lines map[string][]*message // messages that were sent and have not arrived, by session, in order
+	open  map[string][]*request // its unanswered requests, by id
 	all   []*request            // the same, in any order
-	owed  []debt
+	owed  []owedAnswer
 
-	nulls, wantNulls map[int]int // answers under the id null, by code
-	terminal         string      // the agent's: the id of a command that never ends
-	closed           bool        // what it reads has ended
+	nulls, wantNulls map[int]int // answers with the id null, by code
+	terminal         string      // for the agent: the id of a command that never ends
+	closed           bool        // its input has ended
 }
 
 // message is a line that was sent.
 type message struct {
 	mark    string
 	line    string
-	session string // in whose order it is; "-": in none
-	must    bool   // it arrives; else it may
+	session string // the session whose order it belongs to; "-": none
+	must    bool   // it must arrive; otherwise it may
 	never   bool   // it must not arrive
 	request *request
-	answers *request // it is the answer to
-	about   *request // it cancels
+	answers *request // the request that it answers
+	about   *request // the request that it cancels
 }
 
-// request is one that a side has sent.
+// request is a request that a side sent.
 type request struct {
 	by       *side
 	id       string
 	kind     kind
 	session  int
-	subject  string // what it is about: the name of a file
-	shared   bool   // another has its id
-	again    bool   // it is the second one that has
-	doubled  bool   // two answers to it were sent: the second would count for a new request with its id
-	refused  int    // the code that it must be answered with by acphost; 0: none
+	subject  string // the name of the file in it
+	shared   bool   // another request has its id
+	again    bool   // it is the second request with its id
+	doubled  bool   // two answers to it were sent: the second would apply to a new request with its id
+	refused  int    // the error code with which acphost must answer it; 0: none
 	reached  bool
 	answered bool
 	given    bool // its sender has cancelled it
-	spoilt   bool // its answer was sent in a way that nobody can pass on
+	spoilt   bool // its answer was sent in a form that cannot be forwarded
 }
 
-// debt is a request that a side has to answer: the other side's, or a question of acphost's own.
-type debt struct {
+// owedAnswer is a request that a side has to answer: from the other side, or a question of acphost.
+type owedAnswer struct {
 	request *request
-	own     string // the id of acphost's
+	own     string // the id of acphost's question
 }
 
-// Run plays. The error says what went wrong first, with the seed and what came before it.
+// Run runs a barrage. The error has the first failure, with the seed and the messages before it.
 func Run(o Options) (Stats, error) {
-	if o.Patience == 0 {
-		o.Patience = 30 * time.Second
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 30 * time.Second
 	}
 	b := &barrage{Options: o, sent: map[string]*message{}}
 	b.changed.L = &b.mu
@@ -158,13 +160,13 @@ func Run(o Options) (Stats, error) {
 	for _, s := range []*side{b.client, b.agent} {
 		readers.Go(func() { b.read(s) })
 		writers.Go(func() {
-			if b.write(s); b.Leaver == Client && s == b.client || b.Leaver == Agent && s == b.agent {
-				b.Over()
+			if b.write(s); b.Closer == Client && s == b.client || b.Closer == Agent && s == b.agent {
+				b.Wait()
 			}
 		})
 	}
 	writers.Wait()
-	if b.Leaver == Nobody && b.first() == nil { // an answer too many would come before this
+	if b.Closer == Neither && b.first() == nil { // a superfluous answer would arrive before this message
 		b.last(b.client)
 		b.last(b.agent)
 		b.wait(func() bool { return len(b.client.lines["-last"])+len(b.agent.lines["-last"]) == 0 })
@@ -177,8 +179,8 @@ func Run(o Options) (Stats, error) {
 	close(stop)
 	watching.Wait()
 	_, _ = b.client.W.Close(), b.agent.W.Close()
-	if b.Leaver == Nobody {
-		b.Over()
+	if b.Closer == Neither {
+		b.Wait()
 	}
 	readers.Wait()
 	if err := b.first(); err != nil {
@@ -231,7 +233,7 @@ func (b *barrage) setUp() error {
 	return err
 }
 
-// read takes what a side gets.
+// read checks the messages that a side receives.
 func (b *barrage) read(s *side) {
 	for {
 		line, err := s.in.ReadBytes('\n')
@@ -243,7 +245,7 @@ func (b *barrage) read(s *side) {
 		}
 		if err != nil {
 			s.closed = true
-			if s.left > 0 && b.Leaver == Nobody {
+			if s.left > 0 && b.Closer == Neither {
 				b.fail("", "the link has ended for the %s: %w", s.name, err)
 			}
 		}
@@ -255,16 +257,16 @@ func (b *barrage) read(s *side) {
 	}
 }
 
-// write sends what a side has to say, until all is said and answered, or somebody has left.
+// write sends the messages of a side, until all are sent and answered, or a side has closed its output.
 func (b *barrage) write(s *side) {
 	var lines []byte
 	for {
 		b.mu.Lock()
-		for !b.over && b.fault == nil && len(s.owed) == 0 && (s.left <= 0 || len(s.all) >= maxOpen) && !b.leaves(s) && !b.settled() {
+		for !b.over && b.fault == nil && len(s.owed) == 0 && (s.left <= 0 || len(s.all) >= maxOpen) && !b.closes(s) && !b.settled() {
 			b.changed.Wait()
 		}
-		if b.over = b.over || b.leaves(s) || b.settled(); b.over || b.fault != nil {
-			leaver := b.leaves(s)
+		if b.over = b.over || b.closes(s) || b.settled(); b.over || b.fault != nil {
+			leaver := b.closes(s)
 			b.changed.Broadcast()
 			b.mu.Unlock()
 			if leaver {
@@ -291,7 +293,7 @@ func (b *barrage) write(s *side) {
 		}
 		if err != nil {
 			b.mu.Lock()
-			if b.Leaver == Nobody {
+			if b.Closer == Neither {
 				b.fail("", "the %s cannot write: %w", s.name, err)
 			}
 			b.changed.Broadcast()
@@ -301,7 +303,7 @@ func (b *barrage) write(s *side) {
 	}
 }
 
-// last sends something that comes behind all else.
+// last sends a final message after all others.
 func (b *barrage) last(s *side) {
 	mark := "~" + s.name + "~"
 	b.mu.Lock()
@@ -310,12 +312,12 @@ func (b *barrage) last(s *side) {
 	_, _ = s.W.Write(line)
 }
 
-// leaves reports whether a side leaves now.
-func (b *barrage) leaves(s *side) bool {
-	return s.left <= 0 && (b.Leaver == Client && s == b.client || b.Leaver == Agent && s == b.agent)
+// closes reports whether a side closes its output now.
+func (b *barrage) closes(s *side) bool {
+	return s.left <= 0 && (b.Closer == Client && s == b.client || b.Closer == Agent && s == b.agent)
 }
 
-// settled reports whether all is sent, arrived and answered.
+// settled reports whether everything was sent, delivered and answered.
 func (b *barrage) settled() bool {
 	for _, s := range []*side{b.client, b.agent} {
 		if s.left > 0 || len(s.owed) > 0 || len(s.all) > 0 {
@@ -334,39 +336,41 @@ func (b *barrage) settled() bool {
 			}
 		}
 	}
-	return b.Leaver == Nobody
+	return b.Closer == Neither
 }
 
-// check says what is missing at the end.
+// check reports missing messages and answers at the end.
 func (b *barrage) check() {
 	for _, s := range []*side{b.client, b.agent} {
-		reads := !(b.Leaver == Client && s == b.client || b.Leaver == Agent && s == b.agent)
+		reads := !(b.Closer == Client && s == b.client || b.Closer == Agent && s == b.agent)
 		for _, r := range s.all {
-			// Whatever had reached a side that left is answered by acphost. What acphost had not read is not.
-			if b.Leaver == Nobody || b.Leaver == Agent && s == b.client && r.reached {
+			// acphost answers requests that had reached a side that closed its output. It does not answer requests that
+			// it had not read.
+			if b.Closer == Neither || b.Closer == Agent && s == b.client && r.reached {
 				b.fail(r.id, "the %s's request %s (%s) is not answered", s.name, r.id, r.kind)
 			}
 		}
 		for _, line := range s.other.lines {
 			for _, m := range line {
-				// What somebody sent before he left arrives. What the other one sent meanwhile may not.
-				if m.must && reads && (b.Leaver == Nobody || b.Leaver == Client && s == b.agent || b.Leaver == Agent && s == b.client) {
+				// Messages that a side sent before it closed its output arrive. Messages that the other side sent
+				// meanwhile may be lost.
+				if m.must && reads && (b.Closer == Neither || b.Closer == Client && s == b.agent || b.Closer == Agent && s == b.client) {
 					b.fail(m.mark, "what the %s sent did not arrive: %.300s", s.other.name, m.line)
 				}
 			}
 		}
 		for code, got := range s.nulls {
-			if want := s.wantNulls[code]; got > want || got < want && b.Leaver == Nobody {
+			if want := s.wantNulls[code]; got > want || got < want && b.Closer == Neither {
 				b.fail("", "the %s got %d errors of code %d under the id null, want %d", s.name, got, code, want)
 			}
 		}
 	}
 }
 
-// watch ends a run in which nothing happens any more.
+// watch ends a run without progress.
 func (b *barrage) watch(stop <-chan struct{}) {
 	last := -1
-	tick := time.NewTicker(b.Patience)
+	tick := time.NewTicker(b.IdleTimeout)
 	defer tick.Stop()
 	for {
 		select {
@@ -377,7 +381,7 @@ func (b *barrage) watch(stop <-chan struct{}) {
 		b.mu.Lock()
 		if b.moves == last && b.fault == nil {
 			b.check()
-			b.fail("", "nothing happened for %v", b.Patience)
+			b.fail("", "nothing happened for %v", b.IdleTimeout)
 			b.changed.Broadcast()
 			_, _ = b.client.W.Close(), b.agent.W.Close()
 		}
@@ -386,7 +390,7 @@ func (b *barrage) watch(stop <-chan struct{}) {
 	}
 }
 
-// wait waits until something holds, or the run has failed.
+// wait waits until a condition holds, or the run has failed.
 func (b *barrage) wait(until func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -401,7 +405,7 @@ func (b *barrage) first() error {
 	return b.fault
 }
 
-// fail keeps the first thing that went wrong; about is what the trace shows besides the last lines.
+// fail records the first failure; about selects the lines that the trace shows in addition to the last lines.
 func (b *barrage) fail(about, format string, args ...any) {
 	if b.fault == nil {
 		b.fault = fmt.Errorf(format, args...)

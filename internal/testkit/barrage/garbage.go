@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The codes of JSON-RPC that acphost answers with.
+// The JSON-RPC error codes of acphost's answers.
 const (
 	parse     = -32700
 	invalid   = -32600
@@ -15,17 +15,17 @@ const (
 	cancelled = -32800
 )
 
-// garbage appends a line that must reach nobody, or an error that belongs to no request, which passes.
+// garbage appends a line that must not be forwarded, or an error without a request, which is forwarded.
 func (b *barrage) garbage(s *side, lines []byte, n int, mark, session, key string) []byte {
 	params := fmt.Sprintf(`"params":{"sessionId":%q,"_k":%q}`, session, mark)
-	// An agent is not told of a line that is no message: it may have printed a word. A client is.
+	// acphost does not report an invalid line to an agent, which may have printed a word. It reports it to a client.
 	drop := func(line string, code int) []byte {
 		if s == b.client && code != 0 {
 			s.wantNulls[code]++
 		}
 		return b.send(s, lines, &message{mark: mark, never: true, line: line})
 	}
-	null := func(line string) []byte { // both are told of it, under the id null
+	null := func(line string) []byte { // it reports this to both, with the id null
 		s.wantNulls[invalid]++
 		return b.send(s, lines, &message{mark: mark, never: true, line: line})
 	}
@@ -69,7 +69,8 @@ func (b *barrage) garbage(s *side, lines []byte, n int, mark, session, key strin
 	case 8:
 		return drop(fmt.Sprintf(`{"method":"_z/notify","params":{"sessionId":%q,"sessionId":"s0","_k":%q}}`, session, mark), 0)
 	case 9:
-		return drop(fmt.Sprintf(`{"jsonrpc":"2.0","id":"nobody%d","result":{"_k":%q}}`, n, mark), 0) // an answer to what nobody has asked
+		// An answer without a request.
+		return drop(fmt.Sprintf(`{"jsonrpc":"2.0","id":"nobody%d","result":{"_k":%q}}`, n, mark), 0)
 	case 10:
 		return drop(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d77777,"error":{"code":-32000,"message":%q}}`, n, mark), 0)
 	case 11:

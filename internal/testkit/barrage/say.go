@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind is a kind of request. It is the method, or says what is wrong with it.
+// kind is a kind of request: the method, or its defect.
 type kind string
 
 const (
@@ -16,25 +16,25 @@ const (
 	read        kind = "fs/read_text_file"
 	write       kind = "fs/write_text_file"
 	wait        kind = "terminal/wait_for_exit"
-	gated       kind = "gated"  // acphost asks about it, and forwards it
-	broken      kind = "broken" // refused
+	gated       kind = "gated"  // acphost asks the user, and forwards it
+	broken      kind = "broken" // rejected
 )
 
-// options are those of a permission request.
+// options are the options of a permission request.
 const options = `[{"optionId":"a","name":"Yes","kind":"allow_once"},{"optionId":"r","name":"No","kind":"reject_once"}]`
 
-// Folders below the root, by what the policy says of them.
+// Folders below the root, by the policy's verdict.
 const (
 	allowed = "allow"
 	denied  = "deny"
 	asked   = "ask"
 )
 
-// id returns an id that no request of the side had before, of one of the kinds that JSON has.
+// id returns an id that no request of the side had before, of any JSON type that is possible.
 func (b *barrage) id(s *side, n int) string {
 	switch s.random.IntN(9) {
 	case 0:
-		return fmt.Sprintf(`"%d"`, n) // a number and its text are two ids
+		return fmt.Sprintf(`"%d"`, n) // a number and the equal string are two ids
 	case 1:
 		return fmt.Sprintf(`-%d`, n)
 	case 2:
@@ -46,16 +46,17 @@ func (b *barrage) id(s *side, n int) string {
 	case 5:
 		return fmt.Sprintf(`"%s%d"`, strings.Repeat("long ", 40), n)
 	case 6:
-		return fmt.Sprintf(`%de400`, 10*n+1) // no number has two such spellings
+		return fmt.Sprintf(`%de400`, 10*n+1) // no other number has this spelling
 	case 7:
-		if len(s.open["null"]) == 0 && b.Leaver == Nobody { // nobody can tell errors under it apart once somebody has left
+		// Errors with the id null are ambiguous after a side has closed its output.
+		if len(s.open["null"]) == 0 && b.Closer == Neither {
 			return "null"
 		}
 	}
 	return fmt.Sprint(n)
 }
 
-// send appends a line to those that are written, and notes what becomes of it.
+// send appends a line to the lines to write, and records its expected result.
 func (b *barrage) send(s *side, lines []byte, m *message) []byte {
 	b.stats.Frames++
 	b.moves++
@@ -81,7 +82,7 @@ func (b *barrage) send(s *side, lines []byte, m *message) []byte {
 	return append(append(lines, m.line...), '\n')
 }
 
-// say appends something new that the side has to say.
+// say appends a new random message of the side.
 func (b *barrage) say(s *side, lines []byte) []byte {
 	s.number++
 	n := s.number
@@ -90,32 +91,32 @@ func (b *barrage) say(s *side, lines []byte) []byte {
 	name := fmt.Sprintf("s%d", session)
 	key := name
 	if s == b.client {
-		key = "" // all that it sends is in one order
+		key = "" // all its messages are in one order
 	}
 	chance := s.random.IntN(100)
 	if s == b.client && chance >= 30 && chance < 70 {
 		return b.asClient(s, lines, n, mark, session, chance)
 	}
 	switch {
-	case chance < 8: // the same for both
+	case chance < 8: // messages that both sides send
 		return b.send(s, lines, &message{mark: mark, session: key, must: true,
 			line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"_z/notify","params":{"sessionId":%q,"_k":%q}}`, name, mark)})
 	case chance < 18:
 		r := &request{by: s, id: b.id(s, n), kind: ask, session: session}
 		lines = b.send(s, lines, &message{mark: mark, session: key, must: s == b.client, request: r, line: b.asks(r, mark)})
-		if r.id == fmt.Sprint(n) && len(s.all) < maxOpen { // as text it is another id
+		if r.id == fmt.Sprint(n) && len(s.all) < maxOpen { // as a string it is another id
 			other := &request{by: s, id: fmt.Sprintf("%q", r.id), kind: ask, session: session}
 			mark = fmt.Sprintf("~%s%dt~", s.name[:1], n)
 			lines = b.send(s, lines, &message{mark: mark, session: key, must: s == b.client, request: other, line: b.asks(other, mark)})
 		}
 		return lines
-	case chance < 20: // an id that is in use, or was a moment ago
-		if r := s.anyOpen(); b.Leaver == Nobody && r != nil && r.kind == ask && !r.shared && !r.doubled && r.id != "null" {
+	case chance < 20: // an id that is in use, or was recently
+		if r := s.anyOpen(); b.Closer == Neither && r != nil && r.kind == ask && !r.shared && !r.doubled && r.id != "null" {
 			r.shared = true
 			again := &request{by: s, id: r.id, kind: ask, session: session, shared: true, again: true}
 			return b.send(s, lines, &message{mark: mark, session: key, request: again, line: b.asks(again, mark)})
 		}
-	case chance < 24: // it gives a request up
+	case chance < 24: // it cancels a request
 		if r := s.anyOpen(); r != nil && r.kind != broken && r.id != "null" {
 			for _, same := range s.open[r.id] {
 				same.given = true
@@ -147,7 +148,7 @@ func (s *side) anyOpen() *request {
 	return s.all[s.random.IntN(len(s.all))]
 }
 
-// asClient is what clients alone say.
+// asClient appends a message that only clients send.
 func (b *barrage) asClient(s *side, lines []byte, n int, mark string, session, chance int) []byte {
 	switch {
 	case chance < 40 && !b.prompting[session]:
@@ -159,14 +160,14 @@ func (b *barrage) asClient(s *side, lines []byte, n int, mark string, session, c
 		b.cancelledTurns[session] = true
 		return b.send(s, lines, &message{mark: mark, must: true,
 			line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s%d","_k":%q}}`, session, mark)})
-	case chance < 46: // a notification of its own about what is the agent's
+	case chance < 46: // a notification of its own with a name of the agent's
 		return b.send(s, lines, &message{mark: mark, must: true,
 			line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"fs/read_text_file","params":{"sessionId":"s%d","path":"/etc/passwd","_k":%q}}`, session, mark)})
 	}
 	return b.send(s, lines, &message{mark: mark, must: true, line: b.odd(s, n, "_z/note", mark, fmt.Sprintf("s%d", session))})
 }
 
-// asAgent is what agents alone say.
+// asAgent appends a message that only agents send.
 func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, chance int) []byte {
 	name := fmt.Sprintf("s%d", session)
 	request := func(k kind, params string) []byte {
@@ -183,13 +184,13 @@ func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, ch
 		switch k {
 		case gated:
 			m.session, method = "-", b.Gated
-		case read, write, wait: // a handler's, so that it needs no mark
+		case read, write, wait: // answered by a handler, so it needs no mark
 			m.never = true
 		}
 		r.subject = folder + "/" + file
 		m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"sessionId":%q,"_k":%q,%s}}`, r.id, method, name, mark,
 			strings.NewReplacer("PATH", fmt.Sprintf("%q", b.Root+"/"+r.subject), "NAME", fmt.Sprintf("%q", file), "NUMBER", fmt.Sprint(n)).Replace(params))
-		if lines = b.send(s, lines, m); k == wait { // it never ends by itself
+		if lines = b.send(s, lines, m); k == wait { // it does not end by itself
 			r.given = true
 			lines = b.send(s, lines, &message{session: "-", never: true,
 				line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%s}}`, r.id)})
@@ -204,7 +205,7 @@ func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, ch
 	case chance < 44:
 		return request(read, `"path":PATH`)
 	case chance < 47:
-		return request(write, `"path":PATH,"content":NAME`) // what it holds is its name, whoever writes it
+		return request(write, `"path":PATH,"content":NAME`) // the content equals the name for every writer
 	case chance < 48 && session == 0:
 		return request(wait, fmt.Sprintf(`"terminalId":%q`, b.agent.terminal))
 	case chance < 50 && b.Gated != "":
@@ -224,7 +225,7 @@ func (b *barrage) asAgent(s *side, lines []byte, n int, mark string, session, ch
 		name, n, mark)})
 }
 
-// odd is a message that is valid and unusual, and passes as it is.
+// odd returns a valid but unusual message, which is forwarded unchanged.
 func (b *barrage) odd(s *side, n int, method, mark, session string) string {
 	head := `{"jsonrpc":"2.0","method":` + fmt.Sprintf("%q", method)
 	params := fmt.Sprintf(`"sessionId":%q,"_k":%q`, session, mark)
@@ -234,7 +235,7 @@ func (b *barrage) odd(s *side, n int, method, mark, session string) string {
 	case 1:
 		return fmt.Sprintf(`  {"params":{%s} , "method":%q}`+"\r", params, method)
 	case 2:
-		return head + `,"params":{` + params + `,"x":"` + "\xff\xfe\xc3(\xed\xa0\x80" + `"}}` // no UTF-8
+		return head + `,"params":{` + params + `,"x":"` + "\xff\xfe\xc3(\xed\xa0\x80" + `"}}` // not UTF-8
 	case 3:
 		return head + `,"params":{` + params + `,"x":"\u0000 \ud800 \u2028"}}`
 	case 4:

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ownName is how acphost's own ids begin; the barrage uses none like it.
+// ownName begins acphost's own ids; the barrage does not use it.
 const ownName = "acphost-"
 
-// take checks a line that a side got.
+// take checks a line that a side received.
 func (b *barrage) take(s *side, line []byte) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	mark := markOf(line)
@@ -22,10 +22,10 @@ func (b *barrage) take(s *side, line []byte) {
 	m := b.sent[mark]
 	switch {
 	case m == nil:
-		b.fail(mark, "the %s got what nobody has sent, or got it twice: %.300s", s.name, line)
+		b.fail(mark, "the %s got a line that was not sent, or got it twice: %.300s", s.name, line)
 		return
 	case m.never:
-		b.fail(mark, "the %s got what must reach nobody: %.300s", s.name, line)
+		b.fail(mark, "the %s got a line that must not be forwarded: %.300s", s.name, line)
 		return
 	case string(line) != m.line:
 		b.fail(mark, "the %s got %.300s\nwhat was sent is %.300s", s.name, line, m.line)
@@ -37,7 +37,7 @@ func (b *barrage) take(s *side, line []byte) {
 	}
 	if r := m.request; r != nil {
 		r.reached = true
-		s.owed = append(s.owed, debt{request: r})
+		s.owed = append(s.owed, owedAnswer{request: r})
 	}
 	if r := m.about; r != nil && s == b.client && !r.reached && !r.shared {
 		b.fail(mark, "the %s is told to forget %s before it was asked", s.name, r.id)
@@ -47,7 +47,7 @@ func (b *barrage) take(s *side, line []byte) {
 	}
 }
 
-// markOf is the mark in a line; empty: it has none.
+// markOf returns the mark in a line; empty if it has none.
 func markOf(line []byte) string {
 	i := bytes.IndexByte(line, '~')
 	if i < 0 {
@@ -60,7 +60,7 @@ func markOf(line []byte) string {
 	return string(line[i : i+1+end+1])
 }
 
-// inTurn checks that a message has overtaken none of its session that must arrive.
+// inTurn checks that a message did not overtake another message of its session that must arrive.
 func (b *barrage) inTurn(s *side, m *message) {
 	from := s.other
 	queue := from.lines[m.session]
@@ -70,8 +70,8 @@ func (b *barrage) inTurn(s *side, m *message) {
 		return
 	}
 	for _, before := range queue[:i] {
-		if b.Leaver == Agent && s == b.agent {
-			break // acphost keeps from it what it has no answer for any more
+		if b.Closer == Agent && s == b.agent {
+			break // acphost drops the other message, because its request has been answered
 		}
 		if before.must || before.request != nil && before.request.reached {
 			b.fail(before.mark, "the %s got %s before %s", s.name, m.mark, before.mark)
@@ -80,7 +80,7 @@ func (b *barrage) inTurn(s *side, m *message) {
 	from.lines[m.session] = queue[i+1:]
 }
 
-// answered notes that a side got the answer to a request of its own.
+// answered records that a side received the answer to its request.
 func (b *barrage) answered(s *side, r *request, about string) {
 	if r.by != s || r.answered {
 		b.fail(about, "the %s got an answer to %s (%s), which it has not asked or was answered before", s.name, r.id, r.kind)
@@ -99,7 +99,7 @@ func (b *barrage) answered(s *side, r *request, about string) {
 	s.all = s.all[:len(s.all)-1]
 }
 
-// reply is a line of acphost's own.
+// reply is a message from acphost itself.
 type reply struct {
 	ID     json.RawMessage
 	Method string
@@ -115,7 +115,7 @@ type reply struct {
 	}
 }
 
-// own checks what acphost says itself: answers, and to the client also what it shows and asks.
+// own checks a message from acphost itself: an answer, or, to the client, a notification or a question.
 func (b *barrage) own(s *side, line []byte) {
 	var m reply
 	if err := json.Unmarshal(line, &m); err != nil {
@@ -128,14 +128,14 @@ func (b *barrage) own(s *side, line []byte) {
 		b.refused(s, id, &m, line)
 	case s == b.client && m.Method == "session/update" && m.ID == nil:
 	case s == b.client && m.Method == string(permission) && strings.HasPrefix(id, `"`+ownName):
-		s.owed = append(s.owed, debt{own: id})
+		s.owed = append(s.owed, owedAnswer{own: id})
 	case s == b.client && m.Method == "$/cancel_request" && strings.HasPrefix(string(m.Params.RequestID), `"`+ownName):
 	default:
-		b.fail(id, "the %s got what nobody has sent: %.300s", s.name, line)
+		b.fail(id, "the %s got a line that was not sent: %.300s", s.name, line)
 	}
 }
 
-// refused checks an answer of acphost's own, and finds the request that it is the answer to.
+// refused checks an error from acphost itself, and finds its request.
 func (b *barrage) refused(s *side, id string, m *reply, line []byte) {
 	why := "it has no such request"
 	for _, r := range s.open[id] {
@@ -151,7 +151,7 @@ func (b *barrage) refused(s *side, id string, m *reply, line []byte) {
 	b.fail(id, "the %s got %.300s\nfor its request %s: %s", s.name, line, id, why)
 }
 
-// fits says why acphost cannot have meant an answer for a request; empty: it can.
+// fits returns the reason why an answer cannot belong to a request; empty if it can.
 func (b *barrage) fits(r *request, m *reply) string {
 	code := 0
 	if m.Error != nil {
@@ -161,7 +161,7 @@ func (b *barrage) fits(r *request, m *reply) string {
 	}
 	turnCancelled := b.cancelledTurns[r.session] && r.by == b.agent
 	folder, file, _ := strings.Cut(r.subject, "/")
-	over := b.leaves(b.client) || b.leaves(b.agent) // what is open then ends in whatever way
+	over := b.closes(b.client) || b.closes(b.agent) // open requests may then end in any way
 	switch {
 	case r.refused != 0 && r.refused == code, r.again && !r.reached && code == invalid, over && (code == internal || code == cancelled):
 	case r.refused != 0:
@@ -175,7 +175,7 @@ func (b *barrage) fits(r *request, m *reply) string {
 	case r.kind == read && code == missing && folder == asked:
 	case r.kind == write && code == 0 && folder != denied:
 	case (r.kind == read || r.kind == write) && code == internal && folder != allowed:
-	case r.kind == gated && code == internal: // the user refused it
+	case r.kind == gated && code == internal: // the user rejected it
 	default:
 		return fmt.Sprintf("acphost must not answer it so (%s of %q; given up %v, turn cancelled %v)", r.kind, r.subject, r.given, turnCancelled)
 	}
@@ -185,7 +185,7 @@ func (b *barrage) fits(r *request, m *reply) string {
 	return ""
 }
 
-// decided says why acphost cannot have answered a permission request so; empty: it can.
+// decided returns the reason why acphost cannot have given this answer to a permission request; empty if it can.
 func (b *barrage) decided(r *request, m *reply, folder string, turnCancelled bool) string {
 	switch o := m.Result.Outcome; {
 	case o.Outcome == "cancelled" && turnCancelled:
@@ -197,7 +197,7 @@ func (b *barrage) decided(r *request, m *reply, folder string, turnCancelled boo
 	return ""
 }
 
-// pay appends the answer to a request that is owed one, or a wrong one.
+// pay appends an answer to a request that needs one, or a wrong answer.
 func (b *barrage) pay(s *side, lines []byte) []byte {
 	i := s.random.IntN(len(s.owed))
 	d := s.owed[i]
@@ -227,7 +227,7 @@ func (b *barrage) pay(s *side, lines []byte) []byte {
 	}
 	m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.id, result)
 	switch s.random.IntN(40) {
-	case 0: // nobody can say which counts
+	case 0: // either answer may count
 		if !r.shared {
 			r.spoilt, m.never, m.answers = true, true, nil
 			m.line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"result":%s}`, r.id, result)

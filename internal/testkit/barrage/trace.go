@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	traceLines = 4096 // that are kept
-	traceShown = 24   // of these, that are shown
-	traceBytes = 240  // of a line
+	traceLines = 4096 // kept lines
+	traceShown = 24   // shown lines
+	traceBytes = 240  // bytes of a line
 )
 
-// trace is what passed last. What is shown of it is the lines about one thing, and the last ones.
+// trace has the most recent lines. It shows the lines about one subject, and the last lines.
 type trace struct {
 	lines [traceLines]string
 	next  int
@@ -30,10 +30,10 @@ func (t *trace) add(side, direction string, line []byte) {
 	t.next++
 }
 
-// freeze says what the trace is shown for.
+// freeze sets the subject for which the trace is shown.
 func (t *trace) freeze(about string) { t.about = about }
 
-// String is the trace in words.
+// String returns the trace as text.
 func (t *trace) String() string {
 	var about, last []string
 	for i := max(0, t.next-traceLines); i < t.next; i++ {

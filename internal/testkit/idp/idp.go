@@ -1,7 +1,7 @@
-// Package idp is a provider of OpenID Connect for tests: it signs what a test wants, with keys of RSA and of an
-// elliptic curve, and lets everybody in who comes to its sign-in page.
+// Package idp is an OpenID Connect provider for tests: it signs any claims, with RSA and elliptic curve keys, and signs
+// in every visitor of its sign-in page.
 //
-// It must not import anything of acphost's, so that what it says is not what acphost believes.
+// It must not import a package of acphost, so that errors in those cannot cancel out in a test.
 package idp
 
 import (
@@ -27,13 +27,13 @@ import (
 	"time"
 )
 
-// What the provider knows its client by.
+// The credentials of the provider's client.
 const (
 	Client = "gatewayd"
 	Secret = "s3cret"
 )
 
-// Claims are those of a token.
+// Claims are the claims of a token.
 type Claims map[string]any
 
 // Provider is a running provider. Safe for concurrent use.
@@ -44,7 +44,7 @@ type Provider struct {
 	t      testing.TB
 	server *httptest.Server
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	serial  int
 	rsa     *rsa.PrivateKey
 	ec      *ecdsa.PrivateKey
@@ -54,7 +54,7 @@ type Provider struct {
 	fetched int
 }
 
-// New starts a provider. It ends with the test.
+// New starts a provider. It stops at the end of the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
 	p := &Provider{t: t, codes: map[string]url.Values{}}
@@ -79,7 +79,7 @@ func New(t testing.TB) *Provider {
 	return p
 }
 
-// Rotate makes new keys, and forgets the ones before.
+// Rotate replaces the keys.
 func (p *Provider) Rotate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,16 +88,16 @@ func (p *Provider) Rotate() {
 	p.ec, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// Down has the provider fail, or work again.
+// Down makes the provider fail, or work again.
 func (p *Provider) Down(down bool) { p.mu.Lock(); defer p.mu.Unlock(); p.down = down }
 
-// Person is who signs in from now on: the claims of their tokens, beside those that the flow sets.
+// Person sets the claims of the tokens of later sign-ins, in addition to those that the flow sets.
 func (p *Provider) Person(c Claims) { p.mu.Lock(); defer p.mu.Unlock(); p.person = c }
 
-// Fetched is how often the keys were read.
+// Fetched returns how often the keys were read.
 func (p *Provider) Fetched() int { p.mu.Lock(); defer p.mu.Unlock(); return p.fetched }
 
-// Claims are those of a good token for an audience, with changes; nil takes a claim away.
+// Claims returns the claims of a valid token for an audience, with changes; a nil value removes a claim.
 func (p *Provider) Claims(audience string, change Claims) Claims {
 	now := time.Now()
 	c := Claims{"iss": p.URL, "aud": audience, "sub": "u-1", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -106,7 +106,7 @@ func (p *Provider) Claims(audience string, change Claims) Claims {
 	return c
 }
 
-// Sign is a token with claims: alg is RS256, ES256, "none", or HS256, for which the public key is the secret.
+// Sign returns a token with claims: alg is RS256, ES256, "none", or HS256, which uses the public key as the secret.
 func (p *Provider) Sign(alg string, c Claims) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,8 @@ func encode(c Claims) string {
 func (p *Provider) about(w http.ResponseWriter, _ *http.Request) {
 	say(w, Claims{
 		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-		"id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"}, // whoever believes it all is wrong
+		// A client must not trust this list.
+		"id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"},
 	})
 }
 
@@ -166,7 +167,7 @@ func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
 	}})
 }
 
-// authorize signs whoever comes in at once, and sends the browser back.
+// authorize signs in every visitor at once, and redirects the browser back.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	code := rand.Text()
@@ -176,7 +177,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// token gives a token for a code, once, to whoever knows the client's secret and what the code's challenge was made of.
+// token returns a token for a code, once, to a caller with the client's secret and the verifier of the code's
+// challenge.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, ok := r.BasicAuth()
 	if !ok {

@@ -1,4 +1,4 @@
-// Package profile puts a test's program into what is a container as far as its seccomp profile is concerned.
+// Package profile applies a seccomp profile like that of a container to a test's program.
 package profile
 
 import (
@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byName are the system calls that Enter knows by name.
+// byName are the system calls that Enter accepts by name.
 var byName = map[string][]uint32{
 	"listener":         {unix.SYS_SECCOMP}, // only with SECCOMP_FILTER_FLAG_NEW_LISTENER
 	"landlock":         {unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF},
@@ -22,11 +22,12 @@ var byName = map[string][]uint32{
 	"unshare":          {unix.SYS_UNSHARE},
 }
 
-// Enter has the kernel refuse system calls to the calling thread, for good, and to what it executes: as a container's
-// seccomp profile does. It locks the thread. Afterwards syscall.Exec what is to run in the container.
+// Enter makes the kernel reject system calls of the calling thread, permanently, and of programs that it executes, like
+// a container's seccomp profile. It locks the thread. The caller then executes the contained program with syscall.Exec.
 func Enter(errno unix.Errno, calls ...string) error {
 	runtime.LockOSThread()
-	const number, flags = 0, 16 + 8 // in struct seccomp_data: the call, and the lower half of its second argument
+	// Offsets in struct seccomp_data: the number, and the lower half of the second argument.
+	const number, flags = 0, 16 + 8
 	refuse := unix.SECCOMP_RET_ERRNO | uint32(errno)
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}

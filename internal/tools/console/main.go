@@ -1,5 +1,5 @@
-// Command console bundles the console's page: from the sources in one folder to the files that gatewayd carries in another. The
-// types were checked by tsc before; esbuild does not look at them. The same sources make the same bytes.
+// Command console bundles the console's page from the sources in one folder to the files that gatewayd embeds in
+// another. tsc checks the types before; esbuild ignores them. Equal sources produce equal bytes.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(web, proto, out string) error {
 		Bundle:        true, MinifySyntax: true, MinifyWhitespace: true, MinifyIdentifiers: true,
 		Format: api.FormatESModule, Target: api.ES2022, Platform: api.PlatformBrowser,
 		JSX: api.JSXAutomatic, JSXImportSource: "preact",
-		LegalComments: api.LegalCommentsNone, // all licences are in one file
+		LegalComments: api.LegalCommentsNone, // one file has all licenses
 		Metafile:      true, LogLevel: api.LogLevelWarning,
 		Plugins: []api.Plugin{services(proto, web)},
 	})
@@ -77,10 +77,10 @@ func run(web, proto, out string) error {
 	return nil
 }
 
-// services finds the generated services, which sources call @acphost/proto/…. They stand in another package; the library that they
-// need is the page's own, so that there is one of it.
+// services resolves imports of the generated services, @acphost/proto/…. They are in another package; their library is
+// the page's own, so that it is bundled only once.
 func services(dir, web string) api.Plugin {
-	dir = filepath.Clean(dir) // as importers are named
+	dir = filepath.Clean(dir) // in the form of importers' names
 	return api.Plugin{Name: "services", Setup: func(b api.PluginBuild) {
 		b.OnResolve(api.OnResolveOptions{Filter: `^@acphost/proto/`}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 			return api.OnResolveResult{Path: filepath.Join(dir, strings.TrimPrefix(a.Path, "@acphost/proto/")+"_pb.ts")}, nil
@@ -92,8 +92,8 @@ func services(dir, web string) api.Plugin {
 			found := b.Resolve(a.Path, api.ResolveOptions{ResolveDir: web, Kind: a.Kind})
 			result := api.OnResolveResult{Path: found.Path, Errors: found.Errors}
 			if !found.SideEffects {
-				// esbuild keeps what the first importer of a file said, and which one is first is chance. Were it not
-				// said here as it is for the page's own imports, the bundle would differ from one time to the next.
+				// esbuild uses the value of the first importer of a file, and their order is random. Without this line,
+				// bundles of equal sources would differ.
 				result.SideEffects = api.SideEffectsFalse
 			}
 			return result, nil
@@ -101,7 +101,7 @@ func services(dir, web string) api.Plugin {
 	}}
 }
 
-// licencesOf are the licences of the packages that are in the bundle.
+// licencesOf returns the licenses of the packages in the bundle.
 func licencesOf(web, metafile string) ([]byte, error) {
 	var meta struct {
 		Inputs map[string]any `json:"inputs"`

@@ -13,15 +13,15 @@ import (
 
 // count is a number of lines.
 type count struct {
-	code     int // something but a comment stands there
-	comments int // nothing but a comment stands there
+	code     int // lines with code
+	comments int // lines with only comments
 }
 
 func (c count) plus(other count) count {
 	return count{c.code + other.code, c.comments + other.comments}
 }
 
-// share is the comments' share of all lines that are not blank.
+// share returns the percentage of comments in all lines that are not blank.
 func (c count) share() string {
 	if c == (count{}) {
 		return "-"
@@ -29,7 +29,7 @@ func (c count) share() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(c.comments)/float64(c.code+c.comments))
 }
 
-// counted reports whether a file is Go code that is no test, by its name: relative to the top of the repository.
+// counted reports by its name, relative to the top of the repository, whether a file is Go code and not a test.
 func counted(name string) bool {
 	if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") {
 		return false
@@ -42,13 +42,14 @@ func counted(name string) bool {
 	return true
 }
 
-// generated is the comment by which Go knows generated code (go help generate); it stands above the package clause.
+// generated matches the comment that marks generated code (go help generate); it is above the package clause.
 var (
 	generated     = lazyregexp.New(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 	packageClause = lazyregexp.New(`(?m)^package `)
 )
 
-// countSource counts one file. Generated code counts nothing, nor does code that imports package testing: only tests use it.
+// countSource counts one file. It returns 0 for generated code, and for code that imports package testing, which only
+// tests use.
 func countSource(source []byte) count {
 	if clause := packageClause.FindIndex(source); clause != nil && generated.Match(source[:clause[0]]) {
 		return count{}
@@ -70,7 +71,7 @@ func countSource(source []byte) count {
 		if kind == token.EOF {
 			break
 		}
-		if kind == token.SEMICOLON && text == "\n" { // not written in the file
+		if kind == token.SEMICOLON && text == "\n" { // inserted by the scanner
 			continue
 		}
 		marked := code

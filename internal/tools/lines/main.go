@@ -1,12 +1,12 @@
-// Command lines counts the lines of this repository's Go code: for each package the lines of code and of comments, without
-// blank lines, tests and generated code, and the comments' share of both.
+// Command lines counts the lines of this repository's Go code: for each package the lines of code and of comments,
+// without blank lines, tests and generated code, and the percentage of comments.
 //
 //	go run ./internal/tools/lines                        # the work tree
 //	go run ./internal/tools/lines -at REV                # a revision
-//	go run ./internal/tools/lines -base REV [-at REV]    # what has changed since REV
+//	go run ./internal/tools/lines -base REV [-at REV]    # changes since REV
 //
-// It reads what git knows: of the work tree the files that are tracked or may be. Everything below the top-level folder
-// test is tests.
+// In the work tree it counts tracked files and untracked files that are not ignored. It treats everything below the
+// top-level folder test as tests.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run writes the table of the repository that dir lies in.
+// run writes the table of the repository that contains dir.
 func run(out io.Writer, dir, at, base string) error {
 	now, err := countAt(dir, at)
 	if err != nil {
@@ -52,7 +52,7 @@ func run(out io.Writer, dir, at, base string) error {
 	return writeChanges(out, before, now)
 }
 
-// countAt counts a revision by package; an empty one is the work tree.
+// countAt counts a revision by package; an empty revision is the work tree.
 func countAt(dir, revision string) (map[string]count, error) {
 	top, err := git(dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -82,7 +82,7 @@ func eachInWorkTree(dir string, each func(name string, source []byte)) error {
 		source, err := os.ReadFile(filepath.Join(dir, name))
 		if err == nil {
 			each(name, source)
-		} else if !errors.Is(err, fs.ErrNotExist) { // one that is missing is removed, and still in the index
+		} else if !errors.Is(err, fs.ErrNotExist) { // a missing file was removed, and is still in the index
 			return err
 		}
 	}

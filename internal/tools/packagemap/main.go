@@ -78,7 +78,7 @@ func list() ([]pkg, error) {
 	return parse(bytes.NewReader(text))
 }
 
-// parse reads what go list -json prints.
+// parse parses the output of go list -json.
 func parse(text io.Reader) ([]pkg, error) {
 	var packages []pkg
 	for decoder := json.NewDecoder(text); ; {

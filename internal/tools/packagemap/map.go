@@ -17,8 +17,8 @@ func (g graph) node(name string) map[string]bool {
 	return g[name]
 }
 
-// levels returns the level of each node: one above the highest level of its imports, or 0 without imports. The error names
-// a cycle of imports.
+// levels returns the level of each node: one above the highest level of its imports, or 0 without imports. The error
+// names a cycle of imports.
 func (g graph) levels() (map[string]int, error) {
 	level := map[string]int{}
 	var visit func(name string, path []string) error

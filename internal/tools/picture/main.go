@@ -1,8 +1,8 @@
-// Command picture draws what a command printed on a terminal as an SVG file. Its lines appear one after the other.
+// Command picture draws the output of a command on a terminal as an SVG file. Its lines appear one after the other.
 //
 //	FORCE_COLOR=1 acphost demo | picture -title "acphost demo" > docs/demo.svg
 //
-// It reads text with the colours of terminals, and leaves out other escape sequences.
+// It reads text with terminal colors, and ignores other escape sequences.
 package main
 
 import (

@@ -15,10 +15,11 @@ import (
 	"strings"
 )
 
-// sumsFile has the SHA-256 of every other file of a release, as sha256sum writes and reads them.
+// sumsFile has the SHA-256 of every other file of a release, in the format of sha256sum.
 const sumsFile = "SHA256SUMS"
 
-// signatureNamespace is what a signature of the checksums is for: one made for anything else does not count.
+// signatureNamespace is the namespace of signatures of the checksums, so that signatures for other purposes are
+// invalid.
 const signatureNamespace = "acphost-release"
 
 // archive writes the tree as name, in a folder of the archive's name.
@@ -39,10 +40,10 @@ func (s source) writeArchive(name, top string, files []file) error {
 	if err := z.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(name, packed.Bytes(), 0o644) //nolint:gosec // a release is for everybody
+	return os.WriteFile(name, packed.Bytes(), 0o644) //nolint:gosec // a release is public
 }
 
-// writeTar writes files and the folders above them, below top, sorted, as root's and of the commit's time.
+// writeTar writes files and the folders above them, below top, sorted, owned by root and with the commit's time.
 func writeTar(w io.Writer, s source, top string, files []file) error {
 	out := tar.NewWriter(w)
 	folders := map[string]bool{".": true}
@@ -77,7 +78,7 @@ func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 }
 
-// checksums writes the checksums of all files below dir, and signs them by key, if one is given.
+// checksums writes the checksums of all files below dir, and signs them with key, unless it is empty.
 func checksums(ctx context.Context, dir, key string) error {
 	var sums strings.Builder
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error { // in lexical order
@@ -101,7 +102,7 @@ func checksums(ctx context.Context, dir, key string) error {
 		return fmt.Errorf("sum up the release: %w", err)
 	}
 	name := filepath.Join(dir, sumsFile)
-	if err := os.WriteFile(name, []byte(sums.String()), 0o644); err != nil { //nolint:gosec // a release is for everybody
+	if err := os.WriteFile(name, []byte(sums.String()), 0o644); err != nil { //nolint:gosec // a release is public
 		return err
 	}
 	if key == "" {

@@ -17,11 +17,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// ours is how the paths of the project's modules begin.
+// ours begins the paths of the project's modules.
 const ours = "github.com/acphost/acphost/"
 
-// contents returns the bill of materials of the programs in CycloneDX: each program, and the modules that are in it as the
-// linker noted them.
+// contents returns the bill of materials of the programs in CycloneDX: each program, and the modules in it, as the
+// linker recorded them.
 func (t tree) contents(s source) ([]byte, error) {
 	libraries := map[string]cdx.Component{}
 	var apps []cdx.Component
@@ -72,8 +72,8 @@ func (t tree) contents(s source) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// library is a module as a component. The modules of a workspace have no version of their own: theirs is the release's.
-// A module whose licence is not known is an error.
+// library returns a module as a component. A module of the workspace has no version of its own: it gets the release's.
+// A module whose license is unknown is an error.
 func (s source) library(m *debug.Module) (cdx.Component, error) {
 	own := strings.HasPrefix(m.Path, ours)
 	if m.Replace != nil && !own {
@@ -98,7 +98,7 @@ func (s source) library(m *debug.Module) (cdx.Component, error) {
 	return c, nil
 }
 
-// licenses are licences of a component by their SPDX identifiers.
+// licenses returns the licenses of a component by their SPDX identifiers.
 func licenses(ids ...string) *cdx.Licenses {
 	var all cdx.Licenses
 	for _, id := range ids {

@@ -10,7 +10,7 @@ import (
 	"text/template"
 )
 
-// formula is what Homebrew installs by. An archive has one folder, which Homebrew enters.
+// formula is Homebrew's formula. An archive has one folder, which Homebrew enters.
 var formula = template.Must(template.New("formula").Parse(`class Acphost < Formula
   desc "Host for coding agents that speak the Agent Client Protocol"
   homepage "https://github.com/acphost/acphost"
@@ -42,7 +42,7 @@ var formula = template.Must(template.New("formula").Parse(`class Acphost < Formu
 end
 `))
 
-// brewed is what Homebrew calls systems and processors.
+// brewed are Homebrew's names of systems and processors.
 var brewed = map[string]string{"linux": "linux", "darwin": "macos", "amd64": "intel", "arm64": "arm"}
 
 // brewArchive is the archive for a processor.
@@ -54,7 +54,7 @@ type brewSystem struct {
 	Archives []brewArchive
 }
 
-// writeFormula writes acphost.rb, which installs the archives that are in the folder out.
+// writeFormula writes acphost.rb, which installs the archives in the folder out.
 func (s source) writeFormula(out string, platforms []platform) error {
 	var systems []brewSystem
 	for _, system := range []string{"darwin", "linux"} {
@@ -81,5 +81,5 @@ func (s source) writeFormula(out string, platforms []platform) error {
 	}); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, "acphost.rb"), text.Bytes(), 0o644) //nolint:gosec // a release is for everybody
+	return os.WriteFile(filepath.Join(out, "acphost.rb"), text.Bytes(), 0o644) //nolint:gosec // a release is public
 }

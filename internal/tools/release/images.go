@@ -24,11 +24,12 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is who the programs of images run as: nobody of the machine, by number, so that "must not be root" can be checked.
+// imageUser is the user of the programs in images: not a user of the machine, and a number, so that "must not be root"
+// can be checked.
 const imageUser = 65532
 
-// imageNames is the repository of the images' names. It names no registry: what is loaded from a release is local, and a runtime
-// that has not loaded it gets it from nowhere else by this name.
+// imageNames is the repository of the images' names. It names no registry: images that are loaded from a release are
+// local, and a runtime without them cannot pull this name from elsewhere.
 const imageNames = "localhost/acphost/"
 
 // imageName returns the whole name of an image: repository and tag.
@@ -36,18 +37,18 @@ func (s source) imageName(image string) string {
 	return imageNames + image + ":" + strings.TrimPrefix(s.version, "v")
 }
 
-// images are the programs of each image. The first is what a container runs. termd's is for copying the program out of it: a
-// container of termd has to have the tools that agents' commands are.
+// images are the programs of each image. A container runs the first. termd's image is only for copying the program out
+// of it: a container of termd needs the tools that agents' commands use.
 var images = map[string][]string{
 	"acphost": {"acphost", "fsd", "termd", "permd", "demoagent"},
 	"fsd":     {"fsd"},
 	"permd":   {"permd"},
 	"termd":   {"termd"},
-	// No web code is in an image that has anything to do with files.
+	// Programs with web code are not in an image with programs that access files.
 	"gatewayd": {"gatewayd"},
 }
 
-// tryImages makes images of programs that are built already, for this machine, as a release would of a commit.
+// tryImages makes images of existing programs, for this machine, as a release of a commit would.
 func tryImages(ctx context.Context, o options, log io.Writer) error {
 	repo, err := filepath.Abs(o.repo)
 	if err != nil {
@@ -80,7 +81,7 @@ func tryImages(ctx context.Context, o options, log io.Writer) error {
 		return err
 	}
 	list := filepath.Join(work, "licences")
-	if err := os.WriteFile(list, licences, 0o644); err != nil { //nolint:gosec // an image is for everybody
+	if err := os.WriteFile(list, licences, 0o644); err != nil { //nolint:gosec // an image is public
 		return err
 	}
 	shared := []file{{documents + "LICENSE", filepath.Join(repo, "LICENSE"), 0o644}, {documents + "THIRD_PARTY_LICENSES", list, 0o644}}
@@ -91,7 +92,8 @@ func tryImages(ctx context.Context, o options, log io.Writer) error {
 	return nil
 }
 
-// writeImages writes an archive of an OCI layout for each image into the folder out, with a manifest for each of the trees.
+// writeImages writes an archive of an OCI layout for each image into the folder out, with a manifest for each of the
+// trees.
 func (s source) writeImages(trees []tree, shared []file, work, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
@@ -109,8 +111,8 @@ func (s source) writeImages(trees []tree, shared []file, work, out string) error
 			}})
 		}
 		named := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{
-			// podman and skopeo read the first, containerd and Docker the second. A name without its repository would be the same for
-			// all images, and each one loaded would replace the one before.
+			// podman and skopeo read the first annotation, containerd and Docker the second. A name without its
+			// repository would be the same for all images, so each loaded image would replace the one before.
 			Annotations: map[string]string{"org.opencontainers.image.ref.name": whole, "io.containerd.image.name": whole},
 		}})
 		dir := filepath.Join(work, name)
@@ -142,10 +144,10 @@ func (s source) packImage(dir, name string) error {
 	if err := writeTar(&packed, s, "", files); err != nil {
 		return err
 	}
-	return os.WriteFile(name, packed.Bytes(), 0o644) //nolint:gosec // a release is for everybody
+	return os.WriteFile(name, packed.Bytes(), 0o644) //nolint:gosec // a release is public
 }
 
-// image is an image of a tree's programs, made from nothing. work is a folder for it, which does not exist yet.
+// image returns an image of a tree's programs, made from scratch. work is a folder for it, which does not exist yet.
 func (s source) image(name string, programs []string, t tree, shared []file, work string) (v1.Image, error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (s source) image(name string, programs []string, t tree, shared []file, wor
 		return nil, err
 	}
 	list := filepath.Join(work, "sbom.cdx.json")
-	if err := os.WriteFile(list, bom, 0o644); err != nil { //nolint:gosec // an image is for everybody
+	if err := os.WriteFile(list, bom, 0o644); err != nil { //nolint:gosec // an image is public
 		return nil, err
 	}
 	held.files = append(held.files, file{documents + "sbom.cdx.json", list, 0o644})
@@ -212,8 +214,8 @@ func (s source) image(name string, programs []string, t tree, shared []file, wor
 	return mutate.ConfigFile(image, config)
 }
 
-// baseLayer writes what programs look for on any system: users, certificates of authorities, a home, and a folder for
-// temporary files.
+// baseLayer writes files that programs expect on any system: users, certificates of authorities, a home, and a folder
+// for temporary files.
 func (s source) baseLayer(w io.Writer) error {
 	var certificates bytes.Buffer
 	for root := range bundle.Roots() {
@@ -226,7 +228,7 @@ func (s source) baseLayer(w io.Writer) error {
 		name string
 		mode int64
 		uid  int
-		text string // none: a folder
+		text string // empty: a folder
 	}{
 		{"etc/", 0o755, 0, ""},
 		{"etc/group", 0o644, 0, fmt.Sprintf("root:x:0:\nacphost:x:%d:\n", imageUser)},
@@ -235,7 +237,7 @@ func (s source) baseLayer(w io.Writer) error {
 		{"etc/ssl/certs/", 0o755, 0, ""},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates.String()},
 		{"home/", 0o755, 0, ""},
-		{"home/acphost/", 0o755, imageUser, ""}, // containers may run as others, and begin in it
+		{"home/acphost/", 0o755, imageUser, ""}, // containers may run as other users, and start in it
 		{"tmp/", 0o1777, 0, ""},
 	} {
 		kind := byte(tar.TypeReg)
@@ -255,7 +257,8 @@ func (s source) baseLayer(w io.Writer) error {
 	return out.Close()
 }
 
-// flatten writes the files of an image for this machine, from the folder of a layout, as one archive: what a container of it has.
+// flatten writes the files of an image for this machine, from the folder of a layout, as one archive: the root file
+// system of a container.
 func flatten(dir string, p platform, w io.Writer) error {
 	outer, err := layout.ImageIndexFromPath(dir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// moduleDir is where the source of a module is on this machine.
+// moduleDir is the folder of a module's source on this machine.
 type moduleDir struct{ version, dir string }
 
 // moduleDirs returns the modules that the workspace needs, by path, and the standard library as "std".
@@ -34,21 +34,23 @@ func (s source) moduleDirs(ctx context.Context) (map[string]moduleDir, error) {
 	return dirs, nil
 }
 
-// licenceFiles returns the files with the licences and notices of a module; none is an error.
+// licenceFiles returns the files with the licenses and notices of a module. It returns an error if there are none.
 func licenceFiles(name, dir string) ([]string, error) {
-	texts, err := filepath.Glob(filepath.Join(dir, "[LNC][IOQ][CTP][EIY]*")) // LICENSE, LICENCE, NOTICE, COPYING, in capitals
+	// LICENSE, LICENCE, NOTICE, COPYING, in upper case.
+	texts, err := filepath.Glob(filepath.Join(dir, "[LNC][IOQ][CTP][EIY]*"))
 	if err != nil {
 		return nil, err
 	}
 	texts = slices.DeleteFunc(texts, func(name string) bool { i, err := os.Stat(name); return err != nil || i.IsDir() })
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("find the licence of %s: there is none in %s", name, dir)
+		return nil, fmt.Errorf("find the licence of %s: %s contains none", name, dir)
 	}
 	return texts, nil
 }
 
-// nameLicences finds the licences of the modules that the workspace needs, for lists of contents: the SPDX identifiers of each, by
-// the path of the module. A module whose licence is not recognized has none here; contents refuses it if a program has it in it.
+// nameLicences finds the licenses of the modules that the workspace needs: the SPDX identifiers of each, by the path of
+// the module. It omits a module whose license is not recognized; contents returns an error if a program contains such a
+// module.
 func (s *source) nameLicences(ctx context.Context) error {
 	dirs, err := s.moduleDirs(ctx)
 	if err != nil {
@@ -56,7 +58,7 @@ func (s *source) nameLicences(ctx context.Context) error {
 	}
 	s.licenceOf = map[string][]string{}
 	for name, m := range dirs {
-		if m.dir == "" || strings.HasPrefix(name, ours) { // not downloaded: in no program
+		if m.dir == "" || strings.HasPrefix(name, ours) { // not downloaded: not in a program
 			continue
 		}
 		texts, err := licenceFiles(name, m.dir)
@@ -70,7 +72,7 @@ func (s *source) nameLicences(ctx context.Context) error {
 	return nil
 }
 
-// identify returns the SPDX identifiers of the licences in files, sorted.
+// identify returns the SPDX identifiers of the licenses in files, sorted.
 func identify(files []string) ([]string, error) {
 	var ids []string
 	for _, file := range files {
@@ -78,11 +80,11 @@ func identify(files []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(filepath.Base(file), "NOTICE") { // it names licences of others
+		if strings.HasPrefix(filepath.Base(file), "NOTICE") { // it names licenses of others
 			continue
 		}
 		for _, m := range licensecheck.Scan(bytes.ToValidUTF8(text, nil)).Match {
-			if !m.IsURL { // a URL may be of a licence that is only mentioned
+			if !m.IsURL { // a URL may be of a license that is only mentioned
 				ids = append(ids, m.ID)
 			}
 		}

@@ -1,9 +1,9 @@
-// Command release makes what users install: archives, packages, images, modules, lists of contents, and their checksums.
-// "make release" calls it, and docs/releasing.md says how a version comes about.
+// Command release makes the files that users install: archives, packages, images, modules, bills of materials, and
+// their checksums. "make release" calls it, and docs/releasing.md describes the steps of a release.
 //
-// Everything is made of one commit, in a clone of its own, so that files that are not committed cannot get in. What is made
-// depends on the commit, the version, the Go toolchain and the modules named in go.sum alone: the same again gives the same
-// bytes. This is a module of its own, outside of go.work: no program of the project depends on what makes packages.
+// Everything is made from one commit, in a separate clone, so that files that are not committed cannot be included. The
+// result depends only on the commit, the version, the Go toolchain and the modules in go.sum: the same inputs give the
+// same bytes. This is a separate module, outside of go.work: no program of the project depends on the packaging tools.
 package main
 
 import (
@@ -29,7 +29,7 @@ images  makes images of the programs in -bin, which are for this machine, in -ou
 tag     makes the commit of a release, whose modules need each other's versions, and its tags, in the repository
 `
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	repo, commit, version string
 	bin, out, key         string
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.StringVar(&o.commit, "commit", "HEAD", "the commit to release")
 	flags.StringVar(&o.version, "version", "", "the version, for example v1.2.3 or v1.2.3-rc.1")
 	flags.StringVar(&o.bin, "bin", "bin", "the folder of the programs that images are made of")
-	flags.StringVar(&o.out, "out", "dist", "the folder to write; one that a release stands in is replaced")
+	flags.StringVar(&o.out, "out", "dist", "the folder to write; an existing release in it is replaced")
 	flags.StringVar(&o.key, "key", "", "a key of ssh-keygen to sign the checksums by; none: they are not signed")
 	platforms := flags.String("platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "what to build for")
 	if err := flags.Parse(args[1:]); err != nil {
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	return fmt.Errorf("there is no %q\n%s", args[0], usage)
 }
 
-// build makes a release, and puts it in place when it is whole.
+// build makes a release, and moves it to its place when it is complete.
 func build(ctx context.Context, o options, log io.Writer) error {
 	if err := replaceable(o.out); err != nil {
 		return err
@@ -115,7 +115,7 @@ func build(ctx context.Context, o options, log io.Writer) error {
 	return nil
 }
 
-// makeRelease makes everything of src in the folder out, by way of the folder work. Neither exists yet.
+// makeRelease makes all files of src in the folder out, with temporary files in the folder work. Neither exists yet.
 func makeRelease(ctx context.Context, src source, o options, work, out string, log io.Writer) error {
 	step := func(format string, args ...any) { fmt.Fprintf(log, "release: "+format+"\n", args...) }
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -147,7 +147,7 @@ func makeRelease(ctx context.Context, src source, o options, work, out string, l
 		name := filepath.Join(out, src.name(t.platform))
 		bom, err := t.contents(src)
 		if err == nil {
-			err = os.WriteFile(name+".cdx.json", bom, 0o644) //nolint:gosec // a release is for everybody
+			err = os.WriteFile(name+".cdx.json", bom, 0o644) //nolint:gosec // a release is public
 		}
 		t.files = append(t.files, shared...)
 		if err == nil {
@@ -182,7 +182,8 @@ func makeRelease(ctx context.Context, src source, o options, work, out string, l
 	return checksums(ctx, out, o.key)
 }
 
-// check builds twice and compares. The folders differ in length, and the second build finds no compiled package.
+// check builds twice and compares. The folders differ in length, and the second build has an empty cache of compiled
+// packages.
 func check(ctx context.Context, o options, log io.Writer) error {
 	o.platforms = []platform{{runtime.GOOS, runtime.GOARCH}}
 	work, err := os.MkdirTemp("", "acphost-release-check-")
@@ -214,7 +215,7 @@ func check(ctx context.Context, o options, log io.Writer) error {
 	return nil
 }
 
-// replaceable returns an error if a folder may hold something else than a release.
+// replaceable returns an error if a folder may contain something other than a release.
 func replaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) || (err == nil && len(entries) == 0) {
@@ -229,5 +230,5 @@ func replaceable(dir string) error {
 	return nil
 }
 
-// removeAll removes a folder in which the Go command may have made modules that cannot be written.
+// removeAll removes a folder with read-only modules of the Go command.
 func removeAll(dir string) { _ = os.RemoveAll(dir) }

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// released is a module that others can require by its version.
+// released is a module that others can require with a version.
 type released struct {
 	path string // of the module
 	dir  string // below the repository, with slashes
@@ -27,14 +27,15 @@ type released struct {
 	zip  []byte
 }
 
-// unreleased reports whether the module in a folder is not for others: examples are copied. The agent of "acphost demo" is
-// released, so that "go install" installs it.
+// unreleased reports whether the module in a folder is not released: examples are copied instead. The agent of "acphost
+// demo" is released, so that "go install" installs it.
 func unreleased(dir string) bool {
 	return dir != "examples/demoagent" && (strings.HasPrefix(dir, "examples/") || strings.HasPrefix(dir, "test"))
 }
 
-// nameModules gives the version to the modules of the workspace: it rewrites go.mod and go.sum of each that is released, and
-// adds them to git's index. go.sum gets the checksums of the modules that a module needs, so each comes after those.
+// nameModules sets the version of the modules of the workspace: it rewrites go.mod and go.sum of each released module,
+// and adds them to git's index. go.sum gets the checksums of required modules, so each module follows those that it
+// requires.
 func (s *source) nameModules(ctx context.Context) error {
 	found, err := workspace(s.dir)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *source) nameModules(ctx context.Context) error {
 			return err
 		}
 	}
-	sums := map[string][]string{} // the lines of go.sum for those that are named
+	sums := map[string][]string{} // the lines of go.sum for modules with a version
 	for _, name := range order {
 		m, err := s.nameModule(ctx, files, sums, name, dirs[name])
 		if err != nil {
@@ -94,8 +95,8 @@ func (s *source) nameModules(ctx context.Context) error {
 	return s.replaceInWorkspace(ctx)
 }
 
-// replaceInWorkspace has the workspace take the modules from their folders. It is no part of any module, and without this, the
-// Go command would look for the version where modules are published.
+// replaceInWorkspace makes the workspace use the modules in their folders. go.work is not part of a module, and without
+// this, the Go command would look for the version in the module proxy.
 func (s *source) replaceInWorkspace(ctx context.Context) error {
 	name := filepath.Join(s.dir, "go.work")
 	text, err := os.ReadFile(name)
@@ -112,14 +113,14 @@ func (s *source) replaceInWorkspace(ctx context.Context) error {
 		}
 	}
 	work.Cleanup()
-	if err := os.WriteFile(name, modfile.Format(work.Syntax), 0o644); err != nil { //nolint:gosec // as git does it
+	if err := os.WriteFile(name, modfile.Format(work.Syntax), 0o644); err != nil { //nolint:gosec // the mode that git uses
 		return err
 	}
 	_, err = output(ctx, s.dir, nil, "git", "add", "--", "go.work")
 	return err
 }
 
-// nameModule rewrites one module, and notes its checksums in sums.
+// nameModule rewrites one module, and records its checksums in sums.
 func (s *source) nameModule(
 	ctx context.Context, files map[string]*modfile.File, sums map[string][]string, name, dir string,
 ) (released, error) {
@@ -158,7 +159,7 @@ func (s *source) nameModule(
 	slices.Sort(lines)
 	sum = []byte(strings.Join(slices.Compact(lines), "\n") + "\n")
 	for file, text := range map[string][]byte{"go.mod": mod, "go.sum": sum} {
-		if err := os.WriteFile(filepath.Join(folder, file), text, 0o644); err != nil { //nolint:gosec // as git does it
+		if err := os.WriteFile(filepath.Join(folder, file), text, 0o644); err != nil { //nolint:gosec // the mode that git uses
 			return m, err
 		}
 	}
@@ -217,7 +218,7 @@ func goSum(m released, version string) ([]string, error) {
 	return []string{m.path + " " + version + " " + all, m.path + " " + version + "/go.mod " + mod}, err
 }
 
-// writeModules writes the released modules into a folder, as a module proxy serves them: GOPROXY=file://FOLDER.
+// writeModules writes the released modules into a folder, in the layout of a module proxy: GOPROXY=file://FOLDER.
 func (s source) writeModules(dir string) error {
 	for _, m := range s.modules {
 		folder := filepath.Join(dir, filepath.FromSlash(m.path), "@v")
@@ -234,7 +235,7 @@ func (s source) writeModules(dir string) error {
 		for name, text := range map[string][]byte{
 			"list": []byte(s.version + "\n"), s.version + ".info": info, s.version + ".mod": m.mod, s.version + ".zip": m.zip,
 		} {
-			if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil { //nolint:gosec // a release is for everybody
+			if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil { //nolint:gosec // a release is public
 				return fmt.Errorf("write the module %s: %w", m.path, err)
 			}
 		}

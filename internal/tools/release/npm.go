@@ -19,7 +19,7 @@ var launcher []byte
 //go:embed npm/README.md
 var launcherPage []byte
 
-// npmArch is what npm, as Node.js, calls a processor.
+// npmArch are the names of processors for npm and Node.js.
 var npmArch = map[string]string{"amd64": "x64", "arm64": "arm64"}
 
 // manifest is a package.json.
@@ -34,8 +34,9 @@ type manifest struct {
 	CPU         []string          `json:"cpu,omitempty"`
 	Engines     map[string]string `json:"engines,omitempty"`
 	Bin         map[string]string `json:"bin,omitempty"`
-	Unplugged   bool              `json:"preferUnplugged,omitempty"` // Yarn keeps packages packed, where nothing can be executed
-	Optional    map[string]string `json:"optionalDependencies,omitempty"`
+	// Yarn keeps packages in archives, in which programs cannot be executed.
+	Unplugged bool              `json:"preferUnplugged,omitempty"`
+	Optional  map[string]string `json:"optionalDependencies,omitempty"`
 }
 
 func (s source) manifest(name, description string) manifest {
@@ -45,24 +46,24 @@ func (s source) manifest(name, description string) manifest {
 	}
 }
 
-// npmPackage is a package that is being put together.
+// npmPackage is an unfinished package.
 type npmPackage struct {
 	manifest
 	files []file
-	work  string // a folder for files that are made
+	work  string // a folder for generated files
 	err   error  // of write
 }
 
-// write adds a file that is made.
+// write adds a generated file.
 func (p *npmPackage) write(name string, text []byte, mode os.FileMode) {
 	from := filepath.Join(p.work, strings.ReplaceAll(name, "/", "_"))
 	p.files = append(p.files, file{name, from, mode})
-	if err := errors.Join(os.MkdirAll(p.work, 0o755), os.WriteFile(from, text, 0o644)); err != nil && p.err == nil { //nolint:gosec // a release is for everybody
+	if err := errors.Join(os.MkdirAll(p.work, 0o755), os.WriteFile(from, text, 0o644)); err != nil && p.err == nil { //nolint:gosec // a release is public
 		p.err = err
 	}
 }
 
-// pack writes the package into the folder out, by the name that npm gives it.
+// pack writes the package into the folder out, under the name that npm gives it.
 func (p *npmPackage) pack(s source, out string) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -79,9 +80,9 @@ func (p *npmPackage) pack(s source, out string) error {
 	return s.writeArchive(filepath.Join(out, name), "package/", p.files)
 }
 
-// writeNPM writes the packages for npm into the folder out: one with the programs for each system, the launcher, which has npm
-// install the one that fits, and the client for TypeScript. No package runs anything when it is installed. trees have the
-// programs alone; neither work nor out exists yet.
+// writeNPM writes the packages for npm into the folder out: one with the programs for each system, the launcher, which
+// depends on these so that npm installs the matching one, and the client for TypeScript. No package runs a script when
+// it is installed. trees have only the programs; neither work nor out exists yet.
 func (s source) writeNPM(ctx context.Context, trees []tree, shared []file, work, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err

@@ -35,14 +35,14 @@ func (t tree) packages(s source, out string) error {
 			return fmt.Errorf("make the %s: %w", kind, err)
 		}
 		name := filepath.Join(out, packager.ConventionalFileName(info))
-		if err := os.WriteFile(name, packed.Bytes(), 0o644); err != nil { //nolint:gosec // a release is for everybody
+		if err := os.WriteFile(name, packed.Bytes(), 0o644); err != nil { //nolint:gosec // a release is public
 			return err
 		}
 	}
 	return nil
 }
 
-// packaged is the tree below /usr, with what a kind of package has elsewhere.
+// packaged returns the tree below /usr, with the files that a kind of package has elsewhere.
 func (t tree) packaged(s source, kind string) files.Contents {
 	var contents files.Contents
 	add := func(f file, name string) {
@@ -67,7 +67,8 @@ func (t tree) packaged(s source, kind string) files.Contents {
 	return contents
 }
 
-// unitName returns where a package has a unit of systemd, below /usr, or "" if the file is none. A package enables no unit.
+// unitName returns the path of a systemd unit in a package, below /usr, or "" if the file is not one. A package enables
+// no unit.
 func unitName(name string) string {
 	below, ok := strings.CutPrefix(name, documents+"deploy/systemd/")
 	if ok && (strings.HasSuffix(below, ".service") || strings.HasSuffix(below, ".socket")) {

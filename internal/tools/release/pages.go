@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// repository is where the source of a version is, for links of pages to files that a release does not have.
+// repository is the address of the source, for links in pages to files that a release does not contain.
 const repository = "https://github.com/acphost/acphost"
 
-// published are the files and folders of the repository that a release has beside its programs: pages, and what pages have people
-// use. The folders are beside each other as in the repository, so that links between them lead to files.
+// published are the files and folders of the repository that a release contains besides its programs: pages, and files
+// that pages refer to. The folders have the same relative locations as in the repository, so that links between them
+// work.
 var published = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "deploy", "proto", "examples"}
 
-// pages returns the published files below the folder of documents. Pages are written into dir, because their links to files that
-// are not published become links to the repository.
+// pages returns the published files below the folder of documents. Pages are written into dir, because their links to
+// files that are not published are replaced by links to the repository.
 func (s source) pages(ctx context.Context, dir string) ([]file, error) {
 	list, err := output(ctx, s.dir, nil, "git", append([]string{"ls-files", "--stage", "--"}, published...)...)
 	if err != nil {
@@ -28,7 +29,8 @@ func (s source) pages(ctx context.Context, dir string) ([]file, error) {
 	known := map[string]bool{}
 	for line := range strings.Lines(list) {
 		info, name, ok := strings.Cut(strings.TrimSpace(line), "\t")
-		if !ok || !strings.HasPrefix(info, "100") || strings.HasSuffix(name, ".pb.go") { // Go gets the generated code as modules
+		// The generated code is released as modules.
+		if !ok || !strings.HasPrefix(info, "100") || strings.HasSuffix(name, ".pb.go") {
 			continue
 		}
 		mode := os.FileMode(0o644)
@@ -50,18 +52,18 @@ func (s source) pages(ctx context.Context, dir string) ([]file, error) {
 		}
 		files[i].from = filepath.Join(dir, "page_"+strings.ReplaceAll(f.name, "/", "_"))
 		page := s.relink(strings.TrimPrefix(f.name, documents), string(text), known)
-		if err := os.WriteFile(files[i].from, []byte(page), 0o644); err != nil { //nolint:gosec // a release is for everybody
+		if err := os.WriteFile(files[i].from, []byte(page), 0o644); err != nil { //nolint:gosec // a release is public
 			return nil, fmt.Errorf("write the page %s: %w", f.name, err)
 		}
 	}
 	return files, nil
 }
 
-// link matches a relative link of Markdown: its target, and what follows the target.
+// link matches a relative link of Markdown: its target, and the text after the target.
 var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
 
-// relink returns the text of a page whose links to files that are not known lead to the repository at the version. name is the
-// page's in the repository.
+// relink returns the text of a page, with links to unknown files replaced by links to the repository at the version.
+// name is the page's name in the repository.
 func (s source) relink(name, text string, known map[string]bool) string {
 	return link.ReplaceAllStringFunc(text, func(found string) string {
 		m := link.FindStringSubmatch(found)
@@ -70,7 +72,7 @@ func (s source) relink(name, text string, known map[string]bool) string {
 			return found
 		}
 		if _, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(to))); err != nil {
-			return found // no link, but code that looks as one
+			return found // code that looks like a link
 		}
 		return "](" + repository + "/blob/" + s.version + "/" + to + m[2] + ")"
 	})

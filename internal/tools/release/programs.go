@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// programs are the packages whose programs are released. The handlers, and the agent of "acphost demo", are looked for beside
-// acphost.
+// programs are the packages of the released programs. acphost looks for the handlers, and for the agent of "acphost
+// demo", in its own folder.
 var programs = []string{
 	"./services/supervisor/cmd/acphost", "./services/fsd", "./services/termd", "./services/permd", "./services/gatewayd",
 	"./sdk/cmd/acphost-conformance", "./examples/demoagent",
 }
 
-// platform is what a program runs on, in Go's words.
+// platform is a system and a processor, by Go's names.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
@@ -34,14 +34,14 @@ func parsePlatform(name string) (platform, error) {
 	return platform{system, arch}, nil
 }
 
-// file is a file of the release: where it is installed below a prefix such as /usr, and where its contents are.
+// file is a file of the release: its path below a prefix such as /usr, and the path of its contents.
 type file struct {
 	name string // with slashes
 	from string
 	mode os.FileMode
 }
 
-// tree is what is installed on a platform.
+// tree is the set of files for a platform.
 type tree struct {
 	platform platform
 	files    []file
@@ -63,7 +63,7 @@ func (s source) buildTree(ctx context.Context, p platform, dir string) (tree, er
 	return t, nil
 }
 
-// goBuild builds packages into dir, in the same way wherever and by whom it is done.
+// goBuild builds packages into dir, independent of the folder and the user.
 func (s source) goBuild(ctx context.Context, p platform, dir string, packages ...string) error {
 	args := append([]string{
 		"build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w -X main.version=" + s.version, "-o", dir + string(filepath.Separator),
@@ -72,7 +72,7 @@ func (s source) goBuild(ctx context.Context, p platform, dir string, packages ..
 	return err
 }
 
-// goEnv is what the Go command gets, whatever the user has set.
+// goEnv returns the environment of the Go command, without settings of the user.
 func (s source) goEnv(more ...string) []string {
 	env := append([]string{"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=" + filepath.Join(s.dir, "go.work"), "GODEBUG="}, more...)
 	if s.cache != "" {
@@ -81,17 +81,18 @@ func (s source) goEnv(more ...string) []string {
 	return env
 }
 
-// completions are where shells look for them, below a prefix.
+// completions are the paths of shells' completions, below a prefix.
 var completions = map[string]string{
 	"bash": "share/bash-completion/completions/acphost",
 	"zsh":  "share/zsh/site-functions/_acphost",
 	"fish": "share/fish/vendor_completions.d/acphost.fish",
 }
 
-// documents are where the documentation is, below a prefix.
+// documents is the path of the documentation, below a prefix.
 const documents = "share/doc/acphost/"
 
-// sharedFiles makes in dir what is the same on every platform: manual pages, completions, documents, licences.
+// sharedFiles makes in dir the files that are the same on every platform: manual pages, completions, documents,
+// licenses.
 func (s source) sharedFiles(ctx context.Context, trees []tree, dir string) ([]file, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (s source) sharedFiles(ctx context.Context, trees []tree, dir string) ([]fi
 	write := func(name string, text []byte) error {
 		from := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
 		add(name, from)
-		return os.WriteFile(from, text, 0o644) //nolint:gosec // a release is for everybody
+		return os.WriteFile(from, text, 0o644) //nolint:gosec // a release is public
 	}
 	plain := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "LC_ALL=C"}
 	manual := filepath.Join(dir, "man1")
@@ -140,7 +141,7 @@ func (s source) sharedFiles(ctx context.Context, trees []tree, dir string) ([]fi
 	return files, err
 }
 
-// runnable returns an acphost that runs on this machine; it is built if it is not among the trees.
+// runnable returns an acphost that runs on this machine. It builds one if none is in the trees.
 func (s source) runnable(ctx context.Context, trees []tree, dir string) (string, error) {
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	for _, t := range trees {
@@ -151,7 +152,7 @@ func (s source) runnable(ctx context.Context, trees []tree, dir string) (string,
 	return filepath.Join(dir, "acphost"), s.goBuild(ctx, here, dir, programs[0])
 }
 
-// licences returns the licences of all modules that are in the programs, each under the module's name and version.
+// licences returns the licenses of all modules in the programs, each under the module's name and version.
 func (s source) licences(ctx context.Context, trees []tree) ([]byte, error) {
 	used := map[string]bool{}
 	for _, t := range trees {

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// source is a clone of the repository, at the commit that is released.
+// source is a clone of the repository, at the released commit.
 type source struct {
 	dir     string    // absolute
 	version string    // v1.2.3
-	commit  string    // 40 hexadecimal digits: of the release, see prepare
-	time    time.Time // of the commit; everything that is made says that it is of this time
+	commit  string    // 40 hexadecimal digits: of the release's commit, see prepare
+	time    time.Time // of the commit; used in all files of the release
 	modules []released
-	// licenceOf has the SPDX identifiers of the licences of modules, by path, once nameLicences has found them.
+	// licenceOf has the SPDX identifiers of the licenses of modules, by path. nameLicences sets it.
 	licenceOf map[string][]string
-	cache     string // where compiled packages are kept; empty: where the Go command keeps them
+	cache     string // the cache of compiled packages; empty: the Go command's default
 }
 
-// prepare clones the repository into dir, which does not exist, at o.commit, and makes the commit of the release above it: in
-// the go.mod of each released module, the other modules have the version, and nothing is replaced. That commit depends on
-// nothing but its parent and the version, so that it is the same wherever it is made. If there is nothing to change, because
-// o.commit is such a commit, no other is made.
+// prepare clones the repository into dir, which does not exist, at o.commit, and makes the commit of the release on
+// top: in the go.mod of each released module, the other modules have the version, and there are no replacements. That
+// commit depends only on its parent and the version, so it is the same on every machine. If o.commit is such a commit
+// already, prepare uses it.
 func prepare(ctx context.Context, o options, dir string) (source, error) {
 	if !semver.IsValid(o.version) || semver.Canonical(o.version) != o.version {
 		return source{}, fmt.Errorf("%q is no version such as v1.2.3 or v1.2.3-rc.1: name one, make release VERSION=v1.2.3", o.version)
@@ -47,7 +47,7 @@ func prepare(ctx context.Context, o options, dir string) (source, error) {
 	if err != nil {
 		return s, err
 	}
-	// Without tags: the Go command notes in a program the tag that a commit has.
+	// Without tags, because the Go command records a commit's tag in a program.
 	if _, err := output(ctx, repo, nil, "git", "clone", "--quiet", "--no-tags", "--shared", "--no-checkout", repo, s.dir); err != nil {
 		return s, err
 	}
@@ -84,7 +84,7 @@ func prepare(ctx context.Context, o options, dir string) (source, error) {
 	return s, err
 }
 
-// name is how files of the release begin.
+// name returns the common beginning of the release's file names for a platform.
 func (s source) name(p platform) string {
 	return "acphost_" + strings.TrimPrefix(s.version, "v") + "_" + p.os + "_" + p.arch
 }
@@ -104,7 +104,7 @@ func tag(ctx context.Context, o options, log io.Writer) error {
 	for _, m := range src.modules {
 		specs = append(specs, src.commit+":refs/tags/"+m.dir+"/"+src.version)
 	}
-	// Without force: a tag that stands elsewhere stays there, and none is made.
+	// Without force: if a tag exists at another commit, none is made.
 	args := append([]string{"fetch", "--quiet", "--atomic", "--no-tags", src.dir}, specs...)
 	if _, err := output(ctx, o.repo, nil, "git", args...); err != nil {
 		return fmt.Errorf("make the tags of %s; a version that has been tagged keeps its commit, take the next one: %w", src.version, err)
@@ -118,7 +118,7 @@ func tag(ctx context.Context, o options, log io.Writer) error {
 	return nil
 }
 
-// output runs a command and returns what it prints, without the space around it.
+// output runs a command and returns its output without surrounding space.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -26,13 +26,13 @@ type failure struct {
 	took      time.Duration
 }
 
-// packageTime is how long the tests of a package took.
+// packageTime is the duration of a package's tests.
 type packageTime struct {
 	name string
 	took time.Duration
 }
 
-// events are those of one run with its reruns.
+// events are the events of one run with its reruns.
 type events struct {
 	packages []packageTime // of the first run of each package
 	failures []failure     // in order
@@ -65,7 +65,8 @@ func readEvents(r io.Reader) (events, error) {
 	}
 }
 
-// flaky returns the first failure of each test that passed later. A test with subtests is left out: the subtest that failed is named.
+// flaky returns the first failure of each test that passed later. It omits tests with subtests: the failed subtest is
+// named.
 func (e events) flaky() []failure {
 	var all []failure
 	seen := map[string]bool{}
@@ -83,7 +84,7 @@ func (e events) flaky() []failure {
 	})
 }
 
-// slowest returns the n packages that took longest, the slowest first.
+// slowest returns the n slowest packages, the slowest first.
 func (e events) slowest(n int) []packageTime {
 	slices.SortStableFunc(e.packages, func(a, b packageTime) int { return cmp.Compare(b.took, a.took) })
 	return e.packages[:min(n, len(e.packages))]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sample is the load average of a minute, at a time.
+// sample is the load average over a minute, at a time.
 type sample struct {
 	at   time.Time
 	load string
@@ -15,7 +15,7 @@ type sample struct {
 
 type samples []sample
 
-// at returns the load at a time: that of the last sample before it; "" if there is none.
+// at returns the load at a time: the last sample before it; "" if there is none.
 func (s samples) at(t time.Time) string {
 	load := ""
 	for _, one := range s {

@@ -3,11 +3,12 @@
 //	runtests -name NAME -packages 'PATTERNS' [-reruns N] -- FLAGS OF GO TEST
 //	runtests -report
 //
-// A test that passes in a rerun is flaky: it does not fail the run, and is printed as FLAKY with the time and the load of the machine
-// at which it failed, and appended to bin/flaky.txt. A test that fails in each rerun fails the run, and so do more than ten failed
-// tests, which have a common cause. With -report, runtests prints the ten slowest packages and the flaky tests of all runs.
+// A test that passes in a rerun is flaky: it does not fail the run, and is printed as FLAKY with the time and the load
+// of the machine at which it failed, and appended to bin/flaky.txt. A test that fails in each rerun fails the run, and
+// so do more than ten failed tests, which have a common cause. With -report, runtests prints the ten slowest packages
+// and the flaky tests of all runs.
 //
-// It knows the events of `go test -json` and nothing of what the tests test.
+// It knows the events of `go test -json`, and not the tests.
 package main
 
 import (
@@ -57,7 +58,7 @@ func main() {
 	}
 }
 
-// options are those of one run.
+// options are the options of one run.
 type options struct {
 	name, packages, gotestsum, dir, flaky string
 	reruns                                int
@@ -66,8 +67,8 @@ type options struct {
 
 func (o options) events() string { return filepath.Join(o.dir, o.name+".json") }
 
-// run runs the tests, and appends the flaky ones to the file for them. The error is that of gotestsum, an *exec.ExitError if a test
-// failed.
+// run runs the tests, and appends the flaky ones to the file for them. The error is that of gotestsum, an
+// *exec.ExitError if a test failed.
 func run(o options) error {
 	if o.name == "" || o.packages == "" {
 		return errors.New("a run needs -name and -packages")

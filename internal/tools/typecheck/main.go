@@ -1,11 +1,11 @@
-// Command typecheck checks that Go packages and their tests compile for a system, without compiling: it reads the packages
-// and all that they import from source. Compiling for a second system takes as long as for the first, though the code of
-// most packages is the same; checking the types takes seconds.
+// Command typecheck checks that Go packages and their tests compile for a system, without compiling: it type-checks the
+// packages and all their imports from source. Compiling for a second system takes as long as for the first, though the
+// code of most packages is the same; checking the types takes seconds.
 //
 //	go run ./internal/tools/typecheck -os darwin -arch arm64 PACKAGE…
 //
-// Packages are named as for go list. Files that need cgo are left out. It does not see what only the compiler's back end,
-// the linker or go vet refuse.
+// Packages are named as for go list. It omits files that need cgo. It does not find errors of the compiler's back end,
+// the linker or go vet.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	_, _ = fmt.Printf("%d packages compile for %s/%s, tests included\n", n, *system, *arch)
 }
 
-// pkg is what go list says of a package, or of one as its tests see it: then ImportPath is "a [a.test]".
+// pkg is the output of go list for a package, or for a package compiled for a test: then ImportPath is "a [a.test]".
 type pkg struct {
 	ImportPath, Dir string
 	GoFiles         []string
@@ -49,10 +49,10 @@ type pkg struct {
 	}
 }
 
-// check checks the packages that patterns name in a folder, and says how many packages of the workspace it has checked; one
-// counts again as its tests see it. The error joins all that is wrong.
+// check checks the packages that patterns name in a folder, and returns the number of checked packages of the
+// workspace; a package compiled for its test counts separately. The error joins all errors.
 func check(dir, system, arch string, patterns ...string) (own int, err error) {
-	// Each package comes behind all that it imports.
+	// Each package follows its imports.
 	args := append([]string{"list", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Module", "--"}, patterns...)
 	list := exec.Command("go", args...)
 	list.Dir, list.Stderr = dir, os.Stderr
@@ -69,7 +69,8 @@ func check(dir, system, arch string, patterns ...string) (own int, err error) {
 		} else if err != nil {
 			return own, fmt.Errorf("read what go list prints: %w", err)
 		}
-		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") { // the latter: the main of a test, made by go test
+		// The latter is the main package of a test, made by go test.
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
 			continue
 		}
 		if p.own() {
@@ -79,10 +80,10 @@ func check(dir, system, arch string, patterns ...string) (own int, err error) {
 	}
 }
 
-// own reports whether a package is of a module of the workspace, and not of one that it requires.
+// own reports whether a package belongs to a module of the workspace, not to a required one.
 func (p pkg) own() bool { return p.Module != nil && p.Module.Main }
 
-// checker keeps the packages that are checked, by go list's ImportPath, and what is wrong.
+// checker has the checked packages, by go list's ImportPath, and their errors.
 type checker struct {
 	sizes   types.Sizes
 	fset    *token.FileSet
@@ -90,7 +91,7 @@ type checker struct {
 	wrong   []error
 }
 
-// check checks a package. Of what is not the workspace's own only the declarations matter.
+// check checks a package. For packages outside of the workspace, it checks only declarations.
 func (c *checker) check(p pkg) {
 	fail := func(err error) { c.wrong = append(c.wrong, err) }
 	var files []*ast.File
@@ -107,7 +108,7 @@ func (c *checker) check(p pkg) {
 		Sizes:            c.sizes,
 		Error:            fail,
 		Importer: importer(func(path string) (*types.Package, error) {
-			if at, ok := p.ImportMap[path]; ok { // vendored by Go itself, or as a test sees it
+			if at, ok := p.ImportMap[path]; ok { // vendored by Go itself, or compiled for a test
 				path = at
 			}
 			if imported := c.checked[path]; imported != nil {
@@ -120,7 +121,7 @@ func (c *checker) check(p pkg) {
 		config.GoVersion = "go" + p.Module.GoVersion
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	c.checked[p.ImportPath], _ = config.Check(path, c.fset, files, nil) // Error has been told
+	c.checked[p.ImportPath], _ = config.Check(path, c.fset, files, nil) // Error has received the errors
 }
 
 type importer func(path string) (*types.Package, error)

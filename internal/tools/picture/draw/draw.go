@@ -1,6 +1,7 @@
 // Package draw draws the text of a terminal as an SVG picture.
 //
-// It knows the escape sequences for colours and styles (SGR), and leaves out all others. It must not know who printed the text.
+// It knows the escape sequences for colors and styles (SGR), and ignores all others. It must not know who printed the
+// text.
 package draw
 
 import (
@@ -13,13 +14,13 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Options say how a picture looks.
+// Options configure a picture.
 type Options struct {
-	// Title is what the picture shows, for readers that cannot see it.
+	// Title describes the picture to readers who cannot see it.
 	Title string
 	// Still shows all lines at once. Default: they appear one after the other.
 	Still bool
-	// Columns is the least width, in columns. Default: that of the longest line.
+	// Columns is the minimum width. Default: that of the longest line.
 	Columns int
 }
 
@@ -29,7 +30,7 @@ const (
 	delay               = 0.35 // between two lines
 )
 
-// The picture's own colours, for text that asks for none.
+// The default colors of text and background.
 const (
 	foreground, background = "#d4d4d4", "#1e1e1e"
 )
@@ -37,10 +38,10 @@ const (
 // SVG draws lines of text, each without its line feed. Equal text gives an equal picture.
 func SVG(lines []string, o Options) string {
 	var drawn strings.Builder
-	wide, now := o.Columns, look{}
+	wide, now := o.Columns, style{}
 	for i, line := range lines {
 		var pieces []piece
-		pieces, now = split(line, now) // a style lasts over line ends
+		pieces, now = split(line, now) // a style continues on the next line
 		top := margin + i*row
 		wait := ""
 		if !o.Still {
@@ -48,7 +49,7 @@ func SVG(lines []string, o Options) string {
 		}
 		for _, p := range pieces {
 			wide = max(wide, p.at+p.cells)
-			if fill := p.look.behind(); fill != "" {
+			if fill := p.style.behind(); fill != "" {
 				fmt.Fprintf(&drawn, "<rect x=\"%s\" y=\"%d\" width=\"%s\" height=\"%d\" fill=\"%s\"%s/>\n", pixels(p.at), top, number(float64(p.cells)*column), row, fill, wait)
 			}
 		}
@@ -71,25 +72,25 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; whit
 	return b.String()
 }
 
-// piece is a part of a line that looks the same throughout.
+// piece is a part of a line with one style.
 type piece struct {
 	text      string
 	at, cells int
-	look      look
+	style     style
 }
 
-// sequences are what terminals obey and do not show: control sequences, of which SGR ends with m, and those with a string,
-// such as links.
+// sequences are escape sequences, which terminals do not show: control sequences, of which SGR ends with m, and
+// sequences with a string, such as links.
 var sequences = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]P^_X][^\x1b\x07]*(?:\x1b\\\\|\x07)|\x1b[ -/]*[0-~]")
 
-// split splits a line where its look changes.
-func split(line string, now look) ([]piece, look) {
+// split splits a line where its style changes.
+func split(line string, now style) ([]piece, style) {
 	var all []piece
 	at := 0
 	add := func(text string) {
 		text = printable(text)
 		if n := cells(text); text != "" {
-			all = append(all, piece{text: text, at: at, cells: n, look: now})
+			all = append(all, piece{text: text, at: at, cells: n, style: now})
 			at += n
 		}
 	}
@@ -105,7 +106,7 @@ func split(line string, now look) ([]piece, look) {
 	return all, now
 }
 
-// printable leaves out what XML forbids and terminals do not show.
+// printable removes characters that XML forbids and terminals do not show.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == 0xfffe || r == 0xffff {
@@ -115,7 +116,7 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// cells is how many columns a text takes.
+// cells returns the number of columns of a text.
 func cells(text string) int {
 	n := 0
 	for _, r := range text {
@@ -130,10 +131,10 @@ func cells(text string) int {
 	return n
 }
 
-// spans are the pieces of a line as text. Each begins where its column is: fonts differ.
+// spans returns the pieces of a line as text elements. Each has its own position, because fonts differ in width.
 func spans(pieces []piece) string {
-	for n := len(pieces); n > 0 && strings.TrimSpace(pieces[n-1].text) == "" && pieces[n-1].look.line() == ""; n-- {
-		pieces = pieces[:n-1] // nothing is to be seen of it
+	for n := len(pieces); n > 0 && strings.TrimSpace(pieces[n-1].text) == "" && pieces[n-1].style.line() == ""; n-- {
+		pieces = pieces[:n-1] // it is invisible
 	}
 	var b strings.Builder
 	for _, p := range pieces {
@@ -141,11 +142,11 @@ func spans(pieces []piece) string {
 		if p.at > 0 {
 			attributes = fmt.Sprintf(` x="%s"`, pixels(p.at))
 		}
-		if class := p.look.class(); class != "" {
+		if class := p.style.class(); class != "" {
 			attributes += ` class="` + class + `"`
 		}
-		if fill := p.look.text(); fill != "" {
-			attributes += ` style="fill: ` + fill + `"` // the attribute would yield to the style of all text
+		if fill := p.style.text(); fill != "" {
+			attributes += ` style="fill: ` + fill + `"` // the style of all text takes precedence over the attribute
 		}
 		text := html.EscapeString(p.text)
 		if attributes != "" {
@@ -156,7 +157,7 @@ func spans(pieces []piece) string {
 	return b.String()
 }
 
-// pixels is where a column begins.
+// pixels returns the position of a column.
 func pixels(at int) string { return number(margin + float64(at)*column) }
 
 func number(f float64) string {

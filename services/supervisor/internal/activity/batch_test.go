@@ -21,7 +21,7 @@ import (
 )
 
 // batches is watching for those who are sent batches.
-func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]event.Told) error) {
+func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]event.Encoded) error) {
 	before := p.watchedBy()
 	wg.Go(func() { *result = p.WatchEvents(context.Background(), "", limit, send) })
 	p.joined(before + 1)
@@ -34,7 +34,7 @@ func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 	limits := []int{1, 7, 1 << 30}
 	var wg sync.WaitGroup
 	results := make([]error, len(limits)+1)
-	shared := make([]map[string]event.Told, len(limits))
+	shared := make([]map[string]event.Encoded, len(limits))
 	told := make(chan struct{}, len(limits)+1)
 	var single int
 	p.watching(t.Context(), &wg, &results[len(limits)], func(ev *supervisorv1.Event) error {
@@ -50,9 +50,9 @@ func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 		return nil
 	})
 	for i, limit := range limits {
-		shared[i] = map[string]event.Told{}
+		shared[i] = map[string]event.Encoded{}
 		next, largest := 0, 0
-		p.batches(&wg, &results[i], limit, func(batch []event.Told) error {
+		p.batches(&wg, &results[i], limit, func(batch []event.Encoded) error {
 			if len(batch) == 0 || len(batch) > min(limit, maxBatch) {
 				t.Errorf("a batch of %d events, limit %d", len(batch), limit)
 			}
@@ -113,7 +113,7 @@ func TestBatch_CutsOffSlowWatcher(t *testing.T) {
 	var wg sync.WaitGroup
 	var slow error
 	var last string
-	p.batches(&wg, &slow, maxBatch, func(batch []event.Told) error {
+	p.batches(&wg, &slow, maxBatch, func(batch []event.Encoded) error {
 		last = batch[len(batch)-1].Event.GetCursor()
 		began <- struct{}{}
 		<-stuck
@@ -144,8 +144,8 @@ func TestBatch_ResumesInMiddle(t *testing.T) {
 	var wg sync.WaitGroup
 	var result error
 	var cursors []string
-	enough := func(to *[]string) func([]event.Told) error {
-		return func(batch []event.Told) error {
+	enough := func(to *[]string) func([]event.Encoded) error {
+		return func(batch []event.Encoded) error {
 			for _, e := range batch {
 				if *to = append(*to, e.Event.GetCursor()); e.Event.GetTurnEnded() != nil {
 					return errEnough
@@ -212,7 +212,7 @@ func TestBatch_LimitsEventsWithGap(t *testing.T) {
 	l.chunk("s", "nobody sees this")
 	l.turn("s", "work")
 	var got []string
-	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Told) error {
+	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Encoded) error {
 		if len(batch) != 1 {
 			t.Errorf("a batch of %d events", len(batch))
 		}
@@ -284,7 +284,7 @@ func TestBatch_WaitsUntilFullOrTimeout(t *testing.T) {
 		var got []string
 		var wg sync.WaitGroup
 		var result error
-		p.batches(&wg, &result, limit, func(batch []event.Told) error {
+		p.batches(&wg, &result, limit, func(batch []event.Encoded) error {
 			got = append(got, fmt.Sprintf("%d at %v", len(batch), time.Since(began)))
 			return nil
 		})
@@ -331,7 +331,7 @@ func BenchmarkBatches(b *testing.B) {
 						if batched {
 							limit = maxBatch
 						}
-						_ = h.WatchEvents(b.Context(), "", limit, func(batch []event.Told) error { return count(len(batch)) })
+						_ = h.WatchEvents(b.Context(), "", limit, func(batch []event.Encoded) error { return count(len(batch)) })
 					})
 				}
 				(&place{Hub: h}).joined(watchers)

@@ -43,7 +43,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.Run("one watches", func(b *testing.B) {
 		run(b, Options{}, func(h *Hub) {
 			go func() {
-				_ = h.WatchEvents(b.Context(), "", 0, func([]event.Told) error { return nil })
+				_ = h.WatchEvents(b.Context(), "", 0, func([]event.Encoded) error { return nil })
 			}()
 			(&place{Hub: h}).joined(1)
 		})

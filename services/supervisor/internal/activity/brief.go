@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// briefAbove is the size in bytes above which a call of an agent, or its answer, is queued in shortened form. Most of such a message
-	// is the content of a file, which events do not contain, and many may pass at once: calls to handlers do not wait for room in the
-	// queue.
+	// briefAbove is the size in bytes above which a call of an agent, or its answer, is queued in shortened form. Most
+	// of such a message is the content of a file, which events do not contain, and many may pass at once: calls to
+	// handlers do not wait for room in the queue.
 	briefAbove = 64 << 10
 	// unwatchedBriefAbove is the same limit while there are no watchers.
 	unwatchedBriefAbove = 1 << 10
@@ -31,8 +31,8 @@ func sizeOf(f *frame.Frame) int {
 	return size
 }
 
-// brief shortens a large call to a handler, or its answer, to the fields that events use. It returns false if the frame is of another
-// kind and needed whole.
+// brief shortens a large call to a handler, or its answer, to the fields that events use. It returns false if the frame
+// is of another kind and needed whole.
 func brief(f *frame.Frame) bool {
 	switch f.Direction {
 	case frame.AgentToHandler:

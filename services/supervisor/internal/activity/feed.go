@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFeed and maxFeedBytes limit how far a reader of all events may be behind before it is disconnected, in events and in their bytes
-	// of memory. All readers together use no more than the slowest one.
+	// maxFeed and maxFeedBytes limit how far a reader of all events may be behind before it is disconnected, in events
+	// and in their bytes of memory. All readers together use no more than the slowest one.
 	maxFeed      = 32768
 	maxFeedBytes = limits.Behind
 	// maxBatch and maxBatchBytes limit a batch. A single event may be larger.
@@ -29,8 +29,8 @@ const (
 // errBehind is the error of a reader that was disconnected.
 var errBehind = errors.New("too far behind")
 
-// feed holds the events for the readers of all events: one copy for all, encoded once. It holds an event until each reader has taken it.
-// Safe for concurrent use.
+// feed holds the events for the readers of all events: one copy for all, encoded once. It holds an event until each
+// reader has received it. Safe for concurrent use.
 type feed struct {
 	mu sync.Mutex
 	queue
@@ -97,7 +97,7 @@ func (f *feed) add(e entry) {
 	if len(f.readers) == 0 {
 		return
 	}
-	e.field = f.encoder.Told(e.event).Field
+	e.field = f.encoder.Encode(e.event).Field
 	f.push(e)
 	f.total += uint64(e.cost)
 	for len(f.kept()) > 1 && (len(f.kept()) > maxFeed || f.held > maxFeedBytes) {
@@ -115,7 +115,7 @@ func (f *feed) add(e entry) {
 	}
 }
 
-// cutOff disconnects the readers that have not taken the oldest event.
+// cutOff disconnects the readers that have not received the oldest event.
 func (f *feed) cutOff() {
 	for r := range f.readers {
 		if r.next <= f.first {
@@ -127,7 +127,7 @@ func (f *feed) cutOff() {
 	f.trim()
 }
 
-// trim drops the events that every reader has taken. mu is held.
+// trim drops the events that every reader has received. mu is held.
 func (f *feed) trim() {
 	needed := f.end()
 	for r := range f.readers {
@@ -151,16 +151,17 @@ func (r *reader) wake() {
 	}
 }
 
-// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is disconnected. If limit
-// is not 0, a batch has up to limit events, and fast events are collected, so that the reader does not wake for each of them.
-func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Told) error) error {
+// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is
+// disconnected. If limit is not 0, a batch has up to limit events, and fast events are collected, so that the reader
+// does not wake for each of them.
+func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Encoded) error) error {
 	gathers := limit > 0
 	if limit = min(limit, maxBatch); !gathers {
 		limit = singly
 	}
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
-	var batch []event.Told
+	var batch []event.Encoded
 	var last string
 	for {
 		var err error
@@ -184,9 +185,9 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 	}
 }
 
-// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is fault.Stopping if
-// the feed is closed, or errBehind.
-func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit int) ([]event.Told, error) {
+// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is
+// fault.Stopping if the feed is closed, or errBehind.
+func (f *feed) take(ctx context.Context, r *reader, batch []event.Encoded, limit int) ([]event.Encoded, error) {
 	for {
 		f.mu.Lock()
 		err := r.err
@@ -215,7 +216,7 @@ func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit in
 }
 
 // taken appends the available events to a batch. mu is held.
-func (f *feed) taken(r *reader, batch []event.Told, limit int) []event.Told {
+func (f *feed) taken(r *reader, batch []event.Encoded, limit int) []event.Encoded {
 	oldest := r.next == f.first
 	for bytes := 0; len(batch) < limit; {
 		e := f.peek(r)
@@ -224,10 +225,10 @@ func (f *feed) taken(r *reader, batch []event.Told, limit int) []event.Told {
 		}
 		if !r.hides(e) {
 			if frames := r.skipped(e); frames > 0 {
-				batch = append(batch, event.Told{Event: unwatchedGap(e, "", frames)})
+				batch = append(batch, event.Encoded{Event: unwatchedGap(e, "", frames)})
 				continue
 			}
-			batch = append(batch, event.Told{Event: e.event, Field: e.field})
+			batch = append(batch, event.Encoded{Event: e.event, Field: e.field})
 			bytes += e.cost
 		}
 		if len(r.earlier) > 0 {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// filesGap is the minimum time between two responses of WatchFiles, so that many changes share one response. If finding and sending
-	// the changes takes long, the gap is restFactor times as long, up to maxFilesGap: so files that cool down use at most a twentieth of
-	// a processor.
+	// filesGap is the minimum time between two responses of WatchFiles, so that many changes share one response. If
+	// finding and sending the changes takes long, the gap is restFactor times as long, up to maxFilesGap: so files that
+	// cool down use at most a twentieth of a processor.
 	filesGap    = 100 * time.Millisecond
 	maxFilesGap = time.Second
 	restFactor  = 20
@@ -50,15 +50,16 @@ func (h *Hub) filesMeant(agent string) map[string]bool {
 	return meant
 }
 
-// WatchFiles sends the files that agents work with: all of them, then changes, until ctx ends or send fails. It queues nothing while send
-// blocks: afterwards it sends the difference to the reader's state. fault.Stopping: the Hub was closed.
+// WatchFiles sends the files that agents work with: all of them, then changes, until ctx ends or send fails. It queues
+// nothing while send blocks: afterwards it sends the difference to the reader's state. fault.Stopping: the Hub was
+// closed.
 func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error {
 	h.watchesFiles(1)
 	defer h.watchesFiles(-1)
 	if err := h.Sync(ctx); err != nil {
 		return err
 	}
-	told := toldFiles{sessions: map[sessionKey]*toldSession{}}
+	told := sentFiles{sessions: map[sessionKey]*sentSession{}}
 	for first := true; ; first = false {
 		changed := h.filesChanged()
 		began := time.Now()
@@ -111,16 +112,16 @@ func (h *Hub) watchesFiles(more int) {
 
 // filesChanged returns a channel that is closed when files change, except by cooling down.
 func (h *Hub) filesChanged() <-chan struct{} {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	if h.filed == nil {
 		h.filed = make(chan struct{})
 	}
 	return h.filed
 }
 
-// tellFiles wakes the file watchers. tell is held.
-func (h *Hub) tellFiles() {
+// notifyFiles wakes the file watchers. stateMu is held.
+func (h *Hub) notifyFiles() {
 	if h.filed != nil {
 		close(h.filed)
 		h.filed = nil
@@ -136,14 +137,15 @@ func aboutFiles(e *supervisorv1.Event) bool {
 	return len(e.GetTouches()) > 0
 }
 
-// toldFiles holds the sessions that a watcher has been sent.
-type toldFiles struct {
-	sessions map[sessionKey]*toldSession
+// sentFiles holds the sessions that a watcher has been sent.
+type sentFiles struct {
+	sessions map[sessionKey]*sentSession
 	looks    uint64
 }
 
-// toldSession is the state of a session that a watcher has been sent: its files, up to a mark, and how full its context is.
-type toldSession struct {
+// sentSession is the state of a session that a watcher has been sent: its files, up to a mark, and the usage of its
+// context.
+type sentSession struct {
 	paths map[string]struct{}
 	mark  heat.Mark
 	usage *supervisorv1.ContextUsage
@@ -152,9 +154,9 @@ type toldSession struct {
 	look   uint64 // number of the last lookup that found it
 }
 
-// difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some files change with
-// time.
-func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
+// difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some
+// files change with time.
+func (t *sentFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
 	r = &supervisorv1.WatchFilesResponse{}
 	t.looks++
 	meant := h.filesMeant(req.GetAgentId())
@@ -167,7 +169,7 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 		known := t.sessions[key]
 		isNew := known == nil
 		if isNew {
-			known = &toldSession{paths: map[string]struct{}{}}
+			known = &sentSession{paths: map[string]struct{}{}}
 		}
 		c := k.Since(known.mark)
 		if k.Closed && !c.Warm {
@@ -205,7 +207,7 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 }
 
 // take counts a change as sent, and returns it as a message.
-func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
+func (s *sentSession) take(c heat.Change) *supervisorv1.SessionFiles {
 	changed := &supervisorv1.SessionFiles{Files: c.Files, Removed: slices.DeleteFunc(c.Cold, func(path string) bool { return !s.knows(path) })}
 	if c.Whole {
 		there := make(map[string]struct{}, len(c.Files))
@@ -231,7 +233,7 @@ func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
 	return changed
 }
 
-func (s *toldSession) knows(path string) bool {
+func (s *sentSession) knows(path string) bool {
 	_, ok := s.paths[path]
 	return ok
 }

@@ -30,7 +30,7 @@ func TestFiles_ChangesAddUp(t *testing.T) {
 		h.Publish(e)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	told, known := toldFiles{sessions: map[sessionKey]*toldSession{}}, map[string]*supervisorv1.TouchedFile{}
+	told, known := sentFiles{sessions: map[sessionKey]*sentSession{}}, map[string]*supervisorv1.TouchedFile{}
 	next := 0
 	for round := range 430 {
 		if round == 400 { // more than are kept

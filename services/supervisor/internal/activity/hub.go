@@ -1,10 +1,10 @@
 // Package activity publishes the frames and events of a supervisor to readers. Some readers watch everything, some
 // watch one session (its record first, then live), and some wait for the events of a turn that they began.
 //
-// The package observes the data path. Under one lock, each frame gets its number, its time and its place in the journal. If a reader
-// needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events, adds them to the state of the sessions,
-// and passes them to readers. A reader cannot delay an agent, with one exception: a subscription loses no event, so the agent waits while
-// it is full.
+// The package observes the data path. Under one lock, each frame gets its number, its time and its place in the
+// journal. If a reader needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events,
+// adds them to the state of the sessions, and passes them to readers. A reader cannot delay an agent, with one
+// exception: a subscription loses no event, so the agent waits while it is full.
 //
 // The package knows frames, events and the journal. It decides nothing, and writes to no agent and no client.
 package activity
@@ -33,12 +33,12 @@ const (
 	DefaultMaxQueued = 16 << 20
 	// DefaultMaxRecent is the limit of events kept for readers that reconnect, in bytes.
 	DefaultMaxRecent = 4 << 20
-	// DefaultPatience is how long a subscription may stay full and unread.
-	DefaultPatience = 30 * time.Second
+	// DefaultUnreadTimeout is how long a subscription may stay full and unread.
+	DefaultUnreadTimeout = 30 * time.Second
 
-	// maxRecentEvents is the limit of their number.
+	// maxRecentEvents is the limit of the number of these events.
 	maxRecentEvents = 4096
-	// maxSessions bounds the sessions whose names are known.
+	// maxSessions is the limit of sessions with a known name.
 	maxSessions = 1 << 16
 )
 
@@ -48,18 +48,19 @@ type Options struct {
 	Instance string
 	// Journal records the frames. Nil: frames are not recorded, and replays use the events in memory.
 	Journal *journal.Journal
-	// MaxQueued, MaxRecent and Patience: see the defaults.
+	// MaxQueued, MaxRecent and UnreadTimeout: see the defaults.
 	MaxQueued, MaxRecent int
-	Patience             time.Duration
-	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is published. Updates during
-	// that time belong to the turn. 0: the answer ends the turn.
+	UnreadTimeout        time.Duration
+	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is
+	// published. Updates during that time belong to the turn. 0: the answer ends the turn.
 	TurnGrace time.Duration
-	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in addition to values
-	// that look like secrets.
+	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in
+	// addition to values that look like secrets.
 	SecretVariables []string
-	// Told is called with each event before watchers get it, also with events that only the state of sessions needs, and with the agent's
-	// name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not called.
-	Told func(agent string, ev *supervisorv1.Event)
+	// OnEvent is called with each event before watchers get it, also with events that only the state of sessions needs,
+	// and with the agent's name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not
+	// called.
+	OnEvent func(agent string, ev *supervisorv1.Event)
 	// Logger logs the start of each loss of events. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Now is the clock. Nil: the system's.
@@ -83,8 +84,8 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // number of frames not needed so far
 	all     int    // watchers of everything
-	// watching is the number of calls of WatchEvents and WatchSession that are live. drained is closed when it becomes 0; nil: no call
-	// waits for it.
+	// watching is the number of calls of WatchEvents and WatchSession that are live. drained is closed when it becomes
+	// 0; nil: no call waits for it.
 	watching int
 	drained  chan struct{}
 	filers   int // file watchers
@@ -95,16 +96,16 @@ type Hub struct {
 
 	said time.Time // when a loss was last logged; used by the goroutine only: the data path must not wait for the log
 
-	// tell guards the state of sessions and the watchers. It is taken before mu.
-	tell     sync.Mutex
+	// stateMu guards the state of sessions and the watchers. It is taken before mu.
+	stateMu  sync.Mutex
 	fold     *event.Fold
 	recent   ring
 	watchers map[*watcher]struct{} // of a session or an agent
 	feed     feed                  // for watchers of everything
 	filed    chan struct{}         // closed when files were used or may begin to cool; nil: no call waits for it
-	// sessions are the sessions opened here. The value is the number of the frame that opened the session again, by session/new or
-	// session/fork, after an earlier session with this id: a restarted agent may number its sessions from the beginning. 0: there was no
-	// earlier one.
+	// sessions are the sessions opened here. The value is the number of the frame that opened the session again, by
+	// session/new or session/fork, after an earlier session with this id: a restarted agent may number its sessions
+	// from the beginning. 0: there was no earlier one.
 	sessions map[sessionKey]uint64
 	turnEnds map[sessionKey]*turnEnd // turns that wait for late updates
 }
@@ -115,7 +116,7 @@ type sessionKey struct{ agent, session string }
 func New(o Options) *Hub {
 	o.MaxQueued = cmp.Or(max(o.MaxQueued, 0), DefaultMaxQueued)
 	o.MaxRecent = cmp.Or(max(o.MaxRecent, 0), DefaultMaxRecent)
-	o.Patience = cmp.Or(max(o.Patience, 0), DefaultPatience)
+	o.UnreadTimeout = cmp.Or(max(o.UnreadTimeout, 0), DefaultUnreadTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,16 +137,16 @@ func New(o Options) *Hub {
 
 // lock takes both locks, and returns a function that releases them.
 func (h *Hub) lock() (unlock func()) {
-	h.tell.Lock()
+	h.stateMu.Lock()
 	h.mu.Lock()
 	return func() {
 		h.mu.Unlock()
-		h.tell.Unlock()
+		h.stateMu.Unlock()
 	}
 }
 
-// Close publishes the queued events, ends all watches and waits for the goroutine. Later frames only go to the journal. It may be called
-// more than once.
+// Close publishes the queued events, ends all watches and waits for the goroutine. Later frames only go to the journal.
+// It may be called more than once.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -155,7 +156,8 @@ func (h *Hub) Close() {
 	<-h.ended
 }
 
-// Drain waits until all watchers that were connected when the Hub was closed have got all events and have left, or ctx ends.
+// Drain waits until all watchers that were connected when the Hub was closed have got all events and have left, or ctx
+// ends.
 func (h *Hub) Drain(ctx context.Context) {
 	h.mu.Lock()
 	if h.watching == 0 {
@@ -192,8 +194,8 @@ func (h *Hub) Queued() int {
 // cursor returns the cursor of a frame's events.
 func (h *Hub) cursor(seq uint64) string { return replay.Cursor(h.opts.Instance, seq) }
 
-// Publish publishes an event without a frame, such as a change of an agent's or a handler's state. It sets the cursor, and the time if
-// that is not set. The Hub owns the event from then on.
+// Publish publishes an event without a frame, such as a change of an agent's or a handler's state. It sets the cursor,
+// and the time if that is not set. The Hub owns the event from then on.
 func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -208,8 +210,8 @@ func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
 }
 
-// Tell records and publishes a notification from acphost to an agent's client, as if it had passed a link.
-func (h *Hub) Tell(agentID string, line []byte) {
+// Notify records and publishes a notification from acphost to an agent's client, as if it had passed a link.
+func (h *Hub) Notify(agentID string, line []byte) {
 	h.mu.Lock()
 	p := h.ports[agentID]
 	h.mu.Unlock()
@@ -220,8 +222,8 @@ func (h *Hub) Tell(agentID string, line []byte) {
 
 // Show adds to s the state of a session that results from events. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.fold.Show(agentID, s) // it may copy much; frames must not wait for it
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,22 +249,22 @@ func (h *Hub) Sync(ctx context.Context) error {
 	return nil
 }
 
-// CloseSessions publishes that the sessions of an agent that has ended are closed; reason says why in a few words.
+// CloseSessions publishes that the sessions of an agent that has ended are closed; reason is a short reason.
 func (h *Hub) CloseSessions(agentID, reason string) {
-	h.tell.Lock()
+	h.stateMu.Lock()
 	open := h.fold.Open(agentID)
-	h.tell.Unlock()
+	h.stateMu.Unlock()
 	for _, id := range open {
-		h.Tell(agentID, event.AppendClosed(nil, id, reason))
+		h.Notify(agentID, event.AppendClosed(nil, id, reason))
 	}
 }
 
 // Forget drops the state of an agent that will not return.
 func (h *Hub) Forget(agentID string) {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.fold.Forget(agentID)
-	h.tellFiles()
+	h.notifyFiles()
 	for key := range h.sessions {
 		if key.agent == agentID {
 			delete(h.sessions, key)
@@ -310,8 +312,8 @@ func (h *Hub) run() {
 
 // end ends all watches.
 func (h *Hub) end() {
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	for w := range h.watchers {
 		w.shut()
 	}
@@ -336,13 +338,13 @@ func (h *Hub) handle(it *item) {
 	default:
 		events = it.port.decode(h, &it.frame)
 	}
-	if h.opts.Told != nil {
+	if h.opts.OnEvent != nil {
 		for _, ev := range events {
-			h.opts.Told(it.agent(), ev)
+			h.opts.OnEvent(it.agent(), ev)
 		}
 	}
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	for _, ev := range events {
 		if opened := ev.GetSessionOpened(); opened != nil {
 			h.opened(sessionKey{ev.GetAgentId(), ev.GetSessionId()}, opened.GetMethod(), it.seq)
@@ -357,7 +359,7 @@ func (h *Hub) handle(it *item) {
 		}
 		h.know(e)
 		if aboutFiles(ev) {
-			h.tellFiles()
+			h.notifyFiles()
 		}
 		for w := range h.watchers {
 			w.offer(e)
@@ -368,7 +370,7 @@ func (h *Hub) handle(it *item) {
 	}
 }
 
-// opened records that a frame opened a session. tell is held.
+// opened records that a frame opened a session. stateMu is held.
 func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	anew, known := h.sessions[key]
 	switch {
@@ -380,8 +382,8 @@ func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	h.sessions[key] = anew
 }
 
-// openedAnew returns the position before the frame that opened a session again; the zero position if there was no earlier session with
-// its id.
+// openedAnew returns the position before the frame that opened a session again; the zero position if there was no
+// earlier session with its id.
 func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	defer h.lock()()
 	if seq := h.sessions[sessionKey{agentID, session}]; seq > 1 {
@@ -390,7 +392,7 @@ func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	return replay.Position{}
 }
 
-// know adds an event to the state and to the recent events, and sends it to watchers of everything. tell is held.
+// know adds an event to the state and to the recent events, and sends it to watchers of everything. stateMu is held.
 func (h *Hub) know(e entry) {
 	h.fold.Apply(e.event)
 	h.recent.add(e)
@@ -400,16 +402,16 @@ func (h *Hub) know(e entry) {
 // lose publishes that frames were lost.
 func (h *Hub) lose(it *item) {
 	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
-	if h.opts.Told != nil {
-		h.opts.Told(it.agent(), gap)
+	if h.opts.OnEvent != nil {
+		h.opts.OnEvent(it.agent(), gap)
 	}
 	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
-	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
+	if h.said.IsZero() || time.Since(h.said) >= logInterval {
 		h.said = time.Now()
-		h.opts.Logger.Warn("what happens cannot be followed as fast as it happens; whoever watches is told what is missing", "agent", it.port.agent.Load().Name, "frames", it.lost)
+		h.opts.Logger.Warn("events are lost, because they occur faster than they can be published; watchers get a notice of each gap", "agent", it.port.agent.Load().Name, "frames", it.lost)
 	}
-	h.tell.Lock()
-	defer h.tell.Unlock()
+	h.stateMu.Lock()
+	defer h.stateMu.Unlock()
 	h.know(e)
 	for w := range h.watchers {
 		w.miss(it.port, e)

@@ -146,7 +146,7 @@ func (p *place) watching(ctx context.Context, wg *sync.WaitGroup, result *error,
 
 // watch is WatchEvents, an event at a time.
 func (p *place) watch(ctx context.Context, cursor string, send func(*supervisorv1.Event) error) error {
-	return p.WatchEvents(ctx, cursor, 0, func(events []event.Told) error {
+	return p.WatchEvents(ctx, cursor, 0, func(events []event.Encoded) error {
 		for _, e := range events {
 			if err := send(e.Event); err != nil {
 				return err

@@ -9,7 +9,7 @@ import (
 type outbox struct {
 	mu sync.Mutex
 	queue
-	err   error         // why it ended; queued events are taken first, except after errBehind
+	err   error         // why it ended; queued events can still be received, except after errBehind
 	ready chan struct{} // buffer of one
 }
 
@@ -24,7 +24,8 @@ func (o *outbox) add(e entry) {
 	o.signal()
 }
 
-// fits reports whether there is room for an event. An outbox that is not full accepts an event of any size: limits.Whole bounds events.
+// fits reports whether there is room for an event. An outbox that is not full accepts an event of any size:
+// limits.Whole bounds events.
 func (o *outbox) fits(e entry, events, bytes int) bool {
 	n := len(o.kept())
 	return n == 0 || n < events && o.held+min(e.cost, briefAbove) <= bytes
@@ -39,7 +40,7 @@ func (o *outbox) fail(err error) {
 	}
 }
 
-// end ends the outbox; queued events can still be taken.
+// end ends the outbox; queued events can still be received.
 func (o *outbox) end(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// itemCost, eventCost and touchCost are the assumed sizes of a queued frame, an event and a file in use, in addition to their data.
+	// itemCost, eventCost and touchCost are the assumed sizes of a queued frame, an event and a file in use, in
+	// addition to their data.
 	itemCost  = 320
 	eventCost = 512
 	touchCost = 96
 	// releaseAt is how many processed bytes are collected before they are released.
 	releaseAt = 256 << 10
-	// pacedFactor is the factor by which the queue limit is raised for an agent whose client waits for room, so that messages in transit
-	// still fit when the queue is full.
+	// pacedFactor is the factor by which the queue limit is raised for an agent whose client waits for room, so that
+	// messages in transit still fit when the queue is full.
 	pacedFactor = 4
-	// restAt and restBytes limit the calls to handlers, and their answers, that are queued without waking the goroutine while there are
-	// no watchers: their number and their bytes.
+	// restAt and restBytes limit the calls to handlers, and their answers, that are queued without waking the goroutine
+	// while there are no watchers: their number and their bytes.
 	restAt    = 64
 	restBytes = 64 << 10
-	// sayAgain is the minimum time between two log messages about losses.
-	sayAgain = time.Minute
+	// logInterval is the minimum time between two log messages about losses.
+	logInterval = time.Minute
 )
 
 // port receives the frames of one agent.
@@ -113,8 +114,8 @@ func (p *port) live(f *frame.Frame) bool {
 		len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0)
 }
 
-// plainChunk reports whether a frame is a plain chunk of the agent's message or thought, in the usual spelling, without usage.
-// event.Needed returns false for all of these, but takes longer.
+// plainChunk reports whether a frame is a plain chunk of the agent's message or thought, in the usual spelling, without
+// usage. event.Needed returns false for all of these, but takes longer.
 func plainChunk(f *frame.Frame) bool {
 	const begin, middle = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`, `","update":{"sessionUpdate":"agent_`
 	const message, thought = `message_chunk"`, `thought_chunk"`
@@ -153,7 +154,8 @@ func (p *port) put(f *frame.Frame, live bool) {
 	if p.paced {
 		limit *= pacedFactor
 	}
-	// A queue that is not full accepts a frame of any size, so that small frames never cause the loss of one large message.
+	// A queue that is not full accepts a frame of any size, so that small frames never cause the loss of one large
+	// message.
 	if h.held > 0 && h.held+min(itemCost+size, briefAbove) > limit && !endsTurn(f) {
 		p.lose(f.Seq)
 		return
@@ -216,7 +218,7 @@ func (h *Hub) port(agentID string) *port {
 // put queues an item after the losses before it. mu is held.
 func (h *Hub) put(it item) {
 	idle := len(h.queue) == 0 || h.resting
-	h.tellLosses()
+	h.queueLosses()
 	it.skips = h.skips
 	h.held += it.cost
 	h.queue = append(h.queue, it)
@@ -226,7 +228,7 @@ func (h *Hub) put(it item) {
 	}
 }
 
-func (h *Hub) tellLosses() {
+func (h *Hub) queueLosses() {
 	for _, l := range h.losses {
 		h.held += eventCost
 		h.queue = append(h.queue, item{port: l.port, lost: l.frames, seq: l.seq, skips: h.skips, cost: eventCost})
@@ -245,7 +247,7 @@ func (h *Hub) awake() {
 func (h *Hub) takeQueued() (batch []item, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tellLosses()
+	h.queueLosses()
 	batch, h.queue, h.spare, h.resting = h.queue, h.spare[:0], nil, false
 	return batch, h.closed
 }

@@ -8,7 +8,7 @@ import (
 // Reasons for missing events.
 const (
 	whyBusy      = "the supervisor was busier than could be followed"
-	whyUnwatched = "pieces of messages are not kept while nobody watches"
+	whyUnwatched = "pieces of messages are not kept while there are no watchers"
 	whyNoRecord  = "there is no record of what happened before"
 	whyUnwritten = "the record cannot be written, or is as large as it may be"
 )
@@ -16,7 +16,7 @@ const (
 // entry is an event with the position and the costs that queues need.
 type entry struct {
 	event *supervisorv1.Event
-	field []byte // see event.Told; nil except in the feed
+	field []byte // see event.Encoded; nil except in the feed
 	seq   uint64
 	skips uint64 // frames before it that were not needed
 	cost  int
@@ -73,8 +73,8 @@ func (r *ring) add(e entry) {
 	}
 }
 
-// behind returns the events after a cursor, and how many unneeded frames preceded them. whole reports that no event since the cursor is
-// missing.
+// behind returns the events after a cursor, and how many unneeded frames preceded them. whole reports that no event
+// since the cursor is missing.
 func (r *ring) behind(at replay.Position) (kept []entry, skips uint64, whole bool) {
 	kept, skips = r.kept(), r.goneSkips
 	for len(kept) > 0 && kept[0].seq <= at.Seq {

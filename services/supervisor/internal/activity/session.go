@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// catchUpRounds limits how often the record is read again before a watcher goes live. If fewer than catchUpEnough frames have passed
-	// meanwhile, the record is not read again.
+	// catchUpRounds limits how often the record is read again before a watcher goes live. If fewer than catchUpEnough
+	// frames have passed meanwhile, the record is not read again.
 	catchUpRounds = 8
 	catchUpEnough = 1024
 )
 
-// WatchSession sends the events of a session: those after the cursor from the record, then live, without gaps or duplicates, until ctx
-// ends or send fails. For a session of an ended supervisor it sends the recorded events, and returns nil. Without a record it sends the
-// events in memory. A Gap event marks missing events. Errors: fault.Invalid for an unknown cursor, fault.NotFound for an unknown session,
-// fault.Exhausted for a watcher that is too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not
-// change them.
+// WatchSession sends the events of a session: those after the cursor from the record, then live, without gaps or
+// duplicates, until ctx ends or send fails. For a session of an ended supervisor it sends the recorded events, and
+// returns nil. Without a record it sends the events in memory. A Gap event marks missing events. Errors: fault.Invalid
+// for an unknown cursor, fault.NotFound for an unknown session, fault.Exhausted for a watcher that is too slow,
+// fault.Stopping after all events if the Hub is closed. Events are shared: send must not change them.
 func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
 	at, err := replay.Begin(req)
 	if err != nil {

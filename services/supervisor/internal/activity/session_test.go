@@ -61,9 +61,9 @@ func story(p *place) {
 	a.say(frame.ClientToAgent, `{"id":0,"method":"initialize","params":{}}`)
 	a.say(frame.AgentToClient, `{"id":0,"result":{"protocolVersion":1}}`)
 	a.say(frame.AgentToClient, "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"\xff\u2028\"}}}}")
-	p.Tell("alpha-1", event.AppendNotice(nil, "s", "error", "The session could not be resumed", "session/resume failed"))
-	p.Tell("alpha-1", event.AppendClosed(nil, "s", "session/resume failed"))
-	p.Tell("nobody-1", event.AppendClosed(nil, "s", "of an agent that there is not"))
+	p.Notify("alpha-1", event.AppendNotice(nil, "s", "error", "The session could not be resumed", "session/resume failed"))
+	p.Notify("alpha-1", event.AppendClosed(nil, "s", "session/resume failed"))
+	p.Notify("nobody-1", event.AppendClosed(nil, "s", "of an agent that there is not"))
 }
 
 func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {

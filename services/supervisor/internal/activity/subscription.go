@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// A subscription is full when it holds subscribedEvents events, or as many bytes as the queue may have. It has room again at half of
-	// that.
+	// A subscription is full when it holds subscribedEvents events, or as many bytes as the queue may have. It has room
+	// again at half of that.
 	subscribedEvents = 1024
 	subscribedShare  = 4
-	// subscribedFactor times these limits is its maximum: many events of an agent do not pass its client's writer, so that WaitRoom does
-	// not delay them.
+	// subscribedFactor times these limits is its maximum: many events of an agent do not pass its client's writer, so
+	// that WaitRoom does not delay them.
 	subscribedFactor = 16
-	// pacedShare is the share of the queue that agents may use whose clients wait for room. It is small, so that another watcher that is
-	// as fast as the subscription has room for the same events.
+	// pacedShare is the share of the queue that agents may use whose clients wait for room. It is small, so that
+	// another watcher that is as fast as the subscription has room for the same events.
 	pacedShare = 8
 )
 
-// Subscription gets each event of a session once and in order, without loss: while it is full, WaitRoom makes the agent's client wait. A
-// subscription that stays full and unread for the Hub's patience is cancelled. Safe for concurrent use.
+// Subscription receives each event of a session once and in order, without loss: while it is full, WaitRoom makes the
+// agent's client wait. A subscription that stays full and unread for the Hub's UnreadTimeout is cancelled. Safe for
+// concurrent use.
 type Subscription struct {
 	hub     *Hub
 	watcher *watcher
@@ -34,7 +35,8 @@ type Subscription struct {
 	read  time.Time // when it was last read, or became full
 }
 
-// Subscribe returns a subscription to future events of a session, or of the whole agent if sessionID is empty. The caller closes it.
+// Subscribe returns a subscription to future events of a session, or of the whole agent if sessionID is empty. The
+// caller closes it.
 func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
 	defer h.lock()()
 	s := &Subscription{hub: h, watcher: h.newWatcher(h.port(agentID), sessionID)}
@@ -43,8 +45,8 @@ func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
 	return s
 }
 
-// Next waits for the next event. The error is that of ctx, fault.Exhausted if the subscription was cancelled, or io.EOF if it or the Hub
-// was closed and all events were read. Events are shared: do not change them.
+// Next waits for the next event. The error is that of ctx, fault.Exhausted if the subscription was cancelled, or io.EOF
+// if it or the Hub was closed and all events were read. Events are shared: do not change them.
 func (s *Subscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
 	e, err := s.watcher.out.next(ctx, s.taken)
 	return e.event, err
@@ -74,7 +76,7 @@ func (s *Subscription) push(e entry) {
 	out.add(e)
 	if s.timer == nil && out.err == nil && !out.fits(entry{}, subscribedEvents, s.bytes()) {
 		s.read = time.Now()
-		s.timer = time.AfterFunc(s.hub.opts.Patience, panics.Guard(s.hub.opts.Logger, "waiting for a reader of events", s.lookAgain))
+		s.timer = time.AfterFunc(s.hub.opts.UnreadTimeout, panics.Guard(s.hub.opts.Logger, "waiting for a reader of events", s.checkUnread))
 		s.hub.full(s.watcher.port, 1)
 	}
 }
@@ -90,16 +92,16 @@ func (s *Subscription) taken() {
 	}
 }
 
-// lookAgain cancels the subscription if it was not read meanwhile.
-func (s *Subscription) lookAgain() {
+// checkUnread cancels the subscription if it was not read meanwhile.
+func (s *Subscription) checkUnread() {
 	s.watcher.out.mu.Lock()
 	defer s.watcher.out.mu.Unlock()
-	switch left := s.hub.opts.Patience - time.Since(s.read); {
+	switch left := s.hub.opts.UnreadTimeout - time.Since(s.read); {
 	case s.timer == nil:
 	case left > 0:
 		s.timer.Reset(left)
 	default:
-		s.fail(fault.New(fault.Exhausted, "nothing was read for %v while much was waiting; the turn goes on", s.hub.opts.Patience))
+		s.fail(fault.New(fault.Exhausted, "nothing was read for %v while much was waiting; the turn goes on", s.hub.opts.UnreadTimeout))
 	}
 }
 
@@ -133,9 +135,9 @@ func (h *Hub) full(p *port, n int) {
 	}
 }
 
-// WaitRoom waits until there is room for an agent's next message: in the queue and in each subscription to the agent. The writer to the
-// agent's client calls it before each message. From the first call on, the agent's frames are dropped only at four times the usual queue
-// limit.
+// WaitRoom waits until there is room for an agent's next message: in the queue and in each subscription to the agent.
+// The writer to the agent's client calls it before each message. From the first call on, the agent's frames are dropped
+// only at four times the usual queue limit.
 func (h *Hub) WaitRoom(ctx context.Context, agentID string) error {
 	for {
 		h.mu.Lock()

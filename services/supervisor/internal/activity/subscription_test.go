@@ -69,7 +69,7 @@ func TestSubscription_UnreadIsCutOffAfterTimeout(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if waited := time.Since(began); waited != DefaultPatience {
+		if waited := time.Since(began); waited != DefaultUnreadTimeout {
 			t.Errorf("the agent waited for %v", waited)
 		}
 		_, err := sub.Next(t.Context())
@@ -90,7 +90,7 @@ func TestSubscription_SlowReaderIsKept(t *testing.T) {
 		synctest.Wait()
 		for i := range subscribedEvents + 10 {
 			if i < 20 {
-				time.Sleep(DefaultPatience - time.Second)
+				time.Sleep(DefaultUnreadTimeout - time.Second)
 			}
 			ev, err := sub.Next(t.Context())
 			if err != nil || text(ev) != fmt.Sprint(i) {
@@ -148,11 +148,11 @@ func TestSubscription_CutOffOnLostEvent(t *testing.T) {
 	sub, other := p.Subscribe("agent-1", "s"), p.Subscribe("other-1", "s")
 	defer sub.Close()
 	defer other.Close()
-	p.tell.Lock() // the goroutine gets no further
+	p.stateMu.Lock() // the goroutine gets no further
 	for p.lossOf("agent-1") == 0 {
 		l.chunk("s", "more")
 	}
-	p.tell.Unlock()
+	p.stateMu.Unlock()
 	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

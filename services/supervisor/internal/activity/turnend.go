@@ -9,11 +9,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// maxLate bounds how long late updates can delay the end of a turn, after the agent has answered the prompt.
+// maxLate limits how long late updates can delay the end of a turn, after the agent has answered the prompt.
 const maxLate = 30 * time.Second
 
-// turnEnd is a turn that the agent has ended, and that waits for late updates: its end is published once the session has been quiet for
-// Options.TurnGrace.
+// turnEnd is a turn that the agent has ended, and that waits for late updates: its end is published once the session
+// has been quiet for Options.TurnGrace.
 type turnEnd struct {
 	key   string
 	at    time.Time // time of the last output, by the frames' clock
@@ -22,15 +22,15 @@ type turnEnd struct {
 	done  chan struct{} // closed when the end is published
 }
 
-// AwaitTurnEnd waits until the end of a session's turn is published, if the agent has ended the turn, and until watchers have got all
-// earlier events. The error is that of ctx.
+// AwaitTurnEnd waits until the end of a session's turn is published, if the agent has ended the turn, and until
+// watchers have got all earlier events. The error is that of ctx.
 func (h *Hub) AwaitTurnEnd(ctx context.Context, agentID, sessionID string) error {
 	if err := h.Sync(ctx); err != nil {
 		return err
 	}
-	h.tell.Lock()
+	h.stateMu.Lock()
 	end := h.turnEnds[sessionKey{agentID, sessionID}]
-	h.tell.Unlock()
+	h.stateMu.Unlock()
 	if end == nil {
 		return nil
 	}
@@ -42,7 +42,8 @@ func (h *Hub) AwaitTurnEnd(ctx context.Context, agentID, sessionID string) error
 	return nil
 }
 
-// holdTurnEnds starts, extends and ends the wait for late updates, after a frame of an agent was decoded. tell is held.
+// holdTurnEnds starts, extends and ends the wait for late updates, after a frame of an agent was decoded. stateMu is
+// held.
 func (h *Hub) holdTurnEnds(p *port) {
 	if p.decoder == nil || len(p.decoder.Held()) == 0 && p.turnEnds == 0 {
 		return
@@ -74,15 +75,15 @@ func (h *Hub) holdTurnEnds(p *port) {
 	}
 }
 
-// drop ends the wait for a turn's late updates. tell is held.
+// drop ends the wait for a turn's late updates. stateMu is held.
 func (h *Hub) drop(key sessionKey, end *turnEnd) {
 	end.timer.Stop()
 	close(end.done)
 	delete(h.turnEnds, key)
 }
 
-// endTurn records a frame that says that a session was quiet, so that the record has the turn's end at the same position as the live
-// events.
+// endTurn records a frame about the end of a turn after a session was quiet, so that the record has the turn's end at
+// the same position as the live events.
 func (p *port) endTurn(session, key string) {
 	p.Frame(frame.Frame{
 		Direction: frame.OursToClient, Method: []byte(frame.MethodTurnEnded), SessionID: []byte(session),
@@ -90,7 +91,8 @@ func (p *port) endTurn(session, key string) {
 	})
 }
 
-// endsTurn reports whether a frame is one of endTurn. It is queued even without room: the end of a turn must not be lost.
+// endsTurn reports whether a frame is one of endTurn. It is queued even without room: the end of a turn must not be
+// lost.
 func endsTurn(f *frame.Frame) bool {
 	return f.Direction == frame.OursToClient && string(f.Method) == frame.MethodTurnEnded
 }

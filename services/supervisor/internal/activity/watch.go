@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxBehind and maxBehindBytes limit how far a watcher of a session may be behind before it is disconnected, in events and in their
-	// bytes of memory.
+	// maxBehind and maxBehindBytes limit how far a watcher of a session may be behind before it is disconnected, in
+	// events and in their bytes of memory.
 	maxBehind      = 8192
 	maxBehindBytes = limits.Behind
 )
 
-// view says which events of the queue a new watcher gets.
+// view selects the events of the queue that a new watcher gets.
 type view struct {
 	after uint64 // events of frames up to this one are sent in another way
 	// Up to missable, unneeded frames may be missing here; missed of them are reported.
@@ -42,7 +42,8 @@ func (v *view) skipped(e *entry) uint64 {
 	return frames
 }
 
-// unwatchedGap reports frames that are missing before an event, since there were no watchers; 0: their number is unknown.
+// unwatchedGap reports frames that are missing before an event, since there were no watchers; 0: their number is
+// unknown.
 func unwatchedGap(e *entry, session string, frames uint64) *supervisorv1.Event {
 	return replay.Gap(e.event.GetAgentId(), session, frames, whyUnwatched, e.event.GetTime().AsTime())
 }
@@ -57,17 +58,17 @@ type watcher struct {
 	out     outbox
 }
 
-// WatchEvents sends the events of all agents, sessions and handlers: those after the cursor that are still in memory, then live ones,
-// until ctx ends or send fails. If limit is not 0, it sends up to limit events at once, up to 10 ms later; 0: those available. An empty
-// cursor, or "now", means future events only. Errors: fault.TooOld for a cursor that is too old, fault.Exhausted for a watcher that is
-// too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not change them, and must not keep the
-// slice.
-func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error {
+// WatchEvents sends the events of all agents, sessions and handlers: those after the cursor that are still in memory,
+// then live ones, until ctx ends or send fails. If limit is not 0, it sends up to limit events at once, up to 10 ms
+// later; 0: those available. An empty cursor, or "now", means future events only. Errors: fault.TooOld for a cursor
+// that is too old, fault.Exhausted for a watcher that is too slow, fault.Stopping after all events if the Hub is
+// closed. Events are shared: send must not change them, and must not keep the slice.
+func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Encoded) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
 		var ok bool
 		if at, ok = replay.Parse(cursor); !ok {
-			return fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, or none", cursor)
+			return fault.New(fault.Invalid, "%q is not a cursor; use the cursor of a received event, or none", cursor)
 		}
 		if at.Instance != h.opts.Instance {
 			return fault.New(fault.TooOld, "the cursor %q is of another supervisor; watch a session, or begin without a cursor", cursor)
@@ -81,7 +82,8 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send fu
 	return h.feed.run(ctx, r, limit, send)
 }
 
-// joinAll adds a reader of everything. The reader gets future events and, if at is a position, the events after it that are in memory.
+// joinAll adds a reader of everything. The reader gets future events and, if at is a position, the events after it that
+// are in memory.
 func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	defer h.lock()()
 	v := h.view()
@@ -99,7 +101,7 @@ func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	}
 	h.all++
 	h.watching++
-	h.rouse()
+	h.processDelayed()
 	return h.feed.join(v, earlier), nil
 }
 
@@ -134,14 +136,14 @@ func (h *Hub) join(w *watcher) {
 	if w.sub == nil {
 		h.watching++
 	}
-	h.rouse()
+	h.processDelayed()
 	if h.closed {
 		w.shut()
 	}
 }
 
-// rouse processes the delayed items for a new watcher. Both locks are held.
-func (h *Hub) rouse() {
+// processDelayed processes the delayed items for a new watcher. Both locks are held.
+func (h *Hub) processDelayed() {
 	if h.resting {
 		h.awake()
 	}
@@ -175,7 +177,7 @@ func (h *Hub) left() {
 	}
 }
 
-// count tells the data path which frames are needed. Both locks are held.
+// count updates the counters with which the data path decides which frames are needed. Both locks are held.
 func (h *Hub) count(w *watcher, n int) {
 	if w.session == "" {
 		w.port.watched += n
@@ -240,7 +242,7 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 // errStopping ends watches when the Hub is closed.
 var errStopping = fault.New(fault.Stopping, "the supervisor is stopping")
 
-// ended returns the error of a watch that ended after the event with cursor last. Nil: the watcher wanted no more.
+// ended returns the error of a watch that ended after the event with cursor last. Nil: the watch ended normally.
 func ended(err error, last string) error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -248,7 +250,7 @@ func ended(err error, last string) error {
 	case !errors.Is(err, errBehind):
 		return err
 	case last == "":
-		return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor of the last event that it was told")
+		return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor of the last event that it received")
 	}
-	return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor %q, behind which it was told nothing", last)
+	return fault.New(fault.Exhausted, "the watcher did not keep up; call again with the cursor %q of the last event that was sent", last)
 }

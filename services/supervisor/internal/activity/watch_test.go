@@ -193,7 +193,7 @@ func TestWatch_OverflowIsGapForAllWatchers(t *testing.T) {
 		}
 		return nil
 	})
-	p.tell.Lock() // the goroutine gets no further
+	p.stateMu.Lock() // the goroutine gets no further
 	lost := 0
 	for p.lossOf("agent-1") < 5 {
 		l.chunk("s", "more")
@@ -202,7 +202,7 @@ func TestWatch_OverflowIsGapForAllWatchers(t *testing.T) {
 			t.Fatal("the queue has no bound")
 		}
 	}
-	p.tell.Unlock()
+	p.stateMu.Unlock()
 	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 		reads, told := make(chan struct{}), 0
 		var watching sync.WaitGroup
 		watching.Go(func() {
-			wantClass(t, h.WatchEvents(t.Context(), "", 0, func(events []event.Told) error {
+			wantClass(t, h.WatchEvents(t.Context(), "", 0, func(events []event.Encoded) error {
 				<-reads
 				told += len(events)
 				return nil

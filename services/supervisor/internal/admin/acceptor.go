@@ -18,8 +18,8 @@ import (
 // handshakeTimeout is how long a new connection may take until it can make its first call.
 const handshakeTimeout = 5 * time.Second
 
-// bounds limit what callers may use at one acceptor. Every local process can connect, also an agent, as often as it likes. So untrusted
-// callers have low limits, and the limit of one origin leaves room for others.
+// bounds limit what callers may use at one acceptor. Every local process can connect, also an agent, as often as it
+// likes. So untrusted callers have low limits, and the limit of one origin leaves room for others.
 type bounds struct {
 	// handshakes limits concurrent handshakes, handshakesEach those of one origin.
 	handshakes, handshakesEach int
@@ -27,8 +27,9 @@ type bounds struct {
 	untrusted, untrustedEach, calls, callsEach int
 }
 
-// usualBounds leave most of this process's file descriptors to agents and handlers: at most room of them are handshakes of one acceptor,
-// and at most half of room are connections of untrusted callers, half of those of callers that may be agents.
+// usualBounds leave most of this process's file descriptors to agents and handlers: at most room of them are handshakes
+// of one acceptor, and at most half of room are connections of untrusted callers, half of those of callers that may be
+// agents.
 func usualBounds(room int) bounds {
 	return bounds{
 		handshakes: room, handshakesEach: room / 2,
@@ -36,8 +37,8 @@ func usualBounds(room int) bounds {
 	}
 }
 
-// maxIdentifying is how many connections an acceptor identifies at once if identifying does not wait for the peer. One process may use
-// half of them.
+// maxIdentifying is how many connections an acceptor identifies at once if identifying does not wait for the peer. One
+// process may use half of them.
 const maxIdentifying = 16
 
 // endpoint is a listener and how its peers are identified.
@@ -45,15 +46,15 @@ type endpoint struct {
 	listener net.Listener
 	// identify identifies the peer. The acceptor uses the connection that it returns from then on.
 	identify func(context.Context, net.Conn) (net.Conn, identity, error)
-	// origin tells callers apart before they are identified; empty: unknown.
+	// origin distinguishes callers before they are identified; empty: unknown.
 	origin func(net.Conn) string
-	// slow reports that identify waits for the peer, which may delay it. Then a new connection evicts the oldest that is waiting.
-	// Otherwise connections are identified in order.
+	// slow reports that identify waits for the peer, which may delay it. Then a new connection evicts the oldest that
+	// is waiting. Otherwise connections are identified in order.
 	slow bool
 }
 
-// acceptor accepts the connections of an endpoint, identifies their peers, and delivers each to the server for its callers. A peer that
-// is trusted when it connects may send large requests; each call is authorized anew.
+// acceptor accepts the connections of an endpoint, identifies their peers, and delivers each to the server for its
+// callers. A peer that is trusted when it connects may send large requests; each call is authorized anew.
 type acceptor struct {
 	endpoint
 	bounds        bounds

@@ -19,22 +19,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// access authorizes calls, validates their requests, and converts their errors to gRPC codes. The method's descriptor says which class a
-// call belongs to; see class.go.
+// access authorizes calls, validates their requests, and converts their errors to gRPC codes. The method's descriptor
+// determines the class of a call; see class.go.
 //
-// Calls that read state are open to every process that can connect to the socket with a path. All other calls are verbs. A verb must come
-// from a person, although agents run as the same user. Only the control socket accepts verbs, and three independent checks keep agents
-// from it:
+// Calls that read state are open to every process that can connect to the socket with a path. All other calls are
+// verbs. A verb must come from a person, although agents run as the same user. Only the control socket accepts verbs,
+// and three independent checks keep agents from it:
 //
-//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only abstract sockets of its own.
-//   - A caller with more seccomp filters than this process is rejected. Agents and commands have one more, and no process can remove a
-//     filter. (Having a filter at all proves nothing: in containers every process has one.)
+//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only abstract sockets
+//     of its own.
+//   - A caller with more seccomp filters than this process is rejected. Agents and commands have one more, and no
+//     process can remove a filter. (Having a filter at all proves nothing: in containers every process has one.)
 //   - A caller that descends from an agent, a handler or a supervisor is rejected; see package peer.
 //
 // A connection belongs to the process that opened it: once another process writes on it, verbs are rejected there.
 //
-// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call on behalf of a
-// caller, whose role then decides; see delegation.go.
+// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call on
+// behalf of a caller, whose role then decides; see delegation.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // ends when the server stops
@@ -63,7 +64,8 @@ func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return res, asStatus(err)
 }
 
-// stream authorizes and serves a stream. The stream ends when the server stops, so that Stop does not wait for watchers.
+// stream authorizes and serves a stream. The stream ends when the server stops, so that Stop does not wait for
+// watchers.
 func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	acting, err := a.acting(stream.Context(), info.FullMethod)
 	if err != nil {
@@ -106,7 +108,8 @@ func startCall(ctx context.Context) (done func(), err error) {
 	return done, nil
 }
 
-// checkedStream is a stream that ends with its server. If asks is set, the request decides whether the call is permitted.
+// checkedStream is a stream that ends with its server. If asks is set, the request decides whether the call is
+// permitted.
 type checkedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
@@ -129,7 +132,8 @@ func (s *checkedStream) RecvMsg(m any) error {
 	return checkRequest(m)
 }
 
-// check returns an error if the caller may not make the call. req is the request if the class depends on it (class.asks).
+// check returns an error if the caller may not make the call. req is the request if the class depends on it
+// (class.asks).
 func (a *access) check(ctx context.Context, method string, req any) error {
 	class := a.classOf(method)
 	need := class.need
@@ -142,7 +146,7 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	case err != nil:
 		a.logger.Warn("refused a call", "method", method, "caller", who, "error", err)
 	case who.caller != nil && need > certs.Viewer:
-		a.logger.Info("a call for somebody", "method", method, "caller", who)
+		a.logger.Info("delegated call", "method", method, "caller", who)
 	}
 	return err
 }
@@ -160,14 +164,14 @@ type identity struct {
 	credentials.CommonAuthInfo
 	// process is the peer process of a unix socket.
 	process peer.Peer
-	// control reports that the connection came over the control socket. For other connections, verbs says where verbs are accepted, or
-	// why they are not.
+	// control reports that the connection came over the control socket. For other connections, verbs is where verbs
+	// are accepted, or why they are not.
 	control bool
 	verbs   string
 	// self reports that the peer is this process.
 	self bool
-	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit says why role is
-	// NoRole.
+	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit
+	// says why role is NoRole.
 	certificate bool
 	name        string
 	fingerprint string
@@ -175,13 +179,14 @@ type identity struct {
 	unfit       error
 	// limit is the highest role of callers that a gateway may call for; NoRole: it may call for no caller.
 	limit certs.Role
-	// caller is the caller that a gateway makes this call for; nil: the call is the gateway's own. Its role is within the limit.
+	// caller is the caller that a gateway makes this call for; nil: the call is the gateway's own. Its role is within
+	// the limit.
 	caller *caller
 	// calls limits the active calls of all untrusted callers of an acceptor; nil: the caller is trusted.
 	calls *connlimit.Limiter
 }
 
-// origin returns the key by which the limits of untrusted callers tell them apart.
+// origin returns the key of the limits of an untrusted caller.
 func (i identity) origin() string {
 	if i.certificate {
 		return i.fingerprint
@@ -232,7 +237,8 @@ func (i identity) may(need certs.Role) error {
 	return checkVerb(i.process)
 }
 
-// person reports whether the peer is a process on a unix socket that is not, and does not descend from, an agent or a handler.
+// person reports whether the peer is a process on a unix socket that is not an agent or a handler, and not a descendant
+// of one.
 func (i identity) person() bool { return !i.certificate && checkVerb(i.process) == nil }
 
 // identityOf returns the identity of a call: the peer of its connection, and the caller that the peer calls for.
@@ -248,7 +254,8 @@ func identityOf(ctx context.Context) identity {
 	return identity{}
 }
 
-// checkVerb rejects a peer that is, or descends from, an agent or a handler, and a peer for which this cannot be determined.
+// checkVerb rejects a peer that is, or descends from, an agent or a handler, and a peer for which this cannot be
+// determined.
 func checkVerb(c peer.Peer) error {
 	if c.Known && c.PID <= 0 {
 		return status.Error(codes.PermissionDenied, "who calls cannot be seen from here, so it may not change anything: call from the container that acphost runs in, or over TCP with a certificate")

@@ -1,14 +1,15 @@
-// Package admin serves the gRPC services with which people and programs observe and change a running supervisor: on a unix socket of the
-// user, over TCP, and within the process.
+// Package admin serves the gRPC services with which people and programs observe and change a running supervisor: on a
+// unix socket of the user, over TCP, and within the process.
 //
-// There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server also checks the
-// caller's user, if the kernel reports it. An agent of the same user can still connect, so this socket only accepts calls that read
-// state. Calls that change something are accepted on the control socket. It is an abstract socket, and agents cannot connect to it
-// (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
+// There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server
+// also checks the caller's user, if the kernel reports it. An agent of the same user can still connect, so this socket
+// only accepts calls that read state. Calls that change something are accepted on the control socket. It is an abstract
+// socket, and agents cannot connect to it (access.go). Over TCP, a caller's certificate determines the caller's rights
+// (package certs).
 //
-// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into codes. It must not
-// know how calls are carried out: others implement its interfaces (State, Control, Agents, Sessions, Gateway, Events, Approvals,
-// Decisions). Package rundir says where the sockets are. Callers use sdk/client.
+// The package knows who may connect, which calls change something, and what a valid request is. It converts errors to
+// codes. It must not know how calls are carried out: others implement its interfaces (State, Control, Agents, Sessions,
+// Gateway, Events, Approvals, Decisions). Package rundir has the locations of the sockets. Callers use sdk/client.
 package admin
 
 import (
@@ -42,9 +43,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// Control changes a supervisor. Its methods are called concurrently, with validated requests of authorized callers. An error that wraps a
-// *fault.Error has its code. An error with a gRPC status keeps that. Any other error is FAILED_PRECONDITION: nothing was changed, for a
-// reason that a person can resolve.
+// Control changes a supervisor. Its methods are called concurrently, with validated requests of authorized callers. An
+// error that wraps a *fault.Error has its code. An error with a gRPC status keeps that. Any other error is
+// FAILED_PRECONDITION: nothing was changed, for a reason that a person can resolve.
 type Control interface {
 	// RestartHandler stops a handler and starts it again.
 	RestartHandler(ctx context.Context, req *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error)
@@ -68,7 +69,8 @@ type Options struct {
 	State State
 	// Control changes the supervisor. Nil: its methods are UNIMPLEMENTED.
 	Control Control
-	// Agents, Sessions, Gateway, Events, Files, Approvals and Decisions serve their services. Each may be nil: UNIMPLEMENTED.
+	// Agents, Sessions, Gateway, Events, Files, Approvals and Decisions serve their services. Each may be nil:
+	// UNIMPLEMENTED.
 	Agents    Agents
 	Sessions  Sessions
 	Gateway   Gateway
@@ -76,21 +78,23 @@ type Options struct {
 	Files     Files
 	Approvals Approvals
 	Decisions Decisions
-	// Metrics serves callers over TCP that have the role for metrics, and no other callers; nil: their connections are closed.
+	// Metrics serves callers over TCP that have the role for metrics, and no other callers; nil: their connections are
+	// closed.
 	Metrics http.Handler
-	// ReadOnly says why programs can only read agents and sessions: all other calls to Agents, Sessions and Gateway are rejected with it.
-	// Empty: programs start agents and open sessions.
+	// ReadOnly is the reason why programs can only read agents and sessions: all other calls to Agents, Sessions and
+	// Gateway are rejected with it. Empty: programs start agents and open sessions.
 	ReadOnly string
 	// Socket is the socket's absolute path. Default: a unique name in the folder that rundir.Dir returns for Env.
 	Socket string
 	// NoSocket serves no socket: only this process, through Local, and callers over TCP can call.
 	NoSocket bool
-	// ControlOff says why agents cannot be kept from a control socket, so that none is opened: the admin socket then rejects calls that
-	// change something with this reason. Empty: the control socket is opened.
+	// ControlOff is the reason why agents cannot be kept from a control socket, so that none is opened: the admin
+	// socket then rejects calls that change something with this reason. Empty: the control socket is opened.
 	ControlOff string
 	// Listen is an address to also serve over TCP, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string
-	// Listener is the listener of Listen if the caller has opened it already; nil: Start opens it. Start or Stop closes it.
+	// Listener is the listener of Listen if the caller has opened it already; nil: Start opens it. Start or Stop closes
+	// it.
 	Listener net.Listener
 	// TLS names the files of the server's key and certificate and of the clients' authority. Required for Listen.
 	TLS certs.Files
@@ -100,9 +104,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Bounds on one connection, of trusted and of untrusted callers; see acceptor.go. A prompt can hold images. The size of a request is
-// checked before its body is read, and a stream without a reader holds 64 KiB, so that all untrusted callers of an acceptor together use
-// about 256 × 64 KiB; see bounds.
+// Bounds on one connection, of trusted and of untrusted callers; see acceptor.go. A prompt can hold images. The size of
+// a request is checked before its body is read, and a stream without a reader holds 64 KiB, so that all untrusted
+// callers of an acceptor together use about 256 × 64 KiB; see bounds.
 const (
 	maxRequestBytes          = limits.Request
 	maxUntrustedRequestBytes = 64 << 10
@@ -141,9 +145,9 @@ type Server struct {
 	locals []*grpc.ClientConn // guarded by mu
 }
 
-// Start makes the socket and serves on it until Stop: SupervisorStateService, the other services that Options implement, grpc health, and
-// reflection. When it returns, calls are answered. It removes sockets that dead supervisors have left in the default folder. If the TLS
-// files cannot be used, it returns an error that says why.
+// Start makes the socket and serves on it until Stop: SupervisorStateService, the other services that Options
+// implement, grpc health, and reflection. When it returns, calls are answered. It removes sockets that dead supervisors
+// have left in the default folder. If the TLS files cannot be used, it returns an error that says why.
 func Start(o Options) (*Server, error) {
 	if o.Env == nil {
 		o.Env = os.Getenv
@@ -205,7 +209,8 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// openControl opens the control socket, unless it is off. It returns the reason with which the admin socket rejects verbs.
+// openControl opens the control socket, unless it is off. It returns the reason with which the admin socket rejects
+// verbs.
 func (s *Server) openControl(add func(endpoint)) (verbs string) {
 	if s.opts.ControlOff != "" {
 		s.opts.Logger.Warn("there is no control socket: calls that change something are refused", "reason", s.opts.ControlOff)
@@ -297,14 +302,15 @@ func (s *Server) serve(l *memListener, server *grpc.Server) {
 // Path returns the socket's absolute path; empty: there is no socket.
 func (s *Server) Path() string { return s.path }
 
-// Control returns the abstract socket for calls that change something, "@" and its name; if there is none, off says why.
+// Control returns the abstract socket for calls that change something, "@" and its name; if there is none, off says
+// why.
 func (s *Server) Control() (socket, off string) { return s.control, s.opts.ControlOff }
 
 // Address returns the TCP address that is served, with its port; empty: none.
 func (s *Server) Address() string { return s.address }
 
-// Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it; its owner may close
-// it earlier if it implements io.Closer.
+// Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it;
+// its owner may close it earlier if it implements io.Closer.
 func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	conn, err := grpc.NewClient("passthrough:///acphost",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -319,11 +325,12 @@ func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
-// Draining makes the health service report NOT_SERVING from now on, so that no new callers connect. Calls are still answered.
+// Draining makes the health service report NOT_SERVING from now on, so that no new callers connect. Calls are still
+// answered.
 func (s *Server) Draining() { s.health.Shutdown() }
 
-// Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); active calls have half a second to end. It may be
-// called more than once, and returns when all goroutines of the server have ended.
+// Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); active calls have half a second to
+// end. It may be called more than once, and returns when all goroutines of the server have ended.
 func (s *Server) Stop() {
 	s.stopOnce.Do(func() {
 		defer close(s.stopped)

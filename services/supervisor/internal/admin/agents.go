@@ -8,8 +8,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Agents starts, stops and lists agents. Its methods are called concurrently, with validated requests of authorized callers; they end
-// early when their context ends. Errors are those of package fault.
+// Agents starts, stops and lists agents. Its methods are called concurrently, with validated requests of authorized
+// callers; they end early when their context ends. Errors are those of package fault.
 type Agents interface {
 	// StartAgent starts an agent, or returns the one that is running already.
 	StartAgent(ctx context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error)
@@ -21,7 +21,8 @@ type Agents interface {
 	ListAgents(ctx context.Context, req *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error)
 	// GetAgent returns one agent. It does not block.
 	GetAgent(ctx context.Context, req *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error)
-	// Authenticate logs an agent in. It calls send with each step; the last step is done. It returns an error of send unchanged.
+	// Authenticate logs an agent in. It calls send with each step; the last step is done. It returns an error of send
+	// unchanged.
 	Authenticate(ctx context.Context, req *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error
 	// Logout logs an agent out.
 	Logout(ctx context.Context, req *supervisorv1.LogoutRequest) (*supervisorv1.LogoutResponse, error)

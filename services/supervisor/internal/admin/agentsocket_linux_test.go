@@ -88,7 +88,7 @@ func TestFind_RefusesSocketOfAgent(t *testing.T) {
 		posing := filepath.Join(testkit.ShortDir(t), "posing.sock")
 		cmd := command(t, "supervisor", posing, "")
 		serveIn(t, cmd, func() (err error) {
-			_ = proc.Confine(proc.Confinement{}, func(proc.Walls) error { err = cmd.Start(); return err })
+			_ = proc.Confine(proc.Confinement{}, func(proc.Restrictions) error { err = cmd.Start(); return err })
 			return err
 		})
 		asks(t, posing, "seccomp filters")

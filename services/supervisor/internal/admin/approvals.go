@@ -15,12 +15,14 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Approvals holds the questions that wait for a person. Its methods are called concurrently, with validated requests of authorized
-// callers. Errors are those of package fault.
+// Approvals holds the questions that wait for a person. Its methods are called concurrently, with validated requests of
+// authorized callers. Errors are those of package fault.
 type Approvals interface {
-	// ListApprovals returns the waiting questions of a session, oldest first; of all sessions if sessionID is empty. It does not block.
+	// ListApprovals returns the waiting questions of a session, oldest first; of all sessions if sessionID is empty. It
+	// does not block.
 	ListApprovals(sessionID string) []*supervisorv1.Approval
-	// WatchApprovals sends the waiting questions and their changes until ctx ends. It returns an error of send unchanged.
+	// WatchApprovals sends the waiting questions and their changes until ctx ends. It returns an error of send
+	// unchanged.
 	WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error
 	// AnswerApproval answers a question. The request names the answerer, verified as far as possible.
 	AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error)
@@ -72,8 +74,8 @@ func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.
 	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, err
 }
 
-// answerer returns the name that is recorded for a caller's answer. A name from a certificate or a gateway has precedence over the name
-// in the request.
+// answerer returns the name that is recorded for a caller's answer. A name from a certificate or a gateway has
+// precedence over the name in the request.
 func answerer(who identity, says string) (string, error) {
 	if who.caller != nil {
 		return who.String(), nil

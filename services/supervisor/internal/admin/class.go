@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// class says who may call a method.
+// class has the requirements for callers of a method.
 type class struct {
 	// need is the lowest role that may call the method. Viewer: the method only reads; any other role: it is a verb.
 	need certs.Role

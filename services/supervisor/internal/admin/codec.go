@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// encoded is an encoded response, in pieces that may be shared with other responses: gRPC does not copy them. They must not change any
-// more.
+// encoded is an encoded response, in pieces that may be shared with other responses: gRPC does not copy them. They must
+// not change any more.
 type encoded struct{ pieces mem.BufferSlice }
 
 func encodedOf(pieces ...[]byte) *encoded {

@@ -63,7 +63,7 @@ func behind(t *testing.T, c proc.Confinement, args ...string) string {
 	var out []byte
 	var err error
 	cmd := command(t, args...)
-	_ = proc.Confine(c, func(proc.Walls) error { out, err = cmd.Output(); return nil })
+	_ = proc.Confine(c, func(proc.Restrictions) error { out, err = cmd.Output(); return nil })
 	if err != nil {
 		t.Fatalf("%q: %v", cmd.Args, err)
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// byKernel identifies the peer of a unix socket by the kernel's peer credentials. It accepts the same user and root; it rejects any other
-// user before reading a byte. The client sees a plain connection. control and verbs are those of identity.
+// byKernel identifies the peer of a unix socket by the kernel's peer credentials. It accepts the same user and root; it
+// rejects any other user before reading a byte. The client sees a plain connection. control and verbs are those of
+// identity.
 func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Context, net.Conn) (net.Conn, identity, error) {
 	return func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 		c, err := peer.Of(conn)
@@ -70,7 +71,8 @@ func bySelf(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 	return conn, who, nil
 }
 
-// heldConn calls a function when the connection is closed: it frees an entry of a limiter, or the handle of the peer process.
+// heldConn calls a function when the connection is closed: it frees an entry of a limiter, or the handle of the peer
+// process.
 type heldConn struct {
 	net.Conn
 	letGo func()

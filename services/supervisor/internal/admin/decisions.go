@@ -13,8 +13,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Decisions reads the record of decisions. Its methods are called concurrently, with validated requests, and return when their context
-// ends. Errors are those of package fault.
+// Decisions reads the record of decisions. Its methods are called concurrently, with validated requests, and return
+// when their context ends. Errors are those of package fault.
 type Decisions interface {
 	// WatchDecisions sends the newest recorded decisions, then each new one. It returns an error of send unchanged.
 	WatchDecisions(ctx context.Context, req *supervisorv1.WatchDecisionsRequest, send func(*supervisorv1.WatchDecisionsResponse) error) error
@@ -27,7 +27,8 @@ const (
 	maxPolicy = 1 << 20
 	// maxReplays is the limit of concurrent replays. Each caller may have one.
 	maxReplays = 4
-	// maxWatches limits concurrent watches, maxWatchesEach those of one caller: each watch reads the record's file ten times a second.
+	// maxWatches limits concurrent watches, maxWatchesEach those of one caller: each watch reads the record's file ten
+	// times a second.
 	maxWatches, maxWatchesEach = 128, 16
 )
 
@@ -39,7 +40,7 @@ type decisionService struct {
 	watches   *connlimit.Limiter // shared by both servers
 }
 
-// callerOf returns a key that tells callers apart, including those that a gateway calls for.
+// callerOf returns a key that identifies a caller, including callers that a gateway calls for.
 func callerOf(who identity) string {
 	if who.caller != nil {
 		return "for " + who.caller.name

@@ -11,13 +11,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// A gateway serves people that it has recognized by a token, a certificate or a sign-in. It calls for one of them by naming that caller
-// in the call's metadata (package delegation). The call then has the caller's rights, within the limit of the gateway's certificate, and
-// no others: neither those of the gateway itself, nor those of a process that may do everything. So a mistake in a gateway's pages gives
-// no person more rights than their role.
+// A gateway serves people that it has recognized by a token, a certificate or a sign-in. It calls for one of them by
+// naming that caller in the call's metadata (package delegation). The call then has the caller's rights, within the
+// limit of the gateway's certificate, and no others: neither those of the gateway itself, nor those of a process that
+// may do everything. So a mistake in a gateway's pages gives no person more rights than their role.
 //
-// A process on the control socket may name a caller too, since it can only lose rights by it. If any other peer names a caller, its call
-// is rejected.
+// A process on the control socket may name a caller too, since it can only lose rights by it. If any other peer names a
+// caller, its call is rejected.
 
 // caller is a person or program that a gateway calls for.
 type caller struct {
@@ -27,7 +27,8 @@ type caller struct {
 
 type actingKey struct{}
 
-// acting returns the context of a call, with the caller that it is made for. It rejects peers that may not name a caller.
+// acting returns the context of a call, with the caller that it is made for. It rejects peers that may not name a
+// caller.
 func (a *access) acting(ctx context.Context, method string) (context.Context, error) {
 	sent, _ := metadata.FromIncomingContext(ctx)
 	c, named, err := delegation.Read(sent)
@@ -41,7 +42,7 @@ func (a *access) acting(ctx context.Context, method string) (context.Context, er
 		err = status.Error(codes.InvalidArgument, err.Error())
 	}
 	if err != nil {
-		a.logger.Warn("refused a call for somebody", "method", method, "caller", who, "error", err)
+		a.logger.Warn("rejected a delegated call", "method", method, "caller", who, "error", err)
 		return nil, err
 	}
 	limit := who.limit
@@ -62,7 +63,7 @@ func (i identity) mayName() error {
 	case i.certificate && i.role == certs.Gateway && i.limit != certs.NoRole:
 		return nil
 	case i.certificate && i.role == certs.Gateway:
-		return status.Error(codes.PermissionDenied, "the certificate of this gateway lets it call for nobody: make one by \"acphost certs gateway --acts-as ROLE\"")
+		return status.Error(codes.PermissionDenied, "the certificate of this gateway does not permit calls for other callers: make one with \"acphost certs gateway --acts-as ROLE\"")
 	case !i.certificate && !i.self && i.control:
 		return checkVerb(i.process)
 	}

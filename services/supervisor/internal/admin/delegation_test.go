@@ -104,13 +104,13 @@ func TestDelegation_UsesLesserRole(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{`"a call for somebody" method=/acphost.supervisor.v1.SupervisorControlService/ReloadPolicy caller.for="gateway edge-operator for alice" caller.role=operator`,
+	for _, want := range []string{`"delegated call" method=/acphost.supervisor.v1.SupervisorControlService/ReloadPolicy caller.for="gateway edge-operator for alice" caller.role=operator`,
 		`"refused a call" method=/acphost.supervisor.v1.SupervisorControlService/ReloadPolicy caller.for="gateway edge-viewer for alice" caller.role=viewer`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not have %s", want)
 		}
 	}
-	if strings.Contains(log.String(), `"a call for somebody" method=/acphost.supervisor.v1.SupervisorStateService/`) {
+	if strings.Contains(log.String(), `"delegated call" method=/acphost.supervisor.v1.SupervisorStateService/`) {
 		t.Error("looking is logged")
 	}
 }

@@ -27,8 +27,8 @@ const (
 // errStopping ends the streams of a server that stops.
 var errStopping = errors.New("the supervisor is stopping")
 
-// asStatus is the one table from errors to gRPC codes. An unknown error is FAILED_PRECONDITION: nothing was changed, for a reason that a
-// person can resolve.
+// asStatus is the one table from errors to gRPC codes. An unknown error is FAILED_PRECONDITION: nothing was changed,
+// for a reason that a person can resolve.
 func asStatus(err error) error {
 	if err == nil {
 		return nil
@@ -107,7 +107,8 @@ func detailed(code codes.Code, message string, f *fault.Error) error {
 	return st.Err()
 }
 
-// fitting returns an error cut to a size that clients accept: it drops the oldest lines of standard error first, then the data.
+// fitting returns an error cut to a size that clients accept: it drops the oldest lines of standard error first, then
+// the data.
 func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 	e = proto.CloneOf(e)
 	e.Message, e.Signal = cut(e.GetMessage(), maxErrorMessage), cut(e.GetSignal(), maxErrorMessage)
@@ -124,7 +125,7 @@ func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 	return e
 }
 
-// cut returns text as valid UTF-8 of at most most bytes, with "…" where text is missing.
-func cut(text string, most int) string {
-	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), most)
+// cut returns text as valid UTF-8 of at most maxBytes bytes, with "…" where text is missing.
+func cut(text string, maxBytes int) string {
+	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxBytes)
 }

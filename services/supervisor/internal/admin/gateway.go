@@ -13,12 +13,12 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Gateway connects agents with remote clients. Its methods are called concurrently, for authorized callers. Errors are those of package
-// fault.
+// Gateway connects agents with remote clients. Its methods are called concurrently, for authorized callers. Errors are
+// those of package fault.
 type Gateway interface {
-	// OpenAgent starts an agent and connects it with a client until the agent, the client or ctx ends. It reads the client's messages
-	// from in and writes the agent's to out, in whole lines or parts of lines. It calls opened once, when the agent runs. A read and a
-	// write may still be active when it returns.
+	// OpenAgent starts an agent and connects it with a client until the agent, the client or ctx ends. It reads the
+	// client's messages from in and writes the agent's to out, in whole lines or parts of lines. It calls opened once,
+	// when the agent runs. A read and a write may still be active when it returns.
 	OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error
 }
 
@@ -96,7 +96,8 @@ type frameWriter struct {
 	frames  supervisorv1.Frames
 }
 
-// maxSent is the maximum size of the frames in one message, except for a single larger frame, so that few bytes wait for a slow reader.
+// maxSent is the maximum size of the frames in one message, except for a single larger frame, so that few bytes wait
+// for a slow reader.
 const maxSent = 64 << 10
 
 // Write returns when the frames are handed over. It blocks while the reader is behind.

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// mayAnswer reports whether a caller may answer questions. Other callers get a question's handle instead of its id: the handle identifies
-// the question but cannot answer it.
+// mayAnswer reports whether a caller may answer questions. Other callers get a question's handle instead of its id: the
+// handle identifies the question but cannot answer it.
 func mayAnswer(ctx context.Context) bool { return identityOf(ctx).may(certs.Approver) == nil }
 
 // withoutID returns a copy of a question with its handle in place of its id. The original is shared with other callers.
@@ -33,8 +33,9 @@ func changeWithoutID(change *supervisorv1.WatchApprovalsResponse) *supervisorv1.
 	return change
 }
 
-// withIDs returns a function that replaces the handle in an event by the id of the question, if the caller may answer and the question is
-// known. Events contain handles, since all callers get them, also from the record. approvals may be nil.
+// withIDs returns a function that replaces the handle in an event by the id of the question, if the caller may answer
+// and the question is known. Events contain handles, since all callers get them, also from the record. approvals may be
+// nil.
 func withIDs(ctx context.Context, approvals Approvals) func(*supervisorv1.Event) *supervisorv1.Event {
 	if approvals == nil || !mayAnswer(ctx) {
 		return func(e *supervisorv1.Event) *supervisorv1.Event { return e }
@@ -61,8 +62,8 @@ func withIDs(ctx context.Context, approvals Approvals) func(*supervisorv1.Event)
 	}
 }
 
-// stepWithID returns a login step with the question's id in place of its handle: a caller that logs an agent in may answer. approvals may
-// be nil.
+// stepWithID returns a login step with the question's id in place of its handle: a caller that logs an agent in may
+// answer. approvals may be nil.
 func stepWithID(step *supervisorv1.AuthenticateResponse, approvals Approvals) *supervisorv1.AuthenticateResponse {
 	if approvals == nil || step.GetQuestion() == nil {
 		return step

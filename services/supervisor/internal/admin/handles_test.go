@@ -33,9 +33,9 @@ func (a asker) asked() *supervisorv1.Event {
 	}}
 }
 
-func (a asker) WatchEvents(_ context.Context, _ string, _ int, send func([]event.Told) error) error {
+func (a asker) WatchEvents(_ context.Context, _ string, _ int, send func([]event.Encoded) error) error {
 	var encoder event.Encoder
-	return send([]event.Told{encoder.Told(a.asked()), encoder.Told(&supervisorv1.Event{Cursor: "here-1"}), {Event: a.asked()}})
+	return send([]event.Encoded{encoder.Encode(a.asked()), encoder.Encode(&supervisorv1.Event{Cursor: "here-1"}), {Event: a.asked()}})
 }
 
 func (a asker) WatchSession(_ context.Context, _ *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {

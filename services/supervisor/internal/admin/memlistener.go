@@ -19,8 +19,8 @@ func newMemListener() *memListener {
 	return l
 }
 
-// deliver returns once a connection is accepted, the listener is closed (net.ErrClosed) or ctx ends. After an error, the caller still
-// owns the connection.
+// deliver returns once a connection is accepted, the listener is closed (net.ErrClosed) or ctx ends. After an error,
+// the caller still owns the connection.
 func (l *memListener) deliver(ctx context.Context, conn net.Conn) error {
 	select {
 	case l.conns <- conn:
@@ -32,8 +32,8 @@ func (l *memListener) deliver(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// dial connects to the listener from within this process. The connection is a net.Pipe: it has no buffer, so that a peer that does not
-// read blocks its writer, and gRPC's flow control bounds the data that waits.
+// dial connects to the listener from within this process. The connection is a net.Pipe: it has no buffer, so that a
+// peer that does not read blocks its writer, and gRPC's flow control bounds the data that waits.
 func (l *memListener) dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	if err := l.deliver(ctx, theirs); err != nil {

@@ -17,8 +17,8 @@ const (
 	maxMetricsStreams = 8
 )
 
-// metricsServer serves metrics over HTTP/2 to callers whose certificates have the role for it. They never reach the gRPC services: the
-// acceptor delivers their connections here.
+// metricsServer serves metrics over HTTP/2 to callers whose certificates have the role for it. They never reach the
+// gRPC services: the acceptor delivers their connections here.
 type metricsServer struct {
 	memListener *memListener
 	server      *http.Server

@@ -49,7 +49,7 @@ func newPatient() patient {
 	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), told: make(chan int, 10)}
 }
 
-func (p patient) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Told) error) error {
+func (p patient) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Encoded) error) error {
 	p.watching <- struct{}{}
 	<-ctx.Done()
 	return ctx.Err()

@@ -44,7 +44,7 @@ func (n nothing) SetConfigOption(_ context.Context, req *supervisorv1.SetConfigO
 	return &supervisorv1.SetConfigOptionResponse{}, n.note(req)
 }
 
-func (n nothing) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Told) error) error {
+func (n nothing) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Encoded) error) error {
 	if err := n.note("watching"); err != nil {
 		return err
 	}

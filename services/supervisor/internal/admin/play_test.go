@@ -133,7 +133,7 @@ func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*su
 	return &supervisorv1.ListAgentsResponse{}, nil
 }
 
-func (willing) WatchEvents(context.Context, string, int, func([]event.Told) error) error {
+func (willing) WatchEvents(context.Context, string, int, func([]event.Encoded) error) error {
 	return nil
 }
 

@@ -14,8 +14,9 @@ import (
 // checkEvery is how often the socket's file is checked.
 const checkEvery = 3 * time.Second
 
-// renewedListener listens on a socket with a path, and creates the socket again if its file is gone: every process that may write in the
-// folder can remove it, also an agent of the same user, and clients could not find the supervisor any more.
+// renewedListener listens on a socket with a path, and creates the socket again if its file is gone: every process that
+// may write in the folder can remove it, also an agent of the same user, and clients could not find the supervisor any
+// more.
 type renewedListener struct {
 	path string
 	// own reports that the name belongs to this supervisor only, so that any other file with that name is replaced.
@@ -33,7 +34,8 @@ func newRenewedListener(l *net.UnixListener, path string, own bool) *renewedList
 	return &renewedListener{path: path, own: own, inner: l, made: made}
 }
 
-// keep checks the socket until ctx ends. It calls failed with each new reason for which the socket cannot be created again.
+// keep checks the socket until ctx ends. It calls failed with each new reason for which the socket cannot be created
+// again.
 func (l *renewedListener) keep(ctx context.Context, failed func(error)) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()

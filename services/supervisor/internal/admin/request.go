@@ -33,8 +33,8 @@ const (
 	maxDays      = 366 // in one usage request
 )
 
-// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: it is valid. It checks each request to acphost's
-// services before its handler gets it.
+// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: it is valid. It checks each request
+// to acphost's services before its handler gets it.
 func checkRequest(req any) error {
 	if err := problem(req); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -332,29 +332,29 @@ func block(b *supervisorv1.ContentBlock) error {
 	return errors.New(": it is empty")
 }
 
-// named requires text of at most most bytes.
-func named(field, text string, most int) error {
+// named requires text of at most maxBytes bytes.
+func named(field, text string, maxBytes int) error {
 	if text == "" {
 		return fmt.Errorf("%s: it is required", field)
 	}
-	return short(field, text, most)
+	return short(field, text, maxBytes)
 }
 
-// short requires text of at most most bytes, without a NUL.
-func short(field, text string, most int) error {
+// short requires text of at most maxBytes bytes, without a NUL.
+func short(field, text string, maxBytes int) error {
 	switch {
-	case len(text) > most:
-		return fmt.Errorf("%s: it has more than %d bytes", field, most)
+	case len(text) > maxBytes:
+		return fmt.Errorf("%s: it has more than %d bytes", field, maxBytes)
 	case strings.ContainsRune(text, 0):
 		return fmt.Errorf("%s: it has a NUL character", field)
 	}
 	return nil
 }
 
-// word requires text of at most most characters, all visible.
-func word(field, text string, most int) error {
-	if utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
-		return fmt.Errorf("%s: it takes at most %d characters, without control characters", field, most)
+// word requires text of at most maxChars characters, all visible.
+func word(field, text string, maxChars int) error {
+	if utf8.RuneCountInString(text) > maxChars || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("%s: it takes at most %d characters, without control characters", field, maxChars)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// Sessions opens, prompts and closes sessions with agents. Its methods are called concurrently, with validated requests of authorized
-// callers; they end early when their context ends. Errors are those of package fault.
+// Sessions opens, prompts and closes sessions with agents. Its methods are called concurrently, with validated requests
+// of authorized callers; they end early when their context ends. Errors are those of package fault.
 type Sessions interface {
 	// NewSession opens a session.
 	NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error)
@@ -28,8 +28,8 @@ type Sessions interface {
 	CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error)
 	// DeleteSession asks an agent to delete a session.
 	DeleteSession(ctx context.Context, req *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error)
-	// Prompt begins a turn and sends its events; the last event ends the turn. It returns an error of send unchanged. The request says
-	// whether the turn ends with ctx.
+	// Prompt begins a turn and sends its events; the last event ends the turn. It returns an error of send unchanged.
+	// The request determines whether the turn ends with ctx.
 	Prompt(ctx context.Context, req *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error
 	// CancelPrompt asks an agent to end its turn.
 	CancelPrompt(ctx context.Context, req *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error)
@@ -41,12 +41,13 @@ type Sessions interface {
 	SetConfigOption(ctx context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.SetConfigOptionResponse, error)
 }
 
-// Events reads events. Its methods are called concurrently and return when their context ends, when a send fails (with its error), or
-// after the last event. Events must not be changed once they are sent. Errors are those of package fault.
+// Events reads events. Its methods are called concurrently and return when their context ends, when a send fails (with
+// its error), or after the last event. Events must not be changed once they are sent. Errors are those of package
+// fault.
 type Events interface {
-	// WatchEvents sends the events of all agents, sessions and handlers after a cursor, then new ones as they occur. One send has up to
-	// limit events; if limit is 0, all that are available. send must not keep the slice.
-	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error
+	// WatchEvents sends the events of all agents, sessions and handlers after a cursor, then new ones as they occur.
+	// One send has up to limit events; if limit is 0, all that are available. send must not keep the slice.
+	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Encoded) error) error
 	// WatchSession sends the events of a session, recorded events first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }

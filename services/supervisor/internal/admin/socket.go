@@ -16,8 +16,8 @@ import (
 	"github.com/acphost/acphost/internal/rundir"
 )
 
-// maxSocketPath is the longest path of a socket in bytes; the address has 108 with its NUL (104 on macOS, where the kernel rejects longer
-// paths).
+// maxSocketPath is the longest path of a socket in bytes; the address has 108 with its NUL (104 on macOS, where the
+// kernel rejects longer paths).
 const maxSocketPath = 107
 
 // listen makes the socket and listens on it.
@@ -49,8 +49,8 @@ func listen(o Options) (*net.UnixListener, string, error) {
 	return listener, path, err
 }
 
-// makeKnown makes a supervisor with a configured socket path discoverable: it links the socket in the default folder. It returns the
-// link, to be removed at the end; empty: it failed, and clients must name the socket.
+// makeKnown makes a supervisor with a configured socket path discoverable: it links the socket in the default folder.
+// It returns the link, to be removed at the end; empty: it failed, and clients must name the socket.
 func makeKnown(o Options, path string) string {
 	if o.Socket == "" || o.Env == nil {
 		return ""
@@ -69,8 +69,8 @@ func makeKnown(o Options, path string) string {
 
 // listenAt listens on a socket at a path and replaces an existing file. unready is its name until it listens.
 func listenAt(path, unready string) (*net.UnixListener, error) {
-	// Between bind and listen, a socket rejects connections like that of a dead server. It gets its name once it listens, so that no
-	// other process removes it in between.
+	// Between bind and listen, a socket rejects connections like that of a dead server. It gets its name once it
+	// listens, so that no other process removes it in between.
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: unready, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func listenAt(path, unready string) (*net.UnixListener, error) {
 
 func unreadyIn(dir string) string { return filepath.Join(dir, "."+random()+rundir.SuffixUnready) }
 
-// listenControl listens on a control socket with a unique name. The name cannot be guessed, so that no other process can take it first:
-// abstract sockets have no modes and no owner.
+// listenControl listens on a control socket with a unique name. The name cannot be guessed, so that no other process
+// can take it first: abstract sockets have no modes and no owner.
 func listenControl() (net.Listener, string, error) {
 	if runtime.GOOS != "linux" {
 		return nil, "", fmt.Errorf("control socket: %s has no sockets that agents can be kept from", runtime.GOOS)
@@ -97,7 +97,7 @@ func listenControl() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}
-	if err := peer.TellSenders(listener); err != nil {
+	if err := peer.ReportSenders(listener); err != nil {
 		_ = listener.Close()
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}
@@ -112,7 +112,8 @@ func privateDir(dir string) error {
 	return rundir.Check(dir)
 }
 
-// vacate removes the socket that a dead supervisor has left at a configured path. It returns an error for any other file.
+// vacate removes the socket that a dead supervisor has left at a configured path. It returns an error for any other
+// file.
 func vacate(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// State reads the state of a supervisor. Its methods are called concurrently, with validated requests. They return messages that do not
-// change any more. All except ListTerminals, GetUsage and WatchOutput do not block. Errors are those of package fault.
+// State reads the state of a supervisor. Its methods are called concurrently, with validated requests. They return
+// messages that do not change any more. All except ListTerminals, GetUsage and WatchOutput do not block. Errors are
+// those of package fault.
 type State interface {
 	// GetStatus returns the supervisor's status, without the addresses that serve it.
 	GetStatus(ctx context.Context, req *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error)
@@ -26,11 +27,11 @@ type State interface {
 	ListSessions(ctx context.Context, req *supervisorv1.ListSessionsRequest) (*supervisorv1.ListSessionsResponse, error)
 	// GetSession returns one session. The agent may be empty if the session id is unique.
 	GetSession(ctx context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error)
-	// ListTerminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its code; any other is
-	// UNAVAILABLE.
+	// ListTerminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its
+	// code; any other is UNAVAILABLE.
 	ListTerminals(ctx context.Context, req *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error)
-	// WatchOutput sends a terminal's output until its end, which is sent last, or until ctx ends. It returns an error of send unchanged;
-	// other errors may have a gRPC status.
+	// WatchOutput sends a terminal's output until its end, which is sent last, or until ctx ends. It returns an error
+	// of send unchanged; other errors may have a gRPC status.
 	WatchOutput(ctx context.Context, terminalID string, send func(*supervisorv1.WatchOutputResponse) error) error
 	// GetUsage sums up the recorded usage of agents.
 	GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error)
@@ -38,8 +39,8 @@ type State interface {
 	ListGrants(ctx context.Context, req *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error)
 }
 
-// Files reads which files agents work with. Its methods are called concurrently and return when their context ends, or when a send fails
-// (with its error).
+// Files reads which files agents work with. Its methods are called concurrently and return when their context ends, or
+// when a send fails (with its error).
 type Files interface {
 	// ListFiles lists the files that agents work with.
 	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
@@ -84,7 +85,7 @@ func (s *stateService) WatchEvents(req *supervisorv1.WatchEventsRequest, stream 
 	}
 	shown := withIDs(stream.Context(), s.approvals)
 	limit := int(min(req.GetMaxBatch(), math.MaxInt32))
-	return s.events.WatchEvents(stream.Context(), req.GetCursor(), limit, func(events []event.Told) error {
+	return s.events.WatchEvents(stream.Context(), req.GetCursor(), limit, func(events []event.Encoded) error {
 		pieces := make([][]byte, 0, 4)
 		for _, e := range events {
 			field := e.Field

@@ -1,11 +1,13 @@
-// Package agent runs one agent process. When the agent ends, for whatever reason, no process of it is left.
+// Package agent runs one agent process. When the agent ends for any reason, all of its processes are ended.
 //
-// A guard starts the agent: the supervisor's own program, executed again (package guard). The guard adopts the processes that the
-// agent detaches. It ends all of them when the agent ends, when the supervisor says so, or when the supervisor is gone. The
-// guard stands outside of the agent's Landlock domain: it can signal the agent, and the agent cannot signal it. If somebody
-// kills the guard first, the kernel kills the agent, and the supervisor looks for the other processes.
+// A guard starts the agent: the supervisor's own program, executed again (package guard). The guard adopts the
+// processes that the agent detaches. It ends all of them when the agent ends, when the supervisor orders it, or when
+// the supervisor has ended. The guard is outside of the agent's Landlock domain: it can signal the agent, and the agent
+// cannot signal it. If the guard is killed first, the kernel kills the agent, and the supervisor ends the other
+// processes.
 //
-// The package knows processes, pipes and exit statuses. It must not know ACP: it never reads or writes what the pipes carry.
+// The package knows processes, pipes and exit statuses. It must not know ACP: it never reads or writes the content of
+// the pipes.
 package agent
 
 import (
@@ -30,46 +32,47 @@ import (
 )
 
 const (
-	// defaultGrace is how long an agent has to end, first after its stdin was closed and again after SIGTERM.
+	// defaultGrace is how long an agent may take to end, first after its stdin was closed and again after SIGTERM.
 	defaultGrace = 5 * time.Second
-	// startTimeout bounds what the guard takes to start the agent: an exec, not the agent's own start.
+	// startTimeout limits how long the guard may take to execute the agent's program.
 	startTimeout = 30 * time.Second
-	// slack is added where the guard should long have done what it was told.
+	// slack is added to a timeout for an order that the guard should have completed.
 	slack = 3 * time.Second
-	// stderrSettle bounds how long the end waits for a slow reader of the agent's stderr.
+	// stderrSettle limits how long the end waits for a slow reader of the agent's stderr.
 	stderrSettle = time.Second
 )
 
-// Spec says what to run and how.
+// Spec describes how to run an agent.
 type Spec struct {
 	// Name is the agent's configured name, for messages and logs.
 	Name string
-	// Command is the program and its arguments. A program without a slash is looked for in the PATH of Env; a relative
-	// one is relative to Dir. "demoagent" is looked for beside acphost's own program first.
+	// Command is the program and its arguments. A program without a slash is searched in the PATH of Env; a relative
+	// path is relative to Dir. "demoagent" is first searched in the folder of acphost's own program.
 	Command []string
-	// Dir is the working directory; empty: the supervisor's.
+	// Dir is the working directory. Empty: the supervisor's.
 	Dir string
-	// Env is the whole environment; nil: the supervisor's, made to fit User. One variable is added, ACPHOST_AGENT_ and 16 hexadecimal
-	// digits, by which stray processes are found.
+	// Env is the whole environment. Nil: the supervisor's, adapted to User. One variable is added, ACPHOST_AGENT_ and
+	// 16 hexadecimal digits, which identifies processes of the agent.
 	Env []string
-	// User is who the agent runs as; nil: who the supervisor runs as.
+	// User is the user of the agent. Nil: the supervisor's user.
 	User *proc.User
-	// Confinement says which walls it is started behind; User says whether it changes the user.
+	// Confinement selects the restrictions of the agent. Start sets ChangesUser from User.
 	proc.Confinement
-	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 5 s.
+	// StopGrace is how long the agent may take to end after its stdin was closed, and again after SIGTERM. Default: 5
+	// s.
 	StopGrace time.Duration
-	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
-	// end, as it would on a terminal, but never Stop.
+	// Stderr receives the agent's stderr unchanged. Nil: it is discarded. A blocked Write eventually blocks the agent,
+	// as on a terminal, but never Stop.
 	Stderr io.Writer
 	// Guard is the command that runs a guard; see OwnGuard.
 	Guard []string
-	// Sandbox, if set, has the agent run in a sandbox.
+	// Sandbox, if set, runs the agent in a sandbox.
 	Sandbox *Sandbox
-	// Logger is told what is not in order; nil: nobody.
+	// Logger logs problems. Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Process is an agent that was started. Its methods are safe for concurrent use.
+// Process is a started agent. Its methods are safe for concurrent use.
 type Process struct {
 	name   string
 	user   *proc.User
@@ -79,14 +82,14 @@ type Process struct {
 	guard  *exec.Cmd
 	stdin  *os.File
 	stdout *os.File
-	life   *os.File // the guard lives as long as this is open
+	life   *os.File // closing it ends the guard
 	stderr *relay
 
-	started   chan struct{} // closed when the guard has said how the start went, or ended
-	tree      proc.Tree     // of the agent; set before started is closed, as are the next two
-	walls     proc.Walls
-	startFail *Exit
-	sandbox   *sandboxed // nil: there is none
+	started      chan struct{} // closed when the guard has reported the start, or ended
+	tree         proc.Tree     // of the agent; set before started is closed, like the next two fields
+	restrictions proc.Restrictions
+	startFail    *Exit
+	sandbox      *sandboxed // nil: there is none
 
 	stopping atomic.Bool
 	killOnce sync.Once
@@ -94,9 +97,9 @@ type Process struct {
 	exit     Exit // set before done is closed
 }
 
-// Start starts the agent and returns when its program runs. If it cannot be started, errors.As finds an Exit in the
-// error, which says why. The caller closes Stdout when it has read it to its end; all else is released when the agent
-// has ended by itself or by Stop.
+// Start starts the agent and returns when its program runs. If the program cannot be started, errors.As finds an Exit
+// with the reason in the error. The caller closes Stdout after reading it to its end; everything else is released when
+// the agent has ended by itself or by Stop.
 func Start(s Spec) (*Process, error) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
 		return nil, Exit{Name: s.Name, Reason: StartFailed, Code: 126, Detail: "no command is given"}
@@ -134,31 +137,32 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// Stdin is the writing end of the agent's stdin. Closing it is the polite way to ask for the end. Close waits for a write
-// under way, for as long as the agent likes.
+// Stdin is the writing end of the agent's stdin. Closing it asks the agent to end. Close waits for an active write,
+// which the agent can delay without limit.
 func (p *Process) Stdin() *os.File { return p.stdin }
 
-// closeStdin waits for a write under way, which an agent can keep from ever ending: it holds the pipe's lock for as long as a
-// splice of its own into the pipe waits. So nobody waits for this.
+// closeStdin waits for an active write. An agent can block it forever: a splice of its own into the pipe holds the
+// pipe's lock while it waits. So callers must not wait for closeStdin.
 func (p *Process) closeStdin() { _ = p.stdin.Close() }
 
-// Stdout is the reading end of the agent's stdout. It reaches its end when no process of the agent holds it any more.
+// Stdout is the reading end of the agent's stdout. It ends when no process of the agent has it open.
 func (p *Process) Stdout() *os.File { return p.stdout }
 
-// PID is the agent's process id. It stays after the agent has ended.
+// PID is the agent's process id, also after the agent has ended.
 func (p *Process) PID() int { return p.tree.Root }
 
-// Walls says what the agent was started behind. Its notes say what protection is missing and why, one sentence each.
-func (p *Process) Walls() proc.Walls { return p.walls }
+// Restrictions returns the restrictions that were applied to the agent. Its notes name missing restrictions and the
+// reasons, one sentence each.
+func (p *Process) Restrictions() proc.Restrictions { return p.restrictions }
 
-// StderrTail is the end of what the agent wrote to its stderr: at most 20 lines of at most 500 characters, without
-// escape sequences.
+// StderrTail returns the end of the agent's stderr: at most 20 lines of at most 500 characters, without escape
+// sequences.
 func (p *Process) StderrTail() []string { return p.stderr.tail() }
 
-// Done is closed when the agent has ended and no process of it is left.
+// Done returns a channel that is closed when all processes of the agent have ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the agent ended. It is valid once Done is closed; before, its Reason is Running.
+// Exit returns how the agent ended. It is valid once Done is closed; before, its Reason is Running.
 func (p *Process) Exit() Exit {
 	select {
 	case <-p.done:
@@ -168,9 +172,10 @@ func (p *Process) Exit() Exit {
 	}
 }
 
-// Stop ends the agent and everything that it started: its stdin is closed; after the grace its tree gets SIGTERM, and
-// after another one SIGKILL. When ctx ends, what is left of this is cut short to SIGKILL. Stop always returns, within
-// seconds of ctx's end, and with an error if something may be left. It may be called more than once, and after the end.
+// Stop ends the agent and all processes that it started: it closes the agent's stdin; after the grace period it sends
+// SIGTERM to the process tree, and after another one SIGKILL. If ctx ends before, it sends SIGKILL at once. Stop always
+// returns within seconds of the end of ctx, with an error if processes may be left. It may be called repeatedly, and
+// after the agent's end.
 func (p *Process) Stop(ctx context.Context) error {
 	p.stopping.Store(true)
 	go panics.Guard(p.logger, "closing the agent's input", p.closeStdin)()
@@ -188,14 +193,14 @@ func (p *Process) Stop(ctx context.Context) error {
 	if p.await(anyway, slack) {
 		return nil
 	}
-	p.killGuard("it did not end the agent in time") // watch does its work
+	p.killGuard("it did not end the agent in time") // watch then ends the processes
 	if p.await(anyway, p.grace+2*slack) {
 		return nil
 	}
 	return fmt.Errorf("stop agent %q: process %d did not end, not even after SIGKILL", p.name, p.PID())
 }
 
-// await waits for the end; false: ctx or the time was over first.
+// await waits for the agent's end. It returns false if ctx or the time ended first.
 func (p *Process) await(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-p.done:
@@ -206,10 +211,10 @@ func (p *Process) await(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// order tells the guard what to do, and wakes it should it be stopped. It does not wait for it.
+// order sends an order to the guard, and resumes the guard if it is stopped. It does not wait for the result.
 func (p *Process) order(order string) {
 	_ = p.life.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = p.life.WriteString(order) // a guard that is gone, or does not listen, is dealt with by who waits
+	_, _ = p.life.WriteString(order) // the caller handles a guard that has ended or does not react
 	_ = p.guard.Process.Signal(syscall.SIGCONT)
 }
 
@@ -235,9 +240,9 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 		return err
 	}
 	p.guard = exec.Command(s.Guard[0], s.Guard[1:]...)
-	self, _ := proc.OwnProgram() // empty: there is none
+	self, _ := proc.OwnProgram() // empty if unknown
 	if own, err := os.Executable(); err == nil && s.Guard[0] == self {
-		p.guard.Args[0] = own // for people who look at processes
+		p.guard.Args[0] = own // the name in lists of processes
 	}
 	p.guard.Env = runtimeEnv(os.Environ())
 	p.guard.Stdin, p.guard.Stdout, p.guard.Stderr = pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs
@@ -255,8 +260,8 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 		}()
 		p.guard.ExtraFiles = append(p.guard.ExtraFiles, theirs) // DecisionsFD
 	}
-	// A process group of its own: an editor that kills the supervisor's whole group must not hit the guard. Not a
-	// session of its own: in the same one, the kernel wakes a stopped guard when the supervisor ends.
+	// The guard has its own process group, because an editor may kill the supervisor's whole group. It has no session
+	// of its own: in the same session, the kernel resumes a stopped guard when the supervisor ends.
 	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(p.guard); err != nil {
 		return err
@@ -274,7 +279,7 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 	return nil
 }
 
-// watch follows the guard to its end, does what it left undone, and closes done.
+// watch follows the guard to its end, ends remaining processes, and closes done.
 func (p *Process) watch(status *os.File) {
 	defer close(p.done)
 	end, clean := p.follow(status)
@@ -303,7 +308,8 @@ func (p *Process) watch(status *os.File) {
 	}
 }
 
-// follow reads what the guard reports. end is how the agent ended, nil if the guard never said; clean: nothing is left.
+// follow reads the guard's reports. end is how the agent ended, nil if the guard did not report that; clean: no process
+// is left.
 func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 	open := true
 	settle := func(fail *Exit) {
@@ -317,9 +323,9 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 		case r.Started != nil:
 			tree, err := proc.TreeOf(r.Started.PID)
 			if err != nil {
-				tree = proc.Tree{Root: r.Started.PID} // not on this system, or it has ended already
+				tree = proc.Tree{Root: r.Started.PID} // unsupported system, or the agent has ended already
 			}
-			p.tree, p.walls = tree, r.Started.Walls
+			p.tree, p.restrictions = tree, r.Started.Restrictions
 			settle(nil)
 		case r.Failed != nil:
 			settle(p.failure(r.Failed))
@@ -333,7 +339,7 @@ func (p *Process) follow(status io.Reader) (end *proc.ExitStatus, clean bool) {
 	return end, clean
 }
 
-// failure says why the agent's program could not be started, and how a shell would number that.
+// failure converts the failed start of a program to an Exit.
 func (p *Process) failure(f *guard.Failed) *Exit {
 	e := &Exit{Name: p.name, Reason: StartFailed, Code: 126, Detail: f.Detail}
 	if f.NotFound {
@@ -345,8 +351,8 @@ func (p *Process) failure(f *guard.Failed) *Exit {
 	return e
 }
 
-// OwnGuard is the command that runs a guard in this process's own program: the very file that was started, since a program
-// that somebody has put in its place would stand outside of all walls.
+// OwnGuard returns the command that runs a guard with this process's own program. It uses the very file that was
+// started, because a program that replaced it would run without restrictions.
 func OwnGuard() ([]string, error) {
 	self, err := proc.OwnProgram()
 	if err != nil {
@@ -355,7 +361,7 @@ func OwnGuard() ([]string, error) {
 	return []string{self, guard.Command}, nil
 }
 
-// newJob is what the guard is asked to do.
+// newJob returns the job for the guard.
 func newJob(s Spec) (guard.Job, error) {
 	dir, err := filepath.Abs(s.Dir) // the current one if empty
 	if err != nil {
@@ -374,15 +380,15 @@ func newJob(s Spec) (guard.Job, error) {
 	if grace <= 0 {
 		grace = defaultGrace
 	}
-	mark, walls := newMark(), s.Confinement
-	walls.ChangesUser = s.User != nil
+	mark, confinement := newMark(), s.Confinement
+	confinement.ChangesUser = s.User != nil
 	job := guard.Job{
 		Command: findDemoAgent(s.Command), Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
+		Credential: s.User.Credential(), Confinement: confinement, Grace: grace,
 	}
 	if s.Sandbox != nil {
-		// The sandbox takes open files out of the agent's processes, which the filter keeps everybody from. It puts the filter
-		// around the agent itself.
+		// The sandbox copies open files from the agent's processes, which the filter forbids. So the sandbox itself
+		// installs the filter for the agent.
 		job.NoSeccomp = true
 		job.Sandbox = s.Sandbox.command(s.Guard[0])
 	}

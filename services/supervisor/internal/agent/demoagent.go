@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// DemoAgent is the scripted agent of the documentation, a program of every release.
+// DemoAgent is the scripted agent of the documentation, which every release contains.
 const DemoAgent = "demoagent"
 
-// findDemoAgent returns the command with the path of the demo agent beside acphost's own program, if the command names the demo
-// agent without a path and it is there. Its folder is often not in PATH: npm puts acphost alone there. Other commands are returned
-// as they are.
+// findDemoAgent replaces the program "demoagent" in a command by its path in the folder of acphost's own program, if it
+// exists there. That folder is often not in PATH: npm puts only acphost there. It returns other commands unchanged.
 func findDemoAgent(command []string) []string {
 	if command[0] != DemoAgent {
 		return command

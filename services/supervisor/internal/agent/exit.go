@@ -11,45 +11,45 @@ import (
 // Reason is the kind of an agent's end.
 type Reason string
 
-// The reasons. Their text is stable: it shows in logs and states.
+// The reasons. Their texts appear in logs and states, and must not change.
 const (
-	// Running: it has not ended.
+	// Running: the agent has not ended.
 	Running Reason = "running"
-	// NotFound: the command does not exist, or it ended with 127, by which shells and wrappers say the same of what
-	// they were to run.
+	// NotFound: the command does not exist, or it ended with status 127, which shells and wrappers use for a missing
+	// command.
 	NotFound Reason = "command not found"
-	// StartFailed: the command exists and could not be started.
+	// StartFailed: the command exists but could not be started.
 	StartFailed Reason = "failed to start"
-	// Exited: it ended by itself, with Code.
+	// Exited: the agent exited by itself, with Code.
 	Exited Reason = "exited"
-	// Signalled: Signal ended it.
+	// Signalled: Signal ended the agent.
 	Signalled Reason = "ended by a signal"
-	// Lost: its guard was killed, and the agent with it; how it ended is not known.
+	// Lost: the guard was killed, and the agent with it; how the agent ended is unknown.
 	Lost Reason = "lost with its guard"
 )
 
-// Exit is how an agent ended, or why it never ran.
+// Exit describes how an agent ended, or why it did not start.
 type Exit struct {
 	// Name is the agent's configured name.
 	Name string
-	// Reason is the kind of end.
+	// Reason is the kind of the end.
 	Reason Reason
-	// Code is the exit code; for NotFound 127, for StartFailed 126, and -1 where a signal ended it.
+	// Code is the exit code; 127 for NotFound, 126 for StartFailed, and -1 if a signal ended the agent.
 	Code int
-	// Signal is the signal's name, "SIGSEGV"; empty: none.
+	// Signal is the signal's name, "SIGSEGV". Empty if there was none.
 	Signal string
-	// Number is the signal's number; 0: none.
+	// Number is the signal's number. 0 if there was none.
 	Number int
-	// Detail says why a start failed, in words.
+	// Detail describes the failure of a start.
 	Detail string
-	// Stopped: the supervisor had asked for the end.
+	// Stopped reports whether the supervisor had requested the end.
 	Stopped bool
-	// Tail is the end of its stderr, as StderrTail gives it.
+	// Tail is the end of the agent's stderr, as StderrTail returns it.
 	Tail []string
 }
 
-// Status is the exit status that a shell would show for it: the code, 128 and the signal's number, 127 for a command
-// that was not found, 126 for one that could not be started.
+// Status returns the exit status that a shell would report: the code, 128 plus the signal's number, 127 for a command
+// that was not found, 126 for a command that could not be started.
 func (e Exit) Status() int {
 	switch {
 	case e.Reason == Running:
@@ -62,7 +62,8 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// String says it in one line, without the name: "exited with status 3; its last error output: cannot connect".
+// String describes the end in one line, without the name: "exited with status 3; its last error output: cannot
+// connect".
 func (e Exit) String() string {
 	var b strings.Builder
 	switch e.Reason {
@@ -91,8 +92,8 @@ func (e Exit) String() string {
 	return b.String()
 }
 
-// refusal returns the last line by which the sandbox reported that it refused something, which may be why the agent
-// ended; empty: there is none.
+// refusal returns the last line of the sandbox about a refusal, which may be the reason why the agent ended; empty if
+// there is none.
 func (e Exit) refusal() string {
 	for _, line := range slices.Backward(e.Tail) {
 		if strings.HasPrefix(line, "acphost: refused: ") {
@@ -102,10 +103,10 @@ func (e Exit) refusal() string {
 	return ""
 }
 
-// Error makes an Exit an error that names the agent.
+// Error makes Exit an error. The text contains the agent's name.
 func (e Exit) Error() string { return fmt.Sprintf("agent %q %s", e.Name, e.String()) }
 
-// exitOf puts an end into words; a nil end is one that nobody saw.
+// exitOf returns the Exit for an end; a nil end means that the end was not observed.
 func exitOf(name string, end *proc.ExitStatus, tail []string, stopped bool) Exit {
 	e := Exit{Name: name, Tail: tail, Stopped: stopped}
 	switch {

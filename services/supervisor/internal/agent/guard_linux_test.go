@@ -156,7 +156,7 @@ func TestGuard_IsUnreachableForAgent(t *testing.T) {
 		(exec 3>/proc/$PPID/fd/4) 2>/dev/null && echo status
 		sleep 1000 & kill $! || echo 'cannot end its own'
 		echo done`)
-	if w := p.Walls(); !w.Landlock || !w.Seccomp || !w.Capabilities || len(w.Notes) != 0 {
+	if w := p.Restrictions(); !w.Landlock || !w.Seccomp || !w.Capabilities || len(w.Notes) != 0 {
 		t.Errorf("walls = %+v, want all and no notes", w)
 	}
 	if got := say(t, p); got != "done" {
@@ -169,7 +169,7 @@ func TestGuard_IsUnreachableForAgent(t *testing.T) {
 
 func TestGuard_NoLandlockOption(t *testing.T) {
 	p := start(t, `kill -0 $PPID && echo reached`, func(s *agent.Spec) { s.NoLandlock = true })
-	if w := p.Walls(); w.Landlock || !w.Seccomp || len(w.Notes) != 1 {
+	if w := p.Restrictions(); w.Landlock || !w.Seccomp || len(w.Notes) != 1 {
 		t.Errorf("walls = %+v, want no domain, a filter and one note", w)
 	}
 	if got := say(t, p); got != "reached" {

@@ -6,21 +6,21 @@ import (
 	"syscall"
 )
 
-// pipeSize is what the agent's stdin and stdout hold, in bytes: large lines then take fewer switches between the
-// processes. More would use up the user's allowance of pipe memory after a few dozen agents.
+// pipeSize is the buffer size of the agent's stdin and stdout, in bytes. Large lines then need fewer switches between
+// the processes. More would exhaust the user's limit of pipe memory after a few dozen agents.
 const pipeSize = 256 << 10
 
 // pipe is a pipe between this process and the guard or the agent.
 type pipe struct{ ours, theirs *os.File }
 
-// pipes are all that connect the supervisor with a guard and its agent.
+// pipes are all pipes between the supervisor, a guard and its agent.
 type pipes struct{ stdin, stdout, stderr, life, status pipe }
 
-// open opens them all. Those that the agent gets belong to its user, so that it can open /dev/stdin and the like.
+// open opens all pipes. The agent's user owns the agent's ends, so that it can open /dev/stdin and similar files.
 func (p *pipes) open(owner *syscall.Credential) error {
 	for _, p := range []struct {
 		pipe   *pipe
-		writes bool // this process holds the writing end
+		writes bool // this process has the writing end
 		agents bool
 		large  bool
 	}{
@@ -55,5 +55,5 @@ func (p *pipes) closeTheirs() {
 	}
 }
 
-// all are the pipes; those that could not be opened have no files, and closing none does nothing.
+// all returns the pipes. Pipes that could not be opened have nil files, whose Close does nothing.
 func (p *pipes) all() []pipe { return []pipe{p.stdin, p.stdout, p.stderr, p.life, p.status} }

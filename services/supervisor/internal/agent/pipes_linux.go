@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/fd"
 )
 
-// growPipe asks for a larger buffer; a refusal (the user's allowance is used up) costs speed only.
+// growPipe requests a larger buffer. If the user's limit is exhausted, the pipe is only slower.
 func growPipe(f *os.File, size int) {
 	_ = fd.On(f, func(fd int) error {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size)

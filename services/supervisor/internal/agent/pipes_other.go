@@ -4,5 +4,5 @@ package agent
 
 import "os"
 
-// growPipe cannot be asked for here.
+// growPipe does nothing: this system cannot change a pipe's buffer.
 func growPipe(*os.File, int) {}

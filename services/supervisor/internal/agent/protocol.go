@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
-// send hands a job to a guard, which may be stuck: it does not wait for ever.
+// send sends a job to a guard. It has a timeout, because the guard may hang.
 func send(j guard.Job, w *os.File) error {
-	message, err := entries.Marshal(&j)
+	message, err := nulmsg.Marshal(&j)
 	if err == nil {
 		err = w.SetWriteDeadline(time.Now().Add(startTimeout))
 	}
@@ -31,27 +31,28 @@ func send(j guard.Job, w *os.File) error {
 	return nil
 }
 
-// reports reads until the guard's end.
+// reports returns the guard's reports until it ends.
 func reports(r io.Reader) iter.Seq[guard.Report] {
 	return func(yield func(guard.Report) bool) {
 		for from := bufio.NewReader(r); ; {
 			var rep guard.Report
-			if entries.Read(from, &rep) != nil || !yield(rep) {
+			if nulmsg.Read(from, &rep) != nil || !yield(rep) {
 				return
 			}
 		}
 	}
 }
 
-// newMark is an environment entry that no other process has. The random part is in the name, so that an agent beneath
-// another supervisor's agent keeps that one's mark as well.
+// newMark returns an environment entry that no other process has. The random part is in the name, so that an agent
+// below another supervisor's agent has both marks.
 func newMark() string {
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(id[:]) // it never fails
 	return "ACPHOST_AGENT_" + hex.EncodeToString(id[:]) + "=1"
 }
 
-// runtimeEnv is the guard's environment: what keeps it small, and what steers the Go runtime of the supervisor's.
+// runtimeEnv returns the guard's environment: settings that reduce its memory, and the settings of the supervisor's Go
+// runtime.
 func runtimeEnv(environ []string) []string {
 	env := proc.SmallRuntime()
 	for _, entry := range environ {

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// relayBuffer is how many bytes of stderr wait for a slow reader before the agent has to.
+	// relayBuffer is the limit of stderr bytes in the queue for a slow reader. If it is full, the agent blocks.
 	relayBuffer = 256 << 10
-	// relayRest is how many may wait once the agent has ended.
+	// relayRest is the limit after the agent has ended.
 	relayRest = 2 << 20
 )
 
-// relay passes an agent's stderr on and keeps its last lines. The lines are kept before they are passed on, so that a
-// reader that never reads costs no line.
+// relay forwards an agent's stderr and keeps its last lines. It keeps lines before forwarding them, so that a reader
+// that never reads loses no line.
 type relay struct {
 	from *os.File
 	to   io.Writer
 
-	read    chan struct{} // closed when from is at its end
-	written chan struct{} // closed when to has everything, or failed
+	read    chan struct{} // closed when from has ended
+	written chan struct{} // closed when everything was written to to, or it failed
 
 	mu      sync.Mutex
 	changed sync.Cond
 	lines   tail   // guarded by mu
-	pending []byte // guarded by mu; read and not yet written
-	ended   bool   // guarded by mu; the agent is gone: do not make the reading end wait
-	closed  bool   // guarded by mu; nothing comes any more
-	failed  bool   // guarded by mu; to took an error: drop the rest
+	pending []byte // guarded by mu; not written yet
+	ended   bool   // guarded by mu; the agent has ended: do not block reading
+	closed  bool   // guarded by mu; nothing more will be read
+	failed  bool   // guarded by mu; to returned an error: drop the rest
 }
 
 func newRelay(from *os.File, to io.Writer) *relay {
@@ -40,7 +40,7 @@ func newRelay(from *os.File, to io.Writer) *relay {
 	if to == nil {
 		r.failed = true
 	}
-	fail := func(error) { // the agent must not wait for anybody to read
+	fail := func(error) { // the agent must not block without a reader
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.failed, r.closed, r.pending = true, true, nil
@@ -51,15 +51,15 @@ func newRelay(from *os.File, to io.Writer) *relay {
 	return r
 }
 
-// tail is the last lines so far.
+// tail returns the last lines so far.
 func (r *relay) tail() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lines.get()
 }
 
-// finish reads what is left and returns when it is passed on. It takes no longer than twice settle: a process that got
-// away may hold the pipe for ever, and a reader may never read.
+// finish reads the remaining output and returns when it was forwarded. It takes at most twice settle: an escaped
+// process may keep the pipe open forever, and the reader may never read.
 func (r *relay) finish(settle time.Duration) {
 	r.mu.Lock()
 	r.ended = true
@@ -70,7 +70,7 @@ func (r *relay) finish(settle time.Duration) {
 	_ = r.from.Close()
 	select {
 	case <-r.written:
-	case <-time.After(settle): // its goroutine ends when the writer lets go of it
+	case <-time.After(settle): // its goroutine ends when the writer returns
 	}
 }
 

@@ -16,34 +16,35 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
-// Sandbox says how an agent runs in a sandbox (package sandbox of this repository).
+// Sandbox configures the sandbox of an agent (package sandbox of this repository).
 type Sandbox struct {
 	sandbox.Confinement
-	// Judge decides. It is asked from Start on, before Start returns.
+	// Judge decides about accesses. It is called from Start on, before Start returns.
 	Judge decisions.Judge
-	// Generation is that of leases; nil: none are given.
+	// Generation is the generation of leases. Nil: no leases are granted.
 	Generation *decisions.Generation
 }
 
-// ErrNoSandbox is wrapped by Start's error if an agent cannot be confined on this system, or in this container. Nothing of the
-// agent has run.
+// ErrNoSandbox is wrapped by Start's error if an agent cannot be confined on this system, or in this container. The
+// agent did not run.
 var ErrNoSandbox = errors.New("the agent cannot be confined")
 
-// withSandbox says what may have been killed: a sandbox ends as what runs in it does, so its end does not tell.
+// withSandbox describes an ambiguous end: a sandbox ends in the same way as the program in it, so either may have been
+// killed.
 const withSandbox = "the agent was killed, or its sandbox, without which it cannot be"
 
-// command starts a sandbox by the program that runs guards.
+// command returns the command that starts a sandbox with the guard's program.
 func (s *Sandbox) command(program string) []string {
 	return append([]string{program, sandbox.Command}, s.Flags()...)
 }
 
-// sandboxed is the sandbox of an agent, as the supervisor sees it.
+// sandboxed is the supervisor's end of an agent's sandbox.
 type sandboxed struct {
 	conn   net.Conn
 	judge  decisions.Judge
 	leases *decisions.Generation
-	begun  chan decisions.Began // has room for one
-	over   chan struct{}        // closed when the sandbox is gone and nobody is asked any more
+	begun  chan decisions.Began // buffer of one
+	over   chan struct{}        // closed when the sandbox has ended and no decision is pending
 	once   sync.Once
 }
 
@@ -59,7 +60,7 @@ func newSandboxed(s *Sandbox) (ours *sandboxed, theirs *os.File, err error) {
 	return &sandboxed{conn: conn, judge: s.Judge, leases: s.Generation, begun: make(chan decisions.Began, 1), over: make(chan struct{})}, theirs, nil
 }
 
-// serve answers the sandbox until it is gone.
+// serve answers the sandbox until it ends.
 func (s *sandboxed) serve(log *slog.Logger) {
 	defer close(s.over)
 	err := decisions.Serve(s.conn, s.judge, func(b decisions.Began) { s.begun <- b }, s.leases)
@@ -68,16 +69,16 @@ func (s *sandboxed) serve(log *slog.Logger) {
 	}
 }
 
-// abandon is for a sandbox that is not served.
+// abandon closes the socket of a sandbox that is not served.
 func (s *sandboxed) abandon() { _ = s.conn.Close() }
 
-// end waits until nobody is asked any more. The sandbox is gone.
+// end waits until no decision is pending. The sandbox has ended.
 func (s *sandboxed) end() {
 	s.once.Do(func() { _ = s.conn.Close() })
 	<-s.over
 }
 
-// awaitSandbox waits until the agent runs in its sandbox, if it is to. If it cannot, it is ended.
+// awaitSandbox waits until the agent runs in its sandbox, if it has one. If that fails, it ends the agent.
 func (p *Process) awaitSandbox() error {
 	if p.sandbox == nil {
 		return nil
@@ -97,8 +98,8 @@ func (p *Process) awaitSandbox() error {
 		b.Failed = "its sandbox did not start it in time"
 	}
 	if b.PID != 0 {
-		p.walls.Seccomp, p.walls.Landlock = b.Walls.Seccomp, p.walls.Landlock && b.Walls.Landlock
-		p.walls.Notes = slices.Concat(p.walls.Notes, b.Walls.Notes)
+		p.restrictions.Seccomp, p.restrictions.Landlock = b.Walls.Seccomp, p.restrictions.Landlock && b.Walls.Landlock
+		p.restrictions.Notes = slices.Concat(p.restrictions.Notes, b.Walls.Notes)
 		return nil
 	}
 	p.order(guard.KillNow)

@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// endStrays does a killed guard's work from outside: it ends what carries the agent's mark, what is in the agent's
-// session, and what descends from either. Only a process that shed all three is missed.
+// endStrays ends the processes of an agent whose guard was killed: processes with the agent's mark, processes of the
+// agent's session, and the descendants of both. It misses only a process without any of the three.
 func endStrays(ctx context.Context, mark string, agent proc.Tree, grace time.Duration) error {
 	return proc.End(ctx, func() ([]int, error) { return strays(mark, agent) }, grace)
 }
@@ -37,7 +37,8 @@ func strays(mark string, agent proc.Tree) ([]int, error) {
 	return slices.Compact(found), nil
 }
 
-// replaced: another process has the agent's pid by now, and its session is not the agent's.
+// replaced reports whether another process has the agent's pid, so that the session with that number is not the
+// agent's.
 func replaced(agent proc.Tree) bool {
 	now, err := proc.TreeOf(agent.Root)
 	return err == nil && now.Started != agent.Started

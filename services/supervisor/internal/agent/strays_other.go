@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
-// endStrays ends the agent's process group when its guard was killed.
+// endStrays ends the process group of an agent whose guard was killed.
 func endStrays(ctx context.Context, _ string, agent proc.Tree, grace time.Duration) error {
 	return guard.EndGroup(ctx, agent.Root, grace)
 }

@@ -12,14 +12,14 @@ import (
 const (
 	tailLines = 20
 	tailChars = 500
-	// tailBytes is enough for tailChars characters and the escape sequences between them.
+	// tailBytes is sufficient for tailChars characters with escape sequences between them.
 	tailBytes = 4 * tailChars
 )
 
 // tail keeps the last lines of a stream in bounded memory.
 type tail struct {
 	lines [][]byte // the oldest first
-	line  []byte   // the unfinished one, cut at tailBytes
+	line  []byte   // the unfinished line, cut at tailBytes
 }
 
 func (t *tail) add(chunk []byte) {
@@ -49,7 +49,7 @@ func (t *tail) push() {
 	t.line = reuse[:0]
 }
 
-// get is the lines as text; empty ones are left out.
+// get returns the lines as text, without empty ones.
 func (t *tail) get() []string {
 	var lines []string
 	for _, line := range append(slices.Clip(t.lines), t.line) {
@@ -63,8 +63,7 @@ func (t *tail) get() []string {
 	return lines
 }
 
-// plain returns a line as a terminal would show it: without escape sequences and control characters, which would act on
-// the terminal that shows it.
+// plain returns a line without escape sequences and control characters, which would affect the terminal that shows it.
 func plain(line []byte) string {
 	chars := 0
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

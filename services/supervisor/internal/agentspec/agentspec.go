@@ -42,8 +42,8 @@ type Resolver struct {
 }
 
 // Resolve returns the request with the command of its preset, all variables on top of the supervisor's environment (see
-// Environ), and a name. The variables of the request override those of the preset, and these override agent.env. Cwd stays
-// empty for the supervisor's own. The caller must not change the result. An error is a *fault.Error, or ctx's.
+// Environ), and a name. The variables of the request override those of the preset, and these override agent.env. Cwd
+// stays empty for the supervisor's own. The caller must not change the result. An error is a *fault.Error, or ctx's.
 func (r Resolver) Resolve(ctx context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentRequest, error) {
 	c := proto.CloneOf(req)
 	var own []string
@@ -101,8 +101,8 @@ func (r Resolver) name(c *supervisorv1.StartAgentRequest) (string, error) {
 	return cmp.Or(r.Config.GetName(), PlainName(filepath.Base(c.GetCommand()[0]))), nil
 }
 
-// PlainName replaces the characters of a name that are inconvenient in ids, which people type and which are parts of other
-// ids. It returns 1 to 64 bytes.
+// PlainName replaces the characters of a name that are inconvenient in ids, which people type and which are parts of
+// other ids. It returns 1 to 64 bytes.
 func PlainName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("-_.", r) {
@@ -151,7 +151,8 @@ func KeyFiles(env map[string]*supervisorv1.EnvValue) (files []string) {
 	return slices.Compact(files)
 }
 
-// Environ returns the whole environment: base with variables over it, sorted. It reads their files, of at most 64 KiB, now.
+// Environ returns the whole environment: base with variables over it, sorted. It reads their files, of at most 64 KiB,
+// now.
 func Environ(base []string, with map[string]*supervisorv1.EnvValue) ([]string, error) {
 	env := slices.DeleteFunc(slices.Clone(base), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

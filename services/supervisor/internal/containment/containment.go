@@ -73,11 +73,11 @@ type Proxy struct {
 type Link interface {
 	// Judging returns the session state that an action is judged against. cc may be nil if nothing is known of the session. seen caches the
 	// look-ups of paths for one request.
-	Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session
+	Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Cache) intent.Session
 	// FindPrograms resolves the programs of an action's command.
 	FindPrograms(resolver *programs.Resolver, a *permissionv1.Action)
 	// Request returns an action as a request to the gate. seen caches the look-ups of paths for one request.
-	Request(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request
+	Request(sessionID string, a *permissionv1.Action, seen *paths.Cache) gate.Request
 	// Conclude records a decision for a session's scope. An error means that an allowance could not be recorded.
 	Conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error
 	// TellDenied notifies the user that an action was denied. TellMore notifies the user that further denials are not shown.

@@ -211,7 +211,7 @@ func (d *Decider) isOwn(path string) bool {
 }
 
 // isKept reports whether a file, by any name, is the agent's own or holds its state.
-func (d *Decider) isKept(file string, seen *paths.Seen) bool {
+func (d *Decider) isKept(file string, seen *paths.Cache) bool {
 	return filepath.IsAbs(file) && (d.isOwn(seen.Real(file)) || d.sandbox.Mine.Keeps(seen.Real(file), false))
 }
 
@@ -260,7 +260,7 @@ func (d *Decider) decideEvent(
 		cc = &acpv1.CallContext{Agent: d.opts.AgentName}
 	}
 	if e.seen == nil {
-		e.seen = paths.NewSeen()
+		e.seen = paths.NewCache()
 	}
 	if changes(e.Operation) || e.Operation == sandbox.Read {
 		e.seen.NoFollow(e.Path) // the sandbox has followed links: a link that is left is itself changed

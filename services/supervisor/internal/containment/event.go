@@ -35,7 +35,7 @@ type event struct {
 	// starts and changes are decided.
 	wrapped bool
 	// seen caches the look-ups of paths for this request.
-	seen *paths.Seen
+	seen *paths.Cache
 	// to is the machine that acphost's proxy is to connect to; nil: the action is a process's own.
 	to *hosts.Endpoint
 }

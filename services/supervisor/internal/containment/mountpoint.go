@@ -15,7 +15,7 @@ import (
 // hidden name in the agent's roots or own folders, or directly in a folder for temporary files, harms nobody: other processes find it
 // empty, and files put into it are decided. The decision is recorded.
 func (d *Decider) mountPoint(ctx context.Context, e *event) bool {
-	e.seen = paths.NewSeen()
+	e.seen = paths.NewCache()
 	if d.observes() || !strings.HasPrefix(filepath.Base(e.Path), ".") || !d.mountsIn(filepath.Dir(e.Path), e.seen) {
 		return false
 	}
@@ -25,7 +25,7 @@ func (d *Decider) mountPoint(ctx context.Context, e *event) bool {
 
 // mountsIn reports whether a folder, by its real path, lies in a root of the agent's sessions, belongs to the agent, or is for temporary
 // files.
-func (d *Decider) mountsIn(folder string, seen *paths.Seen) bool {
+func (d *Decider) mountsIn(folder string, seen *paths.Cache) bool {
 	return d.isKept(filepath.Join(folder, "file"), seen) || folder == seen.Real(os.TempDir()) || folder == seen.Real("/tmp") ||
 		slices.ContainsFunc(d.opts.Sessions.Roots(), func(root string) bool { return paths.Below(seen.Real(root), folder) })
 }

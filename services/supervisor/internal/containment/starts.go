@@ -45,7 +45,7 @@ func (d *Decider) addsOwnToPath(e *event) bool {
 }
 
 // keepsPrograms reports whether a folder of programs belongs to the agent.
-func (d *Decider) keepsPrograms(folder string, seen *paths.Seen) bool {
+func (d *Decider) keepsPrograms(folder string, seen *paths.Cache) bool {
 	return filepath.IsAbs(folder) && d.isKept(filepath.Join(folder, "program"), seen)
 }
 

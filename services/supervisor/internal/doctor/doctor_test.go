@@ -223,7 +223,7 @@ func (p *patient) withAgent(a *handshake.Answer, err error) {
 func TestAgent_ShowsItsAnswer(t *testing.T) {
 	p := newPatient(t)
 	p.withAgent(&handshake.Answer{
-		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Walls: proc.Walls{Landlock: true},
+		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Walls: proc.Restrictions{Landlock: true},
 		Capabilities: []byte(`{"loadSession":true,"promptCapabilities":{"image":true,"audio":false},"sessionCapabilities":{"list":{},"fork":null},"_meta":{"x":true}}`),
 		AuthMethods:  []handshake.AuthMethod{{ID: "key", Type: "env_var"}, {ID: "tui", Type: "terminal"}},
 	}, nil)
@@ -277,7 +277,7 @@ func TestAgent_ReportsProblemsWithRemedies(t *testing.T) {
 		{"another protocol", &handshake.Answer{Protocol: 3}, nil, "handshake", Problem, "it does not say its name, ACP 3", "that speaks ACP 2 or before"},
 		{"no protocol", &handshake.Answer{Name: "x"}, nil, "handshake", Problem, "which version", "is it an ACP agent"},
 		{"slow", &handshake.Answer{Protocol: 1, Took: time.Minute}, nil, "handshake", Warning, "after 1m0s", "installed starts faster"},
-		{"unwalled", &handshake.Answer{Protocol: 1, Walls: proc.Walls{Notes: []string{"no landlock"}}}, nil, "walls", Warning, "no landlock", "machine"},
+		{"unwalled", &handshake.Answer{Protocol: 1, Walls: proc.Restrictions{Notes: []string{"no landlock"}}}, nil, "walls", Warning, "no landlock", "machine"},
 		{"not there", nil, agent.Exit{Name: "mine", Reason: agent.NotFound, Code: 127}, "handshake", Problem, "not found", "agents list"},
 		{"not executable", nil, agent.Exit{Name: "mine", Reason: agent.StartFailed, Code: 126}, "handshake", Problem, "", "mode"},
 		{"silent", nil, &handshake.Unanswered{Waited: time.Second, Cause: context.DeadlineExceeded}, "handshake", Problem, "it did not answer initialize within 1s", "pass the flag"},

@@ -11,19 +11,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 )
 
-// maxAgentTerminals bounds the terminals of an agent's own whose output is kept for a tool call: at most 64 KiB each.
+// maxAgentTerminals is the limit of an agent's own terminals whose output is kept for a tool call, with at most 64 KiB
+// each.
 const maxAgentTerminals = 64
 
-// agentTerminals are the terminals that an agent runs itself, as ACP v2 has them: their output comes in updates of its
-// own, and tool calls show them by their ids. It is told as the output of the first tool call that shows the terminal.
+// agentTerminals are the terminals that an agent runs itself (ACP v2): their output arrives in separate updates, and
+// tool calls refer to them by their ids. It becomes the output of the first tool call that refers to the terminal.
 type agentTerminals struct {
 	known ordered.Map[string, *agentTerminal]
 }
 
 type agentTerminal struct {
-	toolCall string                 // which shows it; empty: none does yet
-	before   *supervisorv1.ToolCall // has what was printed before one did; nil: nothing was
-	partial  []byte                 // the beginning of a character that a chunk ended in
+	toolCall string                 // that refers to the terminal; empty: none yet
+	before   *supervisorv1.ToolCall // the output before that; nil: none
+	partial  []byte                 // the beginning of an incomplete character at the end of a chunk
 }
 
 func (a *agentTerminals) get(session, id string) *agentTerminal {
@@ -39,7 +40,7 @@ func (a *agentTerminals) get(session, id string) *agentTerminal {
 	return t
 }
 
-// shown notes which terminal a tool call shows, and adds what the terminal printed before to the report.
+// shown records the terminal of a tool call, and adds the terminal's earlier output to the report.
 func (a *agentTerminals) shown(session string, r *supervisorv1.ToolCallReport) {
 	for _, item := range r.GetContent() {
 		if item.GetTerminalId() == "" {
@@ -58,8 +59,8 @@ func (a *agentTerminals) shown(session string, r *supervisorv1.ToolCallReport) {
 	}
 }
 
-// report is an update of a terminal as a report of the tool call that shows it; nil: none does, or nothing was printed
-// or ended.
+// report converts an update of a terminal to a report of its tool call; nil: there is none, or the update has no output
+// and no end.
 func (a *agentTerminals) report(session string, update []byte) *supervisorv1.ToolCallReport {
 	id, _ := acp.String(acp.Get(update, "terminalId"))
 	t := a.get(session, id)
@@ -82,7 +83,7 @@ func (a *agentTerminals) report(session string, update []byte) *supervisorv1.Too
 	return nil
 }
 
-// read reads what an update of a terminal says that it printed, and how it ended; nil: neither.
+// read reads the output and the end of the command in an update of a terminal; nil: it has neither.
 func (t *agentTerminal) read(update []byte) *supervisorv1.ToolOutput {
 	o := &supervisorv1.ToolOutput{}
 	data := acp.Get(update, "data")
@@ -104,7 +105,8 @@ func (t *agentTerminal) read(update []byte) *supervisorv1.ToolOutput {
 	return where(o.GetText() != "" || o.GetEnded() || o.GetReplaces(), o)
 }
 
-// characters are the whole characters of what was printed. A chunk may end within one, which is kept for the next.
+// characters returns the complete characters of the output. A chunk may end within a character, which is kept for the
+// next chunk.
 func (t *agentTerminal) characters(b []byte) string {
 	b = append(t.partial, b...)
 	end := len(b)

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// answer is how a request ended.
+// answer is the result of a request.
 type answer struct {
 	result, fault []byte
 	handler       string
@@ -16,7 +16,7 @@ type answer struct {
 	brief         bool
 }
 
-// raw is what came.
+// raw returns the answer as received.
 func (a *answer) raw() string {
 	if a.fault != nil {
 		return raw(a.fault)
@@ -24,16 +24,17 @@ func (a *answer) raw() string {
 	return raw(a.result)
 }
 
-// ours reports whether acphost itself answered, and not whom it stands between.
+// ours reports whether acphost itself answered, not the peer.
 func (a *answer) ours() bool {
 	return a.direction == frame.OursToClient || a.direction == frame.OursToAgent
 }
 
-// inFlight is how acphost refuses a request whose id another has that is open. The refusal bears that id too, and is not
-// the answer to the one that is open.
+// inFlight is the error with which acphost rejects a request whose id belongs to an open request. The error has that id
+// too, and is not the answer to the open request.
 var inFlight = []byte("is in flight already")
 
-// repeated reports whether an error refuses a request for its id, so that the one that has the id is still open.
+// repeated reports whether an error rejects a request for its id, so that the earlier request with the id is still
+// open.
 func (a *answer) repeated() bool {
 	if !a.ours() {
 		return false

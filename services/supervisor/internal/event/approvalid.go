@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// maxApprovalID is how many bytes an agent may add to a question's id; of a longer one the rest is a digest.
+	// maxApprovalID is the limit of the agent's part of a question's id, in bytes; the rest of a longer one is replaced
+	// by a digest.
 	maxApprovalID = 64
 	digestBytes   = 12
 )
 
-// approvalID is the handle of a question in a supervisor, by which nobody can answer it: the agent's id, a slash, and the id
-// of the question's JSON-RPC request, which is given as jsonrpc.CanonicalID has it. Ids that mean the same give the same,
-// others never do. What an agent adds is short and printable ASCII: a string stands without its quotes where it cannot be
-// taken for a number, for null or for a digest.
+// approvalID returns the handle of a question in a supervisor, which does not permit answering it: the agent's id, a
+// slash, and the id of the question's JSON-RPC request in the form of jsonrpc.CanonicalID. Equal ids have equal
+// handles, and different ids different ones. The agent's part is short and printable ASCII: a string has no quotes if
+// it cannot be mistaken for a number, for null or for a digest.
 func approvalID(agentID, key string) string {
 	shown := key
 	if s, ok := strings.CutPrefix(key, `"`); ok {
@@ -36,15 +37,15 @@ func approvalID(agentID, key string) string {
 	return agentID + "/" + shown
 }
 
-// ApprovalIDs gives the questions of one agent their ids. Agents may use an id of JSON-RPC again, and do once they were
-// started anew: such a question gets the number of its use behind its id, so that an answer to one is never an answer to
-// the next. The zero value is ready. Not safe for concurrent use.
+// ApprovalIDs assigns ids to the questions of one agent. Agents may reuse a JSON-RPC id, and do so after a restart: the
+// number of the use is then appended, so that an answer to one question never applies to the next. The zero value is
+// ready. Not safe for concurrent use.
 type ApprovalIDs struct{ uses map[string]int }
 
-// maxUses bounds the ids whose uses are counted.
+// maxUses is the limit of ids whose uses are counted.
 const maxUses = 1 << 16
 
-// Next is the id of a question that is asked now, and the number of its use, from 1 on.
+// Next returns the id of a new question, and the number of its use, from 1 on.
 func (a *ApprovalIDs) Next(agentID string, id []byte) (approvalID string, use int) {
 	return a.next(agentID, jsonrpc.CanonicalID(id))
 }
@@ -64,11 +65,11 @@ func (a *ApprovalIDs) next(agentID, key string) (string, int) {
 	return full, use
 }
 
-// AnswerID is the id by which a question is answered: its handle, which is ApprovalID's and can be known to everybody, and
-// behind a dot 128 random bits, which are told to those who may answer.
+// AnswerID returns the id with which a question is answered: its public handle from ApprovalIDs, a dot, and 128 random
+// bits, which only callers get that may answer.
 func AnswerID(handle string) string { return handle + "." + jsonrpc.NewID() }
 
-// Handle is the handle of a question that has an id by AnswerID; a handle is its own.
+// Handle returns the handle in an id of AnswerID; the result for a handle is the handle.
 func Handle(id string) string { return client.Handle(id) }
 
 // standsAlone reports whether a string needs no quotes.
@@ -85,8 +86,8 @@ func standsAlone(s string) bool {
 	return v.Kind() != '0' || !v.IsValid()
 }
 
-// asciiQuoted is a string in quotes, with everything escaped that is not printable ASCII. A long one is cut: its digest
-// tells it from others.
+// asciiQuoted returns a string in quotes, with everything except printable ASCII escaped. A long string is cut, and
+// gets a digest.
 func asciiQuoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -10,15 +10,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// toClient is whom a call goes to that no handler gets.
+// toClient is the destination of a call without a handler.
 const toClient = "front"
 
-// fromAgent takes a request of the agent's to its client.
+// fromAgent processes a request of the agent to its client.
 func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 	toPerson := f.Direction == frame.AgentToClient
 	switch r.method {
 	case acp.MethodRequestPermission, acp.MethodElicitationCreate:
-		if toPerson { // else it is being decided, and may never be a question for anybody
+		if toPerson { // otherwise the policy decides about it, and it may not become a question
 			d.asked(r, m.Params, false)
 			return
 		}
@@ -29,7 +29,7 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 		if f.Handler == gateName {
 			return
 		}
-	case acp.MethodSessionUpdate: // with an id, which it should not have
+	case acp.MethodSessionUpdate: // as a request, which is wrong
 		if toPerson {
 			d.update(r.session, updateIn(m.Raw))
 		}
@@ -39,17 +39,17 @@ func (d *Decoder) fromAgent(f *frame.Frame, r *request, m *jsonrpc.Message) {
 		r.to = toClient
 	}
 	if old := d.calls.At(r.key); old != nil && old.to == gateName && old.method == r.method && toPerson {
-		old.to = r.to // it was allowed, and goes on
+		old.to = r.to // it was allowed, and is forwarded
 		return
 	}
 	d.open(&d.calls, r)
 	call := &supervisorv1.CallStarted{Id: r.id, Method: r.method, To: r.to}
 	read(m.Params, "path", &call.Path, "terminalId", &call.TerminalId)
 	r.touched = d.usedByCall(r, call.GetPath(), m.Params)
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
+	d.emit(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(raw(m.Params), f.Brief), Event: &supervisorv1.Event_CallStarted{CallStarted: call}})
 }
 
-// decided remembers a permission request that a policy may answer. It becomes a question if it goes on to a person.
+// decided tracks a permission request that a policy may answer. It becomes a question if it is forwarded to a person.
 func (d *Decoder) decided(r *request, params []byte) {
 	req, _ := acp.ParsePermissionRequest(params)
 	report := questioned(req.ToolCall)
@@ -62,16 +62,16 @@ func (d *Decoder) decided(r *request, params []byte) {
 	d.open(&d.calls, r)
 }
 
-// gateName stands for a handler where a call is decided before it goes on.
+// gateName replaces the handler's name while the gate decides about a call.
 const gateName = "gate"
 
-// agentAnswered takes the answer to a request of the agent's.
+// agentAnswered processes the answer to a request of the agent.
 func (d *Decoder) agentAnswered(r *request, a *answer) {
 	switch {
 	case r.question != "":
 		d.questionAnswered(r, a)
 		return
-	case r.allowing != nil: // a policy answered it
+	case r.allowing != nil: // the policy answered it
 		d.deniedQuestion(r, a.fault != nil || !r.allowing[acp.Chosen(a.result)])
 		return
 	}
@@ -84,11 +84,11 @@ func (d *Decoder) agentAnswered(r *request, a *answer) {
 	} else if strings.HasPrefix(r.method, "terminal/") {
 		end.TerminalId = textOf(acp.Get(a.result, "terminalId"))
 	}
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Touches: touchedByCall(r, a),
+	d.emit(&supervisorv1.Event{SessionId: r.session, Raw: rawCall(a.raw(), a.brief), Touches: touchedByCall(r, a),
 		Event: &supervisorv1.Event_CallEnded{CallEnded: end}})
 }
 
-// maxCall is how many bytes of a call's params or result are told: they hold the content of files, which the record has.
+// maxCall is the limit of a call's params or result in an event, in bytes: they contain files, which the record has.
 const maxCall = 64 << 10
 
 func rawCall(raw string, brief bool) string {

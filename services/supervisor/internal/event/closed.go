@@ -5,14 +5,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// AppendClosed appends the notification frame.MethodSessionClosed. The reason is as SessionClosed has it.
+// AppendClosed appends the notification frame.MethodSessionClosed. The reason is that of SessionClosed.
 func AppendClosed(b []byte, session, reason string) []byte {
 	params := jsonrpc.AppendString([]byte(`{"sessionId":`), session)
 	params = jsonrpc.AppendString(append(params, `,"reason":`...), reason)
 	return jsonrpc.AppendNotification(b, frame.MethodSessionClosed, append(params, '}'))
 }
 
-// AppendNotice appends a notification that tells a notice of acphost's. The severity is as ACP has it: "warning".
+// AppendNotice appends a notification with a notice of acphost. The severity is one of ACP: "warning".
 func AppendNotice(b []byte, session, severity, title, description string) []byte {
 	params := jsonrpc.AppendString([]byte(`{"sessionId":`), session)
 	params = jsonrpc.AppendString(append(params, `,"update":{"sessionUpdate":"notice","severity":`...), severity)

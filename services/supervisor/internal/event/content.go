@@ -8,11 +8,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// noLimit: content is read whole, whatever its size.
+// noLimit disables the limit of content.
 const noLimit = int(^uint(0) >> 1)
 
-// block reads a content block. What is no block of ACP v1 is kept as it came. Of a block of more than limit bytes only
-// what it is is read, not what is in it.
+// block decodes a content block. A block that is not of ACP v1 is kept as raw JSON. For a block of more than limit
+// bytes, only its metadata is decoded.
 func block(v []byte, limit int) *supervisorv1.ContentBlock {
 	var kind, annotations, meta []byte
 	var m contentMembers
@@ -40,14 +40,14 @@ func otherBlock(v []byte) *supervisorv1.ContentBlock {
 	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Other{Other: raw(v)}}
 }
 
-// contentMembers are the raw members of a content block, whatever its type.
+// contentMembers are the raw members of a content block of any type.
 type contentMembers struct {
 	text, data, mimeType, uri, name, title, description, size, resource []byte
 
-	drop bool // what is in it is not wanted
+	drop bool // omit the content
 }
 
-// into sets b's content. It stays unset if it lacks something, or is of a type that ACP v1 does not have.
+// into sets b's content. It stays unset if a member is missing, or if the type is not of ACP v1.
 func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) {
 	mimeType, typed := acp.String(m.mimeType)
 	uri, placed := acp.String(m.uri)
@@ -81,7 +81,7 @@ func (m *contentMembers) into(b *supervisorv1.ContentBlock, kind []byte) {
 	}
 }
 
-// embedded reads a resource that is given whole; nil: it lacks something.
+// embedded decodes an embedded resource; nil: a member is missing.
 func (m *contentMembers) embedded() *supervisorv1.EmbeddedResource {
 	var uri, mimeType, txt, blob []byte
 	read(m.resource, "uri", &uri, "mimeType", &mimeType, "text", &txt, "blob", &blob)
@@ -95,7 +95,7 @@ func (m *contentMembers) embedded() *supervisorv1.EmbeddedResource {
 	return where(placed && r.Contents != nil, r)
 }
 
-// content is a string that a block carries.
+// content returns a string with content.
 func (m *contentMembers) content(v []byte) (string, bool) {
 	if m.drop && len(v) > 0 && v[0] == '"' {
 		return "", true
@@ -103,7 +103,7 @@ func (m *contentMembers) content(v []byte) (string, bool) {
 	return acp.String(v)
 }
 
-// decoded is the bytes that a base64 string stands for. Padding may be missing.
+// decoded decodes base64. Padding may be missing.
 func (m *contentMembers) decoded(v []byte) ([]byte, bool) {
 	if m.drop && len(v) > 0 && v[0] == '"' {
 		return nil, true
@@ -133,7 +133,7 @@ func annotationsOf(v []byte) *supervisorv1.Annotations {
 	return a
 }
 
-// blocks reads an array of content blocks.
+// blocks decodes an array of content blocks.
 func blocks(v []byte, limit int) []*supervisorv1.ContentBlock {
 	return listOf(v, func(v []byte) *supervisorv1.ContentBlock { return block(v, limit) })
 }

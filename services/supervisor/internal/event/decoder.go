@@ -1,11 +1,10 @@
-// Package event makes events of the frames between an agent and its client, for people and programs to follow. It also folds
+// Package event converts the frames between an agent and its client to events for people and programs. It also folds
 // events into the state of each session.
 //
-// It knows ACP's messages completely, and reads them leniently: a member that it cannot read counts as absent, and an update
-// that it does not know becomes an event with the raw JSON. The same frames give the same events, whether they come live or
-// from a record: the package writes nothing, and reads the clock only for a frame without a time. Only Decoder.Present makes a
-// difference, where files are looked for. It must not know who
-// watches, nor where frames come from.
+// It knows all of ACP's messages, and decodes them leniently: a member that cannot be decoded counts as absent, and an
+// unknown update becomes an event with the raw JSON. The same frames give the same events, whether live or from a
+// record: the package writes nothing, and reads the clock only for a frame without a time. Only Decoder.Present makes a
+// difference, because it looks up files. The package must not know who watches, nor where frames come from.
 package event
 
 import (
@@ -21,49 +20,52 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Decoder turns the frames of one agent into events. It remembers which requests are open, at most 4096 of each end, so
-// that it can tell what an answer means. Not safe for concurrent use.
+// Decoder converts the frames of one agent to events. It tracks open requests, at most 4096 of each end, to interpret
+// the answers. Not safe for concurrent use.
 type Decoder struct {
 	ids    ApprovalIDs
 	agent  frame.Agent
 	cursor func(seq uint64) string
 
-	version int // of ACP, as the agent answered; 0: not known
+	version int // the negotiated version of ACP; 0: unknown
 	scan    acp.Scanner
 	msg     jsonrpc.Message
 
 	client, calls, own table
-	loading            map[string]int                      // sessions to the number of requests that load them
-	accepted           map[string]bool                     // sessions whose prompt was accepted, as ACP v2 has it, and goes on
-	spent              map[string]*supervisorv1.TokenUsage // by turns that go on, as far as it is told request by request
-	reports            reports
-	terminals          agentTerminals
-	dialect            string                        // what the agent calls itself
-	roots              ordered.Map[string, []string] // of sessions
-	said               said
-	held               map[string]*HeldEnd // by sessions; nil: ends are told at once
+	loading            map[string]int // number of requests that load a session, by session
+	// Sessions whose prompt was accepted (ACP v2), with an active turn.
+	accepted map[string]bool
+	// Usage of active turns, if the agent reports it for each request.
+	spent     map[string]*supervisorv1.TokenUsage
+	reports   reports
+	terminals agentTerminals
+	dialect   string                        // the agent's own name, for its dialect of ACP
+	roots     ordered.Map[string, []string] // by session
+	emitted   emittedMessages
+	held      map[string]*HeldEnd // by session; nil: ends of turns are not held
 
-	// Present, if set, reports whether a file is at an absolute path, in or below one of a session's folders. A prompt that refers
-	// to a file in words alone then shows it in use. Nil: such references do not count. It must be set before the first frame.
+	// Present, if set, reports whether a file exists at an absolute path, in one of a session's folders. A prompt that
+	// refers to a file only in its text then shows it in use. Nil: such references are ignored. Set it before the first
+	// frame.
 	Present func(folders []string, file string) bool
 
-	// Of the frame at hand.
+	// Of the current frame.
 	seq     uint64
 	at      time.Time
 	out     []*supervisorv1.Event
-	session string // the last one's id: most frames in a row are of the same
-	child   bool   // the message is of a child of session
+	session string // the last frame's: consecutive frames usually have the same session
+	child   bool   // the message is from a child of session
 }
 
-// NewDecoder returns a decoder for the frames of an agent. cursor names the place of a frame by its number; nil: events
+// NewDecoder returns a decoder for the frames of an agent. cursor returns the cursor for a frame's number; nil: events
 // have no cursors.
 func NewDecoder(agent frame.Agent, cursor func(seq uint64) string) *Decoder {
 	return &Decoder{agent: agent, cursor: cursor, loading: map[string]int{}, accepted: map[string]bool{}, spent: map[string]*supervisorv1.TokenUsage{}}
 }
 
-// Frame returns what happens by a frame, in order; most frames make one event or none. Frames must come in the order of
-// their numbers. f's bytes are not kept; the events are the caller's, and share nothing that changes later, so that many
-// may read them at once, but none may change them.
+// Frame returns the events of a frame in order; most frames have one event or none. Frames must be passed in the order
+// of their numbers. Frame does not keep f's bytes. The caller owns the events; they share memory only with unchanged
+// data, so that they may be read concurrently, but must not be changed.
 func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 	d.seq, d.at, d.out = f.Seq, f.Time, nil
 	if d.at.IsZero() {
@@ -86,7 +88,7 @@ func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
 	return d.out
 }
 
-// namesFirst reports whether a line names a session in its first place, spelled as most agents spell it. False: it may name
+// namesFirst reports whether a line begins with a session's id in the most common spelling. False: the line may name
 // the session elsewhere, or another one.
 func namesFirst(line, session []byte) bool {
 	const begin = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`
@@ -94,19 +96,19 @@ func namesFirst(line, session []byte) bool {
 	return len(line) > at && string(line[:len(begin)]) == begin && string(line[len(begin):at]) == string(session) && line[at] == '"'
 }
 
-// message takes a frame that is no plain update.
+// message processes a frame that is not a plain update.
 func (d *Decoder) message(f *frame.Frame) {
 	m := &d.msg
 	if Refused(f) || d.scan.Scan(joined(f.Line, f.Rest), m) != nil {
 		return
 	}
 	id := m.SessionID
-	if id == nil && acp.OfSession(m.Method) { // whoever passed it on knows which is meant
+	if id == nil && acp.OfSession(m.Method) { // the forwarding side knows the session
 		id = f.SessionID
 	}
 	d.child = false
 	if f.Direction == frame.AgentToClient || f.Direction == frame.AgentToHandler {
-		// Who passed on, or recorded, a message of a child session says whose child it is.
+		// For a message of a child session, the forwarding or recording side has set the parent.
 		d.child = len(f.SessionID) > 0 && len(id) > 0 && raw(id) != raw(f.SessionID)
 		if d.child {
 			id = f.SessionID
@@ -126,10 +128,10 @@ func (d *Decoder) message(f *frame.Frame) {
 	*m = jsonrpc.Message{}
 }
 
-// refusedName stands for a handler where a line reached nobody.
+// refusedName is the handler's name for a line that was not forwarded.
 const refusedName = "refused"
 
-// Refused reports whether a frame was seen and dropped: nothing happens by it.
+// Refused reports whether a frame was dropped, so that it has no effect.
 func Refused(f *frame.Frame) bool {
 	return f.Handler == refusedName && (f.Direction == frame.AgentToClient || f.Direction == frame.ClientToAgent)
 }
@@ -141,7 +143,7 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		case frame.AgentToClient:
 			u := updateIn(m.Raw)
 			if d.child && !acp.OfToolCall(updateKind(u.kind)) {
-				d.tellOther(session, client.ChildSessionUpdate, m.Params) // what a subagent says is not said by its parent
+				d.emitOther(session, client.ChildSessionUpdate, m.Params) // a subagent's messages are not its parent's
 				return
 			}
 			d.update(session, u)
@@ -158,7 +160,7 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		}
 	case acp.MethodAuthComplete:
 		if f.Direction == frame.AgentToClient {
-			d.tellOther(session, acp.MethodAuthComplete, m.Params)
+			d.emitOther(session, acp.MethodAuthComplete, m.Params)
 		}
 	case frame.MethodTurnEnded:
 		if f.Direction == frame.OursToClient {
@@ -168,27 +170,27 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		if f.Direction == frame.OursToClient && session != "" {
 			d.roots.Delete(session)
 			d.release(session)
-			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
+			d.emit(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
 				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(acp.Get(m.Params, "reason"))},
 			}})
 		}
 	}
 }
 
-// tellOther tells a notification that ACP does not have, and that is no update.
-func (d *Decoder) tellOther(session, method string, params []byte) {
-	d.tell(&supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_OtherUpdate{
+// emitOther adds an event for an unknown notification that is not an update.
+func (d *Decoder) emitOther(session, method string, params []byte) {
+	d.emit(&supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_OtherUpdate{
 		OtherUpdate: &supervisorv1.OtherUpdate{Kind: method},
 	}})
 }
 
-// requestID is the id of the request that an elicitation belongs to; nil: it names none.
+// requestID returns the id of the request that an elicitation belongs to; nil if it names none.
 func requestID(params []byte) []byte { return idOf(acp.Get(params, "requestId")) }
 
-// cancelled is the id that a $/cancel_request names; nil: it names none.
+// cancelled returns the id in a $/cancel_request; nil if it names none.
 func cancelled(params []byte) []byte { return idOf(acp.ParseCancelRequest(params)) }
 
-// idOf is an id that a request may have; nil: it is none.
+// idOf returns a valid id of a request; nil otherwise.
 func idOf(id []byte) []byte {
 	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		return nil
@@ -199,14 +201,14 @@ func idOf(id []byte) []byte {
 func (d *Decoder) request(f *frame.Frame, m *jsonrpc.Message, session string) {
 	r := &request{key: jsonrpc.CanonicalID(m.ID), id: raw(m.ID), method: raw(m.Method), session: session}
 	if len(r.key) > maxKept || len(r.method) > maxKept || len(session) > maxKept {
-		return // no peer of good will names things like that, and all of this is kept
+		return // no well-behaved peer uses such long names, and all of this is kept
 	}
 	switch f.Direction.Whose(false) {
 	case frame.OfClient:
 		d.fromClient(r, m)
 	case frame.OfAgent:
 		if f.Direction == frame.OursToAgent || f.Direction == frame.HandlerToAgent {
-			return // nobody here asks the agent anything in its own name
+			return // acphost sends the agent no requests of its own
 		}
 		d.fromAgent(f, r, m)
 	case frame.Ours:
@@ -241,17 +243,17 @@ func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
 	}
 }
 
-// tell adds an event.
-func (d *Decoder) tell(e *supervisorv1.Event) {
+// emit adds an event.
+func (d *Decoder) emit(e *supervisorv1.Event) {
 	e.AgentId = d.agent.ID
 	e.Time = timestamppb.New(d.at)
 	if e.GetTurnEnded() != nil {
-		e.Touches = append(e.Touches, d.refusedUntold(e.GetSessionId())...)
+		e.Touches = append(e.Touches, d.refusedUnreported(e.GetSessionId())...)
 	}
 	d.out = append(d.out, e)
 }
 
-// finish gives the events of a frame their cursors.
+// finish sets the cursors of a frame's events.
 func (d *Decoder) finish(seq uint64) {
 	if d.cursor == nil || len(d.out) == 0 {
 		return
@@ -266,7 +268,7 @@ func (d *Decoder) finish(seq uint64) {
 	}
 }
 
-// sessionOf is a session's id as a string.
+// sessionOf returns a session's id as a string.
 func (d *Decoder) sessionOf(id []byte) string {
 	if len(id) == 0 {
 		return ""

@@ -39,7 +39,7 @@ func TestDecoder_FailedTurnHasReason(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks(`"x"`, "session/prompt", `{"sessionId":"s","prompt":[]}`))
 	w.expect(frame.AgentToClient, "", fails(`"\u0078"`, `{"code":-32000,"message":"Authentication required"}`),
-		`{"sessionId":"s","raw":"{\"code\":-32000,\"message\":\"Authentication required\"}","turnEnded":{"error":{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/prompt: the agent wants somebody to log in first: Authentication required"}}}`)
+		`{"sessionId":"s","raw":"{\"code\":-32000,\"message\":\"Authentication required\"}","turnEnded":{"error":{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/prompt: the agent requires a login first: Authentication required"}}}`)
 }
 
 func TestDecoder_OmitsLargePromptContent(t *testing.T) {

@@ -9,26 +9,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// codeAuthRequired is ACP's answer to whoever has to log in first.
+// codeAuthRequired is ACP's error for a client that must log in first.
 const codeAuthRequired = -32000
 
-// Bounds on what is told of an error.
+// Limits of an error's parts.
 const (
-	maxWords    = 2 << 10  // bytes of an agent's words
+	maxWords    = 2 << 10  // bytes of an agent's message
 	maxData     = 64 << 10 // bytes of an error's data
 	maxTail     = 20       // lines of standard error
 	maxTailLine = 500      // bytes of such a line
 )
 
-// ErrorOf says what a JSON-RPC error object means that answers a request of the given method; "": some session/* one.
-// ours: it is acphost that answers, for an agent that is gone; how that ended is believed of nobody else.
+// ErrorOf interprets a JSON-RPC error in the answer to a request with the given method; "": an unknown session/*
+// method. ours: acphost itself answers, for an agent that has ended. Only then is the cause of the end in it trusted.
 func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentError {
 	code, words := errorWords(jsonError)
 	e := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, Code: code}
 	data := acp.Get(jsonError, "data")
 	if ours {
 		if e.Kind = goneKind(jsonError); e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
-			e.Code = 0 // no agent has answered
+			e.Code = 0 // the error is not the agent's
 			ended(e, acp.Get(data, "acphost"))
 			e.Message = describeError(method, "", words)
 			return e
@@ -42,7 +42,7 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	switch {
 	case code == codeAuthRequired:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
-		who = "the agent wants somebody to log in first"
+		who = "the agent requires a login first"
 	case code == jsonrpc.CodeResourceNotFound && aboutSession(method, words):
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
 		who = "the agent does not know the session"
@@ -57,10 +57,10 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	return e
 }
 
-// refusesRoot is what Claude Code says, and ends, if root starts it in a mode that asks for no permission.
+// refusesRoot is the message of Claude Code when root starts it in a mode without permission requests. It then exits.
 const refusesRoot = "cannot be used with root/sudo privileges"
 
-// NextStep says what to do about a refusal of an agent that is known, by what the agent says, "; …"; empty: nothing is known.
+// NextStep returns advice for a known error message of an agent, "; …"; empty if there is none.
 func NextStep(said string) string {
 	if strings.Contains(said, refusesRoot) {
 		return "; run acphost as a user other than root, or name one that the agent runs as (agent.user)"
@@ -68,14 +68,14 @@ func NextStep(said string) string {
 	return ""
 }
 
-// Words are what an agent says in a JSON-RPC error object, cut to what can be shown. They have to be made harmless.
+// Words returns an agent's message in a JSON-RPC error object, shortened. The caller must remove control characters.
 func Words(jsonError []byte) string {
 	_, words := errorWords(jsonError)
 	return words
 }
 
-// aboutSession reports whether what an agent does not find is the session. What is done in one can miss other things as well:
-// a file, say.
+// aboutSession reports whether "not found" in an agent's error refers to the session. Requests in a session can also
+// fail to find other things, such as a file.
 func aboutSession(method, words string) bool {
 	switch method {
 	case "", acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork, acp.MethodSessionClose, acp.MethodSessionDelete:
@@ -84,7 +84,7 @@ func aboutSession(method, words string) bool {
 	return strings.HasPrefix(method, "session/") && strings.Contains(strings.ToLower(words), "session")
 }
 
-// describeError puts together what was tried, how it failed, and the words of whoever said so.
+// describeError combines the attempted operation, the failure, and the peer's message.
 func describeError(method, who, words string) string {
 	var parts []string
 	for _, p := range []string{method, who, words} {
@@ -95,14 +95,14 @@ func describeError(method, who, words string) string {
 	return strings.Join(parts, ": ")
 }
 
-// errorWords is an error's code, and its message cut to what can be shown. Agents put what matters into data as often as
-// into the message: a string there, or the first one there by a name that they use for it, is added.
+// errorWords returns an error's code, and its message, shortened. Agents often put the important text into data: a
+// string there, or the first member with a known name, is added.
 func errorWords(fault []byte) (code int32, words string) {
 	n, _ := acp.Int(acp.Get(fault, "code"), 32)
 	words = strings.TrimSpace(textOf(acp.Get(fault, "message")))
 	data := acp.Get(fault, "data")
 	if len(data) > maxData && data[0] == '{' {
-		data = nil // it would be read once for each name
+		data = nil // it would be decoded once for each name
 	}
 	for _, path := range [][]string{{}, {"details"}, {"message"}, {"detail"}, {"error"}, {"error", "message"}, {"reason"}, {"description"}} {
 		more := strings.TrimSpace(textOf(acp.Get(data, path...)))
@@ -114,7 +114,7 @@ func errorWords(fault []byte) (code int32, words string) {
 	return int32(n), safetext.Cut(words, maxWords)
 }
 
-// goneKind is how an agent ended by acphost's words; unspecified: the error says nothing of that.
+// goneKind returns how an agent ended, from acphost's message; unspecified if that does not say.
 func goneKind(fault []byte) supervisorv1.ErrorKind {
 	return map[string]supervisorv1.ErrorKind{
 		"crashed": supervisorv1.ErrorKind_ERROR_KIND_CRASHED,
@@ -122,7 +122,7 @@ func goneKind(fault []byte) supervisorv1.ErrorKind {
 	}[textOf(acp.Get(fault, "data", "acphost", "kind"))]
 }
 
-// ended reads how an agent ended.
+// ended decodes how an agent ended.
 func ended(e *supervisorv1.AgentError, v []byte) {
 	read(v,
 		"exitCode", func(v []byte) {

@@ -18,7 +18,7 @@ func TestErrorOf_Kinds(t *testing.T) {
 		want                string
 	}{
 		{"log in first", "session/new", `{"code":-32000,"message":"Authentication required"}`, false,
-			`{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/new: the agent wants somebody to log in first: Authentication required"}`},
+			`{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/new: the agent requires a login first: Authentication required"}`},
 		{"an unknown session", "session/load", `{"code":-32002,"message":"no such session","data":{"id":"x"}}`, false,
 			`{"kind":"ERROR_KIND_SESSION_NOT_FOUND","code":-32002,"message":"session/load: the agent does not know the session: no such session","data":"{\"id\":\"x\"}"}`},
 		{"something else is not there", "authenticate", `{"code":-32002,"message":"no such file"}`, false,

@@ -14,45 +14,45 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds on what is kept, so that no agent can make a Fold grow without end.
+// Limits of the kept state, so that an agent cannot make a Fold grow without limit.
 const (
 	maxSessions  = 100_000
-	maxClosed    = 1000      // of those that are closed, and may be opened again
-	maxFoldBytes = 256 << 20 // of all sessions, roughly
+	maxClosed    = 1000      // closed sessions, which may be opened again
+	maxFoldBytes = 256 << 20 // of all sessions, approximately
 	maxTitle     = 4 << 10   // bytes of a title, a name, an id
 	maxItems     = 1000      // of a list
 	maxItemBytes = 256 << 10 // of a list
-	maxNames     = 256       // names that are counted
+	maxNames     = 256       // distinct names that are counted
 )
 
-// Fold is what is known of each session of each agent, put together from events: what Show fills in. It keeps at most
-// 100,000 sessions, 1,000 closed ones among them, and about 256 MiB; whatever had no event for the longest time is forgotten first. Safe for concurrent
-// use; events of an agent are expected in their order.
+// Fold is the known state of each session of each agent, computed from events; Show returns it. It keeps at most
+// 100,000 sessions, of which 1,000 are closed, and about 256 MiB; it evicts the sessions without an event for the
+// longest time. Safe for concurrent use; the events of an agent must be in order.
 //
-// What an event holds is kept, and shown, without being copied: nobody may change it.
+// It keeps and shows parts of events without a copy, so nothing may change them.
 type Fold struct {
-	// Now is the clock that the heat of files goes by. Nil: the system's.
+	// Now is the clock for the heat of files. Nil: the system's.
 	Now func() time.Time
 
 	mu       sync.Mutex
-	sessions ordered.Map[sessionKey, *known]   // the one that something happened in last is the newest
-	closed   ordered.Map[sessionKey, struct{}] // of the sessions, the one that was closed last is the newest
+	sessions ordered.Map[sessionKey, *known]   // the session with the latest event is the newest
+	closed   ordered.Map[sessionKey, struct{}] // the session that was closed last is the newest
 	size     int
 }
 
 type sessionKey struct{ agent, session string }
 
-// known is what is known of a session.
+// known is the state of a session.
 type known struct {
 	key  sessionKey
-	size int // as counted in the Fold's
+	size int // its share of the Fold's size
 
-	is        supervisorv1.Session // what is shown as it is; its model is the one that the agent has apart from its options
+	is        supervisorv1.Session // shown unchanged; its model is the agent's model outside of its options
 	pending   pending
 	files     heat.Files
 	roots     []string
 	tools     tools
-	listBytes int // of what is replaced as a whole: modes, options, models, plan, commands
+	listBytes int // of the lists that are replaced as a whole: modes, options, models, plan, commands
 	sizes     [5]int
 }
 
@@ -65,10 +65,10 @@ const (
 	listCommands
 )
 
-// NewFold returns a Fold that knows nothing.
+// NewFold returns an empty Fold.
 func NewFold() *Fold { return &Fold{} }
 
-// Apply folds an event. One that is about no session changes nothing, but for the loss of events and the end of an agent.
+// Apply applies an event. An event without a session has no effect, except lost events and the end of an agent.
 func (f *Fold) Apply(e *supervisorv1.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *Fold) now() time.Time {
 	return f.Now()
 }
 
-// Open are the ids of an agent's sessions that are not closed, the oldest first.
+// Open returns the ids of an agent's open sessions, the oldest first.
 func (f *Fold) Open(agentID string) (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *Fold) Open(agentID string) (ids []string) {
 	return ids
 }
 
-// Forget forgets all sessions of an agent.
+// Forget removes all sessions of an agent.
 func (f *Fold) Forget(agentID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +142,7 @@ func (f *Fold) Forget(agentID string) {
 	}
 }
 
-// get returns what is known of a session, the latest that something happened in.
+// get returns the state of a session, and makes it the newest.
 func (f *Fold) get(key sessionKey) *known {
 	if k := f.sessions.At(key); k != nil {
 		f.sessions.Renew(key)
@@ -153,7 +153,7 @@ func (f *Fold) get(key sessionKey) *known {
 	return k
 }
 
-// grown counts what a session takes, and forgets others if there is too much.
+// grown updates the size of a session, and evicts others above the limit.
 func (f *Fold) grown(k *known) {
 	size := k.weight()
 	f.size += size - k.size
@@ -172,7 +172,7 @@ func (f *Fold) forget(k *known) {
 	f.closed.Delete(k.key)
 }
 
-// gap marks what may be out of date: a session, or all of an agent, or all.
+// gap marks state that may be outdated: of a session, of all sessions of an agent, or of all.
 func (f *Fold) gap(e *supervisorv1.Event) {
 	if e.GetSessionId() != "" {
 		if k := f.sessions.At(sessionKey{e.GetAgentId(), e.GetSessionId()}); k != nil {
@@ -187,7 +187,7 @@ func (f *Fold) gap(e *supervisorv1.Event) {
 	}
 }
 
-// agent ends what waits for an agent that does not run any more.
+// agent ends open requests of an agent that has ended.
 func (f *Fold) agent(a *supervisorv1.Agent, at time.Time) {
 	switch a.GetState() {
 	case supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED, supervisorv1.AgentState_AGENT_STATE_STOPPED:
@@ -202,7 +202,7 @@ func (f *Fold) agent(a *supervisorv1.Agent, at time.Time) {
 	}
 }
 
-// apply folds an event of the session.
+// apply applies an event of the session.
 func (k *known) apply(e *supervisorv1.Event) {
 	switch v := e.GetEvent().(type) {
 	case *supervisorv1.Event_ToolCall:
@@ -235,7 +235,8 @@ func (k *known) apply(e *supervisorv1.Event) {
 	case *supervisorv1.Event_TurnEnded:
 		k.files.Turn(e.GetTime().AsTime(), false)
 		k.is.Tokens = client.AddTokens(k.is.Tokens, v.TurnEnded.GetUsage())
-		if v.TurnEnded.GetStopReason() == "cancelled" { // what it left open was cancelled with it, and some agents never say so
+		// Tool calls are cancelled with the turn, and some agents do not report that.
+		if v.TurnEnded.GetStopReason() == "cancelled" {
 			k.tools.broken = true
 		}
 		switch v.TurnEnded.GetError().GetKind() {
@@ -260,7 +261,7 @@ func (k *known) apply(e *supervisorv1.Event) {
 	}
 }
 
-// opened folds that a session is there: what the agent says of it then is how it is.
+// opened applies the opening of a session, with the state that the agent reports.
 func (k *known) opened(o *supervisorv1.SessionOpened) {
 	k.is.Incomplete = false
 	if roots := o.GetRoots(); len(roots) <= maxNames && len(strings.Join(roots, "")) <= maxItemBytes {
@@ -280,7 +281,7 @@ func (k *known) opened(o *supervisorv1.SessionOpened) {
 	}
 }
 
-// other folds an update that ACP v1 does not have, if it tells the model: agents differ in how they say it.
+// other applies an update that is not of ACP v1, if it contains the model; agents use different forms.
 func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 	if len(update) > maxMerged || snake(u.GetKind()) != kindCurrentModel {
 		return
@@ -290,7 +291,7 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 	}
 }
 
-// keep returns what is kept of a list, its first items, and counts it as list of the session.
+// keep returns the kept first items of a list, and updates the session's size.
 func keep[M proto.Message](k *known, which int, items []M) []M {
 	size, n := 0, 0
 	for n < len(items) && n < maxItems {
@@ -306,7 +307,7 @@ func keep[M proto.Message](k *known, which int, items []M) []M {
 	return items[:n:n]
 }
 
-// weight is roughly what the session takes, in bytes.
+// weight returns the approximate size of the session, in bytes.
 func (k *known) weight() int {
 	return 1024 + 2*len(k.key.session) + len(k.is.Title) + len(k.is.Mode) + len(k.is.Model) + len(k.is.Usage.GetCurrency()) +
 		k.listBytes + k.pending.size + k.files.Size() + k.tools.size

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxPending is how many open requests of an agent are kept of a session, maxFiles how many files are shown with it.
+// maxPending is the limit of an agent's open requests in a session, maxFiles that of shown files.
 const (
 	maxPending = 1000
 	maxFiles   = 1000
 )
 
-// pending are the requests of an agent that are not answered, oldest first.
+// pending are the unanswered requests of an agent, oldest first.
 type pending struct {
 	open ordered.Map[string, *pendingRequest]
 	size int
@@ -34,10 +34,10 @@ func (r *pendingRequest) size() int {
 	return 256 + 2*len(r.key) + len(r.path) + len(r.shown.GetMethod())
 }
 
-// callKey is the key of a call, which no question's id equals.
+// callKey returns the key of a call, which differs from all ids of questions.
 func callKey(id string) string { return "\x00" + id }
 
-// asked adds a question of the agent's. Acphost's own is no request of an agent.
+// asked adds a question of the agent. It ignores acphost's own questions, which are not requests of an agent.
 func (p *pending) asked(q *supervisorv1.Approval) {
 	if q.GetPermission().GetFromAcphost() {
 		return
@@ -51,7 +51,7 @@ func (p *pending) asked(q *supervisorv1.Approval) {
 	}})
 }
 
-// requestIDOf is the id of a question's request as JSON, taken from the question's own: see approvalID.
+// requestIDOf returns the id of a question's request as JSON, from the question's id: see approvalID.
 func requestIDOf(q *supervisorv1.Approval) string {
 	id := strings.TrimPrefix(q.GetId(), q.GetAgentId()+"/")
 	if v := jsontext.Value(id); v.IsValid() && strings.IndexByte(`"0n`, byte(v.Kind())) >= 0 {
@@ -63,7 +63,8 @@ func requestIDOf(q *supervisorv1.Approval) string {
 // called adds a call.
 func (p *pending) called(e *supervisorv1.Event, c *supervisorv1.CallStarted) {
 	r := &pendingRequest{key: callKey(c.GetId()), shown: &supervisorv1.PendingRequest{
-		Id: c.GetId(), Method: c.GetMethod(), At: c.GetTo(), Time: proto.CloneOf(e.GetTime()), // the event's holds the event
+		// A clone, because the time is part of the event.
+		Id: c.GetId(), Method: c.GetMethod(), At: c.GetTo(), Time: proto.CloneOf(e.GetTime()),
 	}}
 	if len(c.GetPath()) <= maxKept {
 		r.path = c.GetPath()
@@ -99,7 +100,7 @@ func (p *pending) list() []*supervisorv1.PendingRequest {
 	return out
 }
 
-// called counts a call that succeeded, if it was about a file's content.
+// called counts a successful call that reads or writes a file.
 func called(files *heat.Files, method, path string) {
 	switch method {
 	case acp.MethodReadTextFile:

@@ -11,37 +11,37 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds on what is kept of tool calls.
+// Limits of kept tool calls.
 const (
 	maxTools     = 1000     // tool calls of a session
-	maxToolBytes = 64 << 10 // of a tool call's content, of its input, of its output
-	maxToolsSize = 32 << 20 // of all tool calls of a session, roughly
-	defaultKind  = "other"  // what ACP has a tool call be that does not say its kind
+	maxToolBytes = 64 << 10 // of a tool call's content, its input, and its output
+	maxToolsSize = 32 << 20 // of all tool calls of a session, approximately
+	defaultKind  = "other"  // ACP's default for a tool call without a kind
 )
 
-// tools are the tool calls of the current turn and the last one, oldest first, and the count of all.
+// tools are the tool calls of the current and the previous turn, oldest first, and the count of all.
 type tools struct {
 	turns  int
-	broken bool // the last turn was cancelled, or ended with its agent: what it left open never ends
+	broken bool // the last turn was cancelled, or ended with its agent: its open tool calls will not end
 	known  ordered.Map[string, *tool]
 	size   int
 
 	kinds, names map[string]uint64
 }
 
-// tool is a tool call. What it holds is shared with the events that it came from.
+// tool is a tool call. It shares memory with its events.
 type tool struct {
 	turn     int
 	size     int
 	shown    *supervisorv1.ToolCall
-	kind     string // it is counted as; "": it is not counted
-	name     string // likewise
+	kind     string // the kind that it is counted with; "": it is not counted
+	name     string // the same for the name
 	reported map[string]bool
 }
 
 func (t *tool) done() bool { return client.ToolCallEnded(t.shown.GetStatus()) }
 
-// turn begins a turn: what ended before the last one is forgotten.
+// turn begins a turn: it removes tool calls that ended before the previous turn.
 func (t *tools) turn() {
 	t.turns++
 	for id, c := range t.known.All() {
@@ -54,7 +54,7 @@ func (t *tools) turn() {
 
 func (t *tools) drop(id string) { t.size -= t.known.Delete(id).size }
 
-// report folds a report of a tool call. Those of history are kept and not counted.
+// report applies a report of a tool call. Reports of history are kept and not counted.
 func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, touched *heat.Files) {
 	id := r.GetToolCallId()
 	if id == "" || len(id) > maxTitle {
@@ -87,7 +87,7 @@ func (t *tools) report(r *supervisorv1.ToolCallReport, announced, history bool, 
 	}
 }
 
-// merge makes what is shown of the tool call anew: the old may be on its way to somebody.
+// merge makes a new copy of the shown tool call: the old one may be in use by readers.
 func (t *tool) merge(r *supervisorv1.ToolCallReport) {
 	c := copyOf(t.shown)
 	client.FoldToolCall(c, r)
@@ -116,7 +116,8 @@ func (t *tool) merge(r *supervisorv1.ToolCallReport) {
 	t.shown = c
 }
 
-// pathsOf are the files that a tool call changes and where it works, each once: an edit names its file both ways.
+// pathsOf returns the files that a tool call changes or works in, without duplicates: an edit names its file in both
+// ways.
 func pathsOf(c *supervisorv1.ToolCall) (paths []string) {
 	seen := map[string]bool{"": true}
 	add := func(p string) {
@@ -134,7 +135,8 @@ func pathsOf(c *supervisorv1.ToolCall) (paths []string) {
 	return paths
 }
 
-// fitting are the first items that have room in so many bytes; what has none is left out, and what comes after it not.
+// fitting returns the first items that fit into limit bytes. It omits an item that does not fit, and continues with the
+// next one.
 func fitting[M proto.Message](items []M, limit int) []M {
 	var out []M
 	for _, item := range items {
@@ -148,7 +150,7 @@ func fitting[M proto.Message](items []M, limit int) []M {
 	return out
 }
 
-// count counts a tool call once, by what it says that it is at last.
+// count counts a tool call once, with its latest kind and name.
 func (t *tools) count(c *tool) {
 	kind := c.shown.GetKind()
 	kind = cmp.Or(kind, defaultKind)
@@ -158,8 +160,8 @@ func (t *tools) count(c *tool) {
 	}
 }
 
-// recount moves a tool call's count from one name to another; from "", it is counted now. Of names past the bound
-// nothing is counted.
+// recount moves a tool call's count from one name to another; from "", it is counted now. Names above the limit are not
+// counted.
 func recount(counts map[string]uint64, from *string, to string) {
 	if *from == to {
 		return
@@ -190,7 +192,7 @@ func (t *tool) touch(touched *heat.Files) {
 	}
 }
 
-// weight is roughly what the tool call takes, in bytes.
+// weight returns the approximate size of the tool call, in bytes.
 func (t *tool) weight() int {
 	size := 512 + 2*proto.Size(t.shown)
 	for p := range t.reported {

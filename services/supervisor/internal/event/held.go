@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Many agents write the last pieces of their output after the answer to the prompt. A decoder that holds ends returns the
-// end of a turn behind these pieces: when acphost has seen the session quiet for a while (frame.MethodTurnEnded), when the
-// next turn begins, when the agent reports that it is idle, or when the session is closed. All of these are frames, so a
-// record gives the events in the order in which they were told live.
+// Many agents send the last pieces of their output after the answer to the prompt. A decoder that holds ends returns
+// the end of a turn after these pieces: when acphost has observed no output of the session for a while
+// (frame.MethodTurnEnded), when the next turn begins, when the agent reports that it is idle, or when the session is
+// closed. All of these are frames, so a record gives the events in the same order as live.
 
 // heldTooLong is the time after the last output of a turn after which another frame of the session ends the turn. It
 // applies to records of versions that wrote no frame.MethodTurnEnded.
@@ -32,8 +32,8 @@ type HeldEnd struct {
 	event *supervisorv1.Event
 }
 
-// HoldEnds makes the decoder hold the ends of turns until their late updates have passed. Without it, a turn ends with the
-// answer to the prompt.
+// HoldEnds makes the decoder hold the ends of turns until their late updates have passed. Without it, a turn ends with
+// the answer to the prompt.
 func (d *Decoder) HoldEnds() {
 	if d.held == nil {
 		d.held = map[string]*HeldEnd{}
@@ -63,18 +63,18 @@ func AppendTurnEnded(b []byte, session, key string) []byte {
 	return jsonrpc.AppendNotification(b, frame.MethodTurnEnded, append(params, '}'))
 }
 
-// endTurnLater tells the end of a turn, or holds it.
+// endTurnLater emits the end of a turn, or holds it.
 func (d *Decoder) endTurnLater(key string, e *supervisorv1.Event) {
 	session := e.GetSessionId()
 	d.release(session)
 	if d.held == nil || len(d.held) >= maxRequests {
-		d.tell(e)
+		d.emit(e)
 		return
 	}
 	d.held[session] = &HeldEnd{Key: key, At: d.at, event: e}
 }
 
-// release tells the end of a session's turn, if it is held.
+// release emits the end of a session's turn, if it is held.
 func (d *Decoder) release(session string) {
 	if e := d.takeHeld(session); e != nil {
 		d.out = append(d.out, e)
@@ -87,7 +87,7 @@ func (d *Decoder) releaseAll() {
 	}
 }
 
-// takeHeld returns the end of a session's turn that is held, and holds it no longer; nil: none is held.
+// takeHeld removes and returns the held end of a session's turn; nil if none is held.
 func (d *Decoder) takeHeld(session string) *supervisorv1.Event {
 	h := d.held[session]
 	if h == nil {
@@ -95,11 +95,11 @@ func (d *Decoder) takeHeld(session string) *supervisorv1.Event {
 	}
 	delete(d.held, session)
 	h.event.AgentId, h.event.Time = d.agent.ID, timestamppb.New(h.At)
-	h.event.Touches = append(h.event.Touches, d.refusedUntold(session)...)
+	h.event.Touches = append(h.event.Touches, d.refusedUnreported(session)...)
 	return h.event
 }
 
-// quiet takes acphost's own word that a session has been quiet since its turn was answered.
+// quiet processes acphost's notification that a session has had no output since the answer to its prompt.
 func (d *Decoder) quiet(session string, params []byte) {
 	if h := d.held[session]; h != nil && h.Key == textOf(acp.Get(params, "turn")) {
 		d.release(session)
@@ -113,7 +113,7 @@ func (d *Decoder) overdue(session []byte) {
 	}
 }
 
-// prolong notes the output of turns whose end is held among the events of a frame.
+// prolong extends held ends of turns if the events of the current frame are output of these turns.
 func (d *Decoder) prolong() {
 	for _, e := range d.out {
 		if h := d.held[e.GetSessionId()]; h != nil && OutputOfTurn(e) && d.at.After(h.At) {
@@ -122,8 +122,9 @@ func (d *Decoder) prolong() {
 	}
 }
 
-// OutputOfTurn reports whether an event is work of a turn: what the agent says and does. Updates about the session as a whole, such as its title or its
-// commands, do not prolong a turn: some agents send them at regular intervals.
+// OutputOfTurn reports whether an event is output of a turn: messages and actions of the agent. Updates about the
+// session as a whole, such as its title or its commands, do not extend a turn: some agents send them at regular
+// intervals.
 func OutputOfTurn(e *supervisorv1.Event) bool {
 	switch e.GetEvent().(type) {
 	case *supervisorv1.Event_AgentMessage, *supervisorv1.Event_AgentThought, *supervisorv1.Event_ToolCall, *supervisorv1.Event_ToolCallUpdate,

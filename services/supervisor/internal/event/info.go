@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// ParseInfo reads what an agent says of itself: the result of initialize, of ACP v1 or v2. Whatever is absent or of a
-// wrong type counts as not there.
+// ParseInfo decodes an agent's description of itself: the result of initialize, of ACP v1 or v2. A member that is
+// absent or of a wrong type stays unset.
 func ParseInfo(result []byte) *supervisorv1.AgentInfo {
 	info := &supervisorv1.AgentInfo{Capabilities: &supervisorv1.AgentCapabilities{}, Raw: raw(result)}
 	about := func(v []byte) {
@@ -49,7 +49,7 @@ func capabilities(v []byte) *supervisorv1.AgentCapabilities {
 	}
 }
 
-// capabilities2 reads those of ACP v2, where an agent that has sessions can list, resume, replay and close them.
+// capabilities2 decodes capabilities of ACP v2, where an agent with sessions can list, resume, replay and close them.
 func capabilities2(v []byte) *supervisorv1.AgentCapabilities {
 	offers := func(path ...string) bool { return isObject(acp.Get(v, path...)) }
 	sessions := offers("session")
@@ -65,7 +65,7 @@ func capabilities2(v []byte) *supervisorv1.AgentCapabilities {
 	}
 }
 
-// authMethod reads a way to log in; nil: it has no id.
+// authMethod decodes a login method; nil: it has no id.
 func authMethod(v []byte) *supervisorv1.AuthMethod {
 	m := &supervisorv1.AuthMethod{Type: "agent"}
 	read(v, "id", &m.Id, "methodId", &m.Id, "name", &m.Name, "description", &m.Description, "type", func(v []byte) { m.Type = cmp.Or(textOf(v), m.Type) })

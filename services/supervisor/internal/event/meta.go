@@ -9,13 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxMetaDepth bounds how deep a caller's _meta nests. Options are shallow, and there are agents whose parsers give up on a
-// message at 128 levels, without a word to whoever waits for the answer.
+// MaxMetaDepth is the limit of a caller's _meta nesting. Options are shallow, and the parsers of some agents fail on a
+// message with 128 levels, without an answer.
 const MaxMetaDepth = 100
 
-// Meta checks a _meta that a caller gives as text, one JSON object without the same name twice, and makes it fit for a
-// line: no white space between its parts, and no character that some peers take for the end of a line. All else stays as
-// it is spelled.
+// Meta validates a _meta that a caller provides as text, one JSON object without duplicate names, and formats it for a
+// line: no white space between its parts, and no characters that some peers read as the end of a line. It keeps the
+// spelling of everything else.
 func Meta(text string) ([]byte, error) {
 	if err := checkMeta(text); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func Meta(text string) ([]byte, error) {
 	return bytes.ReplaceAll(out, []byte("\u2029"), []byte(`\u2029`)), nil
 }
 
-// checkMeta reads all of a text, in which names must not occur twice, however they are spelled: peers differ about which
-// of them counts.
+// checkMeta reads all of a text. Equal names must not occur twice in any spelling, because peers differ about which one
+// they use.
 func checkMeta(text string) error {
 	d := jsontext.NewDecoder(strings.NewReader(text))
 	if d.PeekKind() != '{' {

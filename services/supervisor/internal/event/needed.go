@@ -8,15 +8,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// Needed reports whether a frame has to be decoded and folded though nobody watches: it changes what is known of a session,
-// or what later frames mean. It is quick, since most frames are pieces of messages, and those are not needed; in doubt it
-// says yes. Safe for concurrent use.
+// Needed reports whether a frame must be decoded and folded even without watchers: it changes the state of a session,
+// or the meaning of later frames. It is fast, because most frames are pieces of messages, which are not needed; in
+// doubt it returns true. Safe for concurrent use.
 func Needed(f *frame.Frame) bool {
 	if Refused(f) {
 		return false
 	}
 	if !f.Scanned || f.ID != nil || f.Method == nil {
-		return true // an answer, a request, or what has to be looked at
+		return true // an answer, a request, or another frame that must be decoded
 	}
 	switch string(f.Method) {
 	case acp.MethodSessionUpdate:
@@ -27,7 +27,7 @@ func Needed(f *frame.Frame) bool {
 	return false
 }
 
-// neededUpdate looks at an update as far as its kind, which comes first as a rule.
+// neededUpdate reads an update up to its kind, which is usually its first member.
 func neededUpdate(line []byte) bool {
 	params := lex.Find(line, lex.SkipSpace(line, 0), "params")
 	if params < 0 {
@@ -39,7 +39,8 @@ func neededUpdate(line []byte) bool {
 	}
 	kind := lex.Find(line, update, "sessionUpdate")
 	if kind < 0 || lex.At(line, kind) != '"' {
-		return lex.Find(line, update, "type") >= 0 || lex.Find(line, update, "status") >= 0 // else it can only be told as it came
+		// Otherwise it becomes an event with the raw JSON only.
+		return lex.Find(line, update, "type") >= 0 || lex.Find(line, update, "status") >= 0
 	}
 	end, escaped, _ := lex.StringEnd(line, kind+1)
 	if end < 0 || escaped {

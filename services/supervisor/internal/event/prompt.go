@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// AppendPrompt appends blocks as ACP has them: the JSON array that is the prompt of a session/prompt, on one line. A block
-// that lacks what ACP asks for, one of a type that ACP v1 does not have, and text that is not UTF-8 are a fault.Error of
-// class Invalid that names the block; b is then of no use.
+// AppendPrompt appends blocks in ACP's form: the JSON array that is the prompt of a session/prompt, on one line. For a
+// block without a required member, of a type that is not of ACP v1, or with text that is not UTF-8, it returns a
+// fault.Error of class Invalid that names the block; b must not be used then.
 func AppendPrompt(b []byte, blocks []*supervisorv1.ContentBlock) ([]byte, error) {
 	w := writer{b: append(b, '[')}
 	for i, c := range blocks {
@@ -32,7 +32,7 @@ func AppendPrompt(b []byte, blocks []*supervisorv1.ContentBlock) ([]byte, error)
 	return append(w.b, ']'), nil
 }
 
-// writer writes JSON objects; the first thing that goes wrong is in err.
+// writer writes JSON objects; err is the first error.
 type writer struct {
 	b   []byte
 	err error
@@ -52,7 +52,7 @@ func (w *writer) name(name string) {
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
 }
 
-// text writes a member that is a string.
+// text writes a member with a string.
 func (w *writer) text(name, s string) {
 	if !utf8.ValidString(s) {
 		w.fail("%s: it is not UTF-8", name)
@@ -62,14 +62,14 @@ func (w *writer) text(name, s string) {
 	w.b = jsonrpc.AppendString(w.b, s)
 }
 
-// optional writes a member that is a string, if it is not empty.
+// optional writes a member with a string, if it is not empty.
 func (w *writer) optional(name, s string) {
 	if s != "" {
 		w.text(name, s)
 	}
 }
 
-// required is text for a member that must say something.
+// required writes a member whose string must not be empty.
 func (w *writer) required(name, s string) {
 	if s == "" {
 		w.fail("%s is missing", name)
@@ -179,7 +179,7 @@ func (w *writer) annotations(a *supervisorv1.Annotations) {
 	w.b = append(w.b, '}')
 }
 
-// meta writes a member that is given as raw JSON, without the line breaks that would end the message.
+// meta writes a member from raw JSON, without line breaks, which would end the message.
 func (w *writer) meta(s string) {
 	if s == "" {
 		return
@@ -193,8 +193,8 @@ func (w *writer) meta(s string) {
 	w.b = append(w.b, v...)
 }
 
-// Missing returns what a prompt needs and the agent does not advertise, as a fault.Error of class Unsupported with an
-// AgentError of kind NOT_SUPPORTED; nil: nothing. Text and references are for all agents.
+// Missing returns a fault.Error of class Unsupported with an AgentError of kind NOT_SUPPORTED if a prompt needs
+// something that the agent does not advertise; nil otherwise. All agents support text and references.
 func Missing(caps *supervisorv1.AgentCapabilities, blocks []*supervisorv1.ContentBlock) error {
 	for i, c := range blocks {
 		var what, capability string
@@ -223,7 +223,7 @@ func Missing(caps *supervisorv1.AgentCapabilities, blocks []*supervisorv1.Conten
 	return nil
 }
 
-// instead says what an agent takes in place of a block, if there is something.
+// instead returns advice about an alternative for a block, if there is one.
 func instead(c *supervisorv1.ContentBlock) string {
 	if c.GetResource().GetUri() != "" {
 		return ", or send a resource_link"
@@ -231,11 +231,11 @@ func instead(c *supervisorv1.ContentBlock) string {
 	return ""
 }
 
-// largeResource is the size of an embedded resource from which on a person is warned, in bytes.
+// largeResource is the size of an embedded resource from which a person is warned, in bytes.
 const largeResource = 1 << 20
 
-// Large returns a warning for each embedded resource of over 1 MiB: it fills a context quickly, and the agent could read
-// it by itself. The warnings are acphost's own, bear the present time, and belong to no agent and no session yet.
+// Large returns a warning for each embedded resource of over 1 MiB: it fills a context quickly, and the agent could
+// read the file itself. The warnings are acphost's own, have the current time, and have no agent and no session yet.
 func Large(blocks []*supervisorv1.ContentBlock) []*supervisorv1.Event {
 	var out []*supervisorv1.Event
 	for _, c := range blocks {

@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Who answers a question, where no handler's name says so.
+// Names of who answered a question without a handler.
 const (
 	byClient = "front"
 	byPolicy = "policy"
 	byNobody = "nobody"
 )
 
-// askedBecause is how acphost begins the words of a policy in what it shows of a question of its own.
+// askedBecause begins the policy's reason in the text of acphost's own questions.
 const askedBecause = "Asked because: "
 
-// asked takes a question that waits for a person: the agent's, or acphost's own.
+// asked processes a question that waits for a person: the agent's, or acphost's own.
 func (d *Decoder) asked(r *request, params []byte, ours bool) {
 	id, _ := d.ids.next(d.agent.ID, r.key)
 	q := &supervisorv1.Approval{
@@ -50,11 +50,11 @@ func (d *Decoder) asked(r *request, params []byte, ours bool) {
 		r.allowing = allowing(q.GetPermission().GetOptions())
 	}
 	d.open(t, r)
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: q.GetRaw(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: q}})
+	d.emit(&supervisorv1.Event{SessionId: r.session, Raw: q.GetRaw(), Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: q}})
 }
 
-// Question is a question as people are shown it: its Permission or its Elicitation, by the request's method and params. call
-// is all that is known of the tool call that a permission request is about; nil: what the request says. ours: acphost asks.
+// Question returns a question in the form for people: its Permission or its Elicitation, by the request's method and
+// params. call is the known tool call of a permission request; nil: only the request is known. ours: acphost asks.
 func Question(method string, params []byte, call *acp.ToolCall, ours bool) *supervisorv1.Approval {
 	if method == acp.MethodElicitationCreate {
 		return &supervisorv1.Approval{Elicitation: elicitation(params)}
@@ -71,8 +71,8 @@ func Question(method string, params []byte, call *acp.ToolCall, ours bool) *supe
 	return &supervisorv1.Approval{Permission: q}
 }
 
-// permission is a session/request_permission. Its tool call is a report like those of updates, and need not say more than
-// the id: the question is about the tool call as it is with this report.
+// permission decodes a session/request_permission. Its tool call is a report like those of updates, and may contain
+// only the id: the question is about the tool call merged with this report.
 func (d *Decoder) permission(session string, params []byte, ours bool) *supervisorv1.PermissionQuestion {
 	q, title, report := permission(params, ours)
 	c := &supervisorv1.ToolCall{}
@@ -86,12 +86,13 @@ func (d *Decoder) permission(session string, params []byte, ours bool) *supervis
 	return q
 }
 
-// about fills in what a question says of its tool call. title is the question's own; empty: it has none.
+// about sets the parts of a question about its tool call. title is the question's own; empty: it has none.
 func about(q *supervisorv1.PermissionQuestion, title string, c *supervisorv1.ToolCall) {
 	q.Title, q.Kind = cmp.Or(title, c.GetTitle()), c.GetKind()
 	q.Content, q.Locations, q.RawInput = c.GetContent(), c.GetLocations(), c.GetRawInput()
 	if content := q.GetContent(); q.GetFromAcphost() && len(content) > 0 {
-		for _, item := range []*supervisorv1.ToolCallContent{content[0], content[len(content)-1]} { // before a command, or behind a diff
+		// Text before a command, or after a diff.
+		for _, item := range []*supervisorv1.ToolCallContent{content[0], content[len(content)-1]} {
 			if reason, is := strings.CutPrefix(item.GetContent().GetText().GetText(), askedBecause); is {
 				q.Reason = reason
 				break
@@ -100,9 +101,9 @@ func about(q *supervisorv1.PermissionQuestion, title string, c *supervisorv1.Too
 	}
 }
 
-// permission reads the params of a session/request_permission.
+// permission decodes the params of a session/request_permission.
 func permission(params []byte, ours bool) (q *supervisorv1.PermissionQuestion, title string, report *supervisorv1.ToolCallReport) {
-	req, _ := acp.ParsePermissionRequest(params) // as far as it can be read
+	req, _ := acp.ParsePermissionRequest(params) // ignore invalid members
 	report = questioned(req.ToolCall)
 	q = &supervisorv1.PermissionQuestion{FromAcphost: ours, ToolCallId: report.GetToolCallId()}
 	for _, o := range req.Options {
@@ -114,7 +115,7 @@ func permission(params []byte, ours bool) (q *supervisorv1.PermissionQuestion, t
 	return q, req.Title, report
 }
 
-// questioned reads the report of a question's tool call; if it does not say of which, all but the id.
+// questioned decodes the report of a question's tool call; without an id, it returns a report without one.
 func questioned(v []byte) *supervisorv1.ToolCallReport {
 	if r := toolCall(v); r != nil {
 		return r
@@ -123,8 +124,7 @@ func questioned(v []byte) *supervisorv1.ToolCallReport {
 	return r
 }
 
-// allowing are the ids of the options that allow. Where one id is given to several, nobody knows which is meant: the one
-// that refuses counts.
+// allowing returns the ids of the options that allow. If options share an id, the rejecting one takes precedence.
 func allowing(options []*supervisorv1.PermissionOption) map[string]bool {
 	m := map[string]bool{}
 	for _, o := range options {
@@ -137,7 +137,7 @@ func allowing(options []*supervisorv1.PermissionOption) map[string]bool {
 	return m
 }
 
-// elicitation reads an elicitation/create.
+// elicitation decodes an elicitation/create.
 func elicitation(params []byte) *supervisorv1.Elicitation {
 	q := &supervisorv1.Elicitation{}
 	read(params, "mode", &q.Mode, "message", &q.Message, "url", &q.Url, "elicitationId", &q.ElicitationId, "toolCallId", &q.ToolCallId,
@@ -148,7 +148,7 @@ func elicitation(params []byte) *supervisorv1.Elicitation {
 	return q
 }
 
-// questionAnswered takes the answer to a question.
+// questionAnswered processes the answer to a question.
 func (d *Decoder) questionAnswered(r *request, a *answer) {
 	end := &supervisorv1.ApprovalAnswer{Outcome: "cancelled", AnsweredBy: a.handler}
 	if a.fault == nil && r.method == acp.MethodRequestPermission {
@@ -167,7 +167,7 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 		}
 	}
 	switch {
-	case a.handler == byNobody && end.GetOutcome() == "allowed": // the policy lets it pass then
+	case a.handler == byNobody && end.GetOutcome() == "allowed": // the policy then lets it pass
 	case a.handler == byNobody:
 		end.Outcome = "expired"
 	case a.handler != "":
@@ -184,12 +184,13 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 func (d *Decoder) questionEnded(r *request, end *supervisorv1.ApprovalAnswer, from string) {
 	d.deniedQuestion(r, end.GetOutcome() == "denied" || end.GetOutcome() == "expired")
 	end.Id, end.Time = r.question, timestamppb.New(d.at)
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: from, Touches: d.refusedBy(r.session, r.toolCall),
+	d.emit(&supervisorv1.Event{SessionId: r.session, Raw: from, Touches: d.refusedBy(r.session, r.toolCall),
 		Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: end}})
 }
 
-// withdrawn takes a $/cancel_request. The agent's ends its question. Acphost's ends its own, if that has no answer yet; of
-// a question of the agent's, it says to the client that somebody else has answered, and that answer is seen by itself.
+// withdrawn processes a $/cancel_request. The agent's cancels its question. Acphost's cancels its own question, if that
+// has no answer yet; for a question of the agent, it informs the client that another peer has answered, and that answer
+// is processed separately.
 func (d *Decoder) withdrawn(direction frame.Direction, key string) {
 	var t *table
 	switch direction {

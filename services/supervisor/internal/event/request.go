@@ -7,42 +7,42 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds on what is remembered, so that no agent and no client can make a decoder grow without end.
+// Limits of tracked requests, so that no agent and no client can make a decoder grow without limit.
 const (
 	maxRequests = 4096 // open requests of each end
-	maxKept     = 4096 // bytes of a path, an id, a method that are remembered of a request
+	maxKept     = 4096 // bytes of a path, an id, a method of a request
 	maxOptions  = 256  // of a question
-	maxOptionID = 256  // bytes of an option's id; a longer one allows nothing
-	maxReported = 256  // tool calls that questions may be about
+	maxOptionID = 256  // bytes of an option's id; an option with a longer id does not count as allowing
+	maxReported = 256  // tool calls for questions
 )
 
-// request is one that is not answered.
+// request is an unanswered request.
 type request struct {
 	key     string // the canonical id
-	id      string // as it was spelled
+	id      string // as sent
 	method  string
 	session string
 
-	// Of the client's.
+	// Of the client.
 	roots []string
-	value string // the mode or the model that is to be
-	loads bool   // what comes until the answer is history
-	ended bool   // the agent has said that the turn is over
+	value string // the requested mode or model
+	loads bool   // updates until the answer are history
+	ended bool   // the agent has reported the end of the turn
 
-	// Of the agent's, and acphost's own: a question.
+	// Of the agent, and of acphost itself: a question.
 	question string          // the approval's id; "": it is a call
 	allowing map[string]bool // the ids of options that allow
-	toolCall string          // that it is about
+	toolCall string          // of the question
 
-	to      string                    // who has a call
-	touched []*supervisorv1.FileTouch // what it uses, unless it fails
+	to      string                    // the destination of a call
+	touched []*supervisorv1.FileTouch // files of the call, unless it fails
 }
 
-// table holds the requests of one end that are open, oldest first.
+// table has the open requests of one end, oldest first.
 type table struct{ ordered.Map[string, *request] }
 
-// open remembers a request. Nobody will know the answer to one that had the same id, or to the oldest if there are too
-// many.
+// open tracks a request. It drops an earlier request with the same id, and the oldest one above the limit; their
+// answers cannot be interpreted.
 func (d *Decoder) open(t *table, r *request) {
 	const why = "it is not known what came of it: too many requests are open, or its id was used again"
 	if old := t.Delete(r.key); old != nil {
@@ -54,22 +54,22 @@ func (d *Decoder) open(t *table, r *request) {
 	t.Set(r.key, r)
 }
 
-// reports remembers the tool calls that questions may be about, since a question may say no more than the id.
+// reports has the tool calls that questions may be about, since a question may contain only the id.
 type reports struct {
 	known ordered.Map[string, *knownCall]
 }
 
-// knownCall is a tool call, and what was made of it.
+// knownCall is a tool call, with the state of its processing.
 type knownCall struct {
 	*supervisorv1.ToolCall
-	input  string // of which the files were told
-	denied bool   // the last question about it was answered so
+	input  string // whose files were emitted
+	denied bool   // the last question about it was denied
 }
 
 func reportKey(session, id string) string { return session + "\x00" + id }
 
-// note folds a report of so many bytes into what is known. What it is given is not changed later, but what is in it is
-// shared.
+// note merges a report of size bytes into the known tool call. Neither the report nor its parts change later, but its
+// parts are shared.
 func (r *reports) note(session string, report *supervisorv1.ToolCallReport, announced bool, size int) {
 	key := reportKey(session, report.GetToolCallId())
 	if len(key) > maxKept {
@@ -86,7 +86,7 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 	if size <= maxMerged {
 		return
 	}
-	// What was known is not true any more, and this is too much to keep.
+	// The known call is outdated, and this report is too large to keep.
 	if report.GetContentSet() {
 		k.Content = nil
 	}
@@ -98,7 +98,7 @@ func (r *reports) note(session string, report *supervisorv1.ToolCallReport, anno
 	}
 }
 
-// with returns a tool call as it is with the report of a question about it.
+// with returns a tool call merged with the report of a question about it.
 func (r *reports) with(session string, report *supervisorv1.ToolCallReport) *supervisorv1.ToolCall {
 	c := &supervisorv1.ToolCall{}
 	if k := r.known.At(reportKey(session, report.GetToolCallId())); k != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Settings reads what the answer to a request that opens a session says of the session's mode, its
-// model and its options. What it says nothing of is empty.
+// Settings decodes a session's mode, model and options from the answer to a request that opens it. Absent ones are
+// empty.
 func Settings(result []byte) *supervisorv1.SessionOpened {
 	o := &supervisorv1.SessionOpened{}
 	read(result,
@@ -17,7 +17,7 @@ func Settings(result []byte) *supervisorv1.SessionOpened {
 			read(v, "currentModeId", &o.ModeId, "availableModes", func(v []byte) { o.Modes = listOf(v, mode) })
 		},
 		"configOptions", func(v []byte) { o.Options = configOptions(v) },
-		"models", func(v []byte) { // an addition to ACP that was never stable, of agents that have models apart from their options
+		"models", func(v []byte) { // an unstable addition to ACP, for agents with models outside of their options
 			o.ModelId, o.Models = "", nil
 			read(v, "currentModelId", &o.ModelId, "availableModels", func(v []byte) { o.Models = listOf(v, model) })
 		})
@@ -36,9 +36,9 @@ func model(v []byte) *supervisorv1.ConfigChoice {
 	return where(c.Value != "", c)
 }
 
-// configOptions reads a session's options. One without an id, or without a value that can be read, is left out.
+// configOptions decodes a session's options. It omits options without an id, or without a valid value.
 func configOptions(v []byte) []*supervisorv1.ConfigOption {
-	room := maxElements // for choices, of all options together
+	room := maxElements // for the choices of all options together
 	return listOf(v, func(v []byte) *supervisorv1.ConfigOption {
 		o := &supervisorv1.ConfigOption{}
 		read(v, "id", &o.Id, "configId", &o.Id, "name", &o.Name, "description", &o.Description, "category", &o.Category,
@@ -57,8 +57,8 @@ func configOptions(v []byte) []*supervisorv1.ConfigOption {
 	})
 }
 
-// choices reads what an option can be, as long as there is room; those in groups know their group's name. Groups have no
-// groups in them.
+// choices decodes the values of an option, up to a limit; a value in a group has the group's name. Groups cannot be
+// nested.
 func choices(v []byte, room *int) []*supervisorv1.ConfigChoice {
 	var out []*supervisorv1.ConfigChoice
 	add := func(c *supervisorv1.ConfigChoice, group string) {
@@ -81,7 +81,7 @@ func choices(v []byte, room *int) []*supervisorv1.ConfigChoice {
 	return out
 }
 
-// choice reads one choice, or a group's name and what is in it.
+// choice decodes one value, or a group's name and content.
 func choice(v []byte) (c *supervisorv1.ConfigChoice, groupName string, inside []byte) {
 	var group []byte
 	c = &supervisorv1.ConfigChoice{}
@@ -97,13 +97,13 @@ func choice(v []byte) (c *supervisorv1.ConfigChoice, groupName string, inside []
 	return c, "", nil
 }
 
-// commands reads the commands of a session. One without a name is left out.
+// commands decodes the commands of a session. It omits commands without a name.
 func commands(v []byte) []*supervisorv1.AvailableCommand {
 	return listOf(v, func(v []byte) *supervisorv1.AvailableCommand {
 		c := &supervisorv1.AvailableCommand{}
 		read(v, "name", &c.Name, "description", &c.Description, "input", func(v []byte) {
 			c.InputHint = nil
-			if isObject(v) { // of whatever kind: something may follow
+			if isObject(v) { // of any kind: an argument may follow
 				hint := textOf(acp.Get(v, "hint"))
 				c.InputHint = &hint
 			}
@@ -112,7 +112,7 @@ func commands(v []byte) []*supervisorv1.AvailableCommand {
 	})
 }
 
-// planEntries reads the steps of a plan. One that says nothing is left out.
+// planEntries decodes the steps of a plan. It omits empty ones.
 func planEntries(v []byte) []*supervisorv1.PlanEntry {
 	return listOf(v, func(v []byte) *supervisorv1.PlanEntry {
 		e := &supervisorv1.PlanEntry{}
@@ -122,7 +122,7 @@ func planEntries(v []byte) []*supervisorv1.PlanEntry {
 	})
 }
 
-// tokenUsage reads what a turn took; nil: the agent does not say.
+// tokenUsage decodes the usage of a turn; nil: the agent does not report it.
 func tokenUsage(v []byte) *supervisorv1.TokenUsage {
 	u := &supervisorv1.TokenUsage{}
 	n := read(v, "totalTokens", &u.Total, "inputTokens", &u.Input, "outputTokens", &u.Output,

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// keptMember is the size up to which a member of a shortened message is kept, in bytes, and keptMembers is that of all.
+	// keptMember is the limit of a kept member of a shortened message, in bytes, and keptMembers that of all kept
+	// members together.
 	keptMember, keptMembers = 64 << 10, 1 << 20
-	// shortenDepth is how deep members are looked for: the update of a session/update, the content of that.
+	// shortenDepth is the depth of the search for members: the update of a session/update, and its content.
 	shortenDepth = 4
 )
 
-// Shorten replaces the message of a frame that is over limits.Whole by one that has its small members alone, and notes its
-// size in Omitted. Its ids, its kind, its status and its stop reason are small, so it means the same to everything that does
-// not need its content. A text becomes empty, since a block of text without one means nothing. The frame's own bytes are not changed.
+// Shorten replaces the message of a frame that is over limits.Whole by one with only the small members, and records its
+// size in Omitted. Its ids, kind, status and stop reason are small, so it has the same meaning except for its content.
+// A text becomes empty, because a text block without one is invalid. The frame's original bytes are not changed.
 func Shorten(f *frame.Frame) {
 	size := len(f.Line)
 	for _, b := range f.Rest {
@@ -31,7 +32,7 @@ func Shorten(f *frame.Frame) {
 	f.Line, f.Rest, f.Omitted = append(shortObject(nil, joined(f.Line, f.Rest), shortenDepth, &room), '\n'), nil, size
 }
 
-// shortObject appends an object's small members. What is no object is none without members.
+// shortObject appends an object's small members; for a value that is not an object, an empty object.
 func shortObject(dst, v []byte, depth int, room *int) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -58,12 +59,12 @@ func shortObject(dst, v []byte, depth int, room *int) []byte {
 	return append(dst, '}')
 }
 
-// omitted tells that the events of a message lack its large members.
+// omitted emits an event about the missing large members of a message.
 func (d *Decoder) omitted(session string, f *frame.Frame) {
 	if f.Omitted == 0 || session == "" {
 		return
 	}
-	d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 1, Reason: fmt.Sprintf(
-		"a message of %d bytes is told without its large parts, since it has more than %d; \"acphost sessions export %s --format ndjson\" prints it whole",
+	d.emit(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 1, Reason: fmt.Sprintf(
+		"a message of %d bytes is shown without its large parts, because it has more than %d; \"acphost sessions export %s --format ndjson\" prints it whole",
 		f.Omitted, limits.Whole, shell.Quote([]string{session}))}}})
 }

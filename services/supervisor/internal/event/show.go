@@ -12,16 +12,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// categoryModel and categoryMode are the categories of the options that say which model works, and in which mode.
+// categoryModel and categoryMode are the categories of the options for the model and for the mode.
 const (
 	categoryModel = "model"
 	categoryMode  = "mode"
 )
 
-// Show fills in what is known of the session that s names: its fields from agent_id on, and tool_calls, where those that s
-// has get what they lack, and those of this turn that it has not are added. Other fields stay, but for a mode that is
-// empty and for turns that are fewer than were seen. A session that is not known gets its agent_id alone. What is filled in
-// is shared: it must not be changed. Files are as hot as they are now.
+// Show sets the known state of the session that s names: the fields from agent_id on, and tool_calls, where it
+// completes the tool calls in s and adds missing ones of the current turn. Other fields are unchanged, except an empty
+// mode and a lower number of turns. For an unknown session it sets only agent_id. The state is shared: it must not be
+// changed. The heat of files is that of the current time.
 func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +36,7 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 		return true
 	})
 	s.Mode = mode
-	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // those of an agent's runs before this one count too
+	s.Turns = max(s.GetTurns(), uint64(k.tools.turns)) // turns of the agent's earlier processes count, too
 	s.Model = k.currentModel()
 	s.PendingRequests = k.pending.list()
 	s.Files = k.files.Latest(f.now(), maxFiles)
@@ -45,8 +45,8 @@ func (f *Fold) Show(agentID string, s *supervisorv1.Session) {
 	k.tools.show(s)
 }
 
-// Files are the files that are not cold now, by session: of all sessions that are open or have some. which picks the sessions.
-// The one in which a file was used last comes first.
+// Files returns the files that are not cold now, by session: of all sessions that are open or have such files. which
+// selects the sessions. The session with the latest use of a file is the first.
 func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1.SessionFiles {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,24 +67,24 @@ func (f *Fold) Files(which func(agentID, sessionID string) bool) []*supervisorv1
 	return out
 }
 
-// KnownFiles are those of a session, for as long as EachFiles shows them.
+// KnownFiles are the files of a session, valid during the call of show in EachFiles.
 type KnownFiles struct {
 	AgentID, SessionID string
-	// Closed: the session is not open any more.
+	// Closed reports whether the session is closed.
 	Closed bool
 
 	known *known
 	now   time.Time
 }
 
-// Since is what is new of the files since a mark.
+// Since returns the changes of the files since a mark.
 func (k *KnownFiles) Since(m heat.Mark) heat.Change { return k.known.files.Since(m, k.now) }
 
-// Roots are the session's, which must not be changed.
+// Roots returns the session's roots, which must not be changed.
 func (k *KnownFiles) Roots() []string { return k.known.roots }
 
-// Usage is how full the context is; nil: not known. If the agent only reports what its turns took, it is the sum of that, and the
-// size is 0. It must not be changed.
+// Usage returns the usage of the context; nil: unknown. If the agent reports only the usage of turns, it is their sum,
+// and the size is 0. It must not be changed.
 func (k *KnownFiles) Usage() *supervisorv1.ContextUsage {
 	if k.known.is.GetUsage() != nil || k.known.is.GetTokens() == nil {
 		return k.known.is.GetUsage()
@@ -93,7 +93,7 @@ func (k *KnownFiles) Usage() *supervisorv1.ContextUsage {
 	return &supervisorv1.ContextUsage{Used: cmp.Or(tokens.GetTotal(), tokens.GetInput()+tokens.GetOutput())}
 }
 
-// EachFiles shows the files of each session that is known. It makes nothing, so that sessions at rest cost next to nothing.
+// EachFiles shows the files of each known session. It allocates nothing, so that idle sessions cost very little.
 func (f *Fold) EachFiles(show func(k *KnownFiles)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *Fold) EachFiles(show func(k *KnownFiles)) {
 	}
 }
 
-// LatestFirst orders sessions by the last use of a file.
+// LatestFirst sorts sessions by the last use of a file, the latest first.
 func LatestFirst(sessions []*supervisorv1.SessionFiles) {
 	slices.SortStableFunc(sessions, func(a, b *supervisorv1.SessionFiles) int { return lastUse(b).Compare(lastUse(a)) })
 }
@@ -119,7 +119,7 @@ func lastUse(s *supervisorv1.SessionFiles) (last time.Time) {
 	return last
 }
 
-// currentModel is the model that works: agents that have an option for it say it there.
+// currentModel returns the model: that of an option, if the agent has an option for it.
 func (k *known) currentModel() string {
 	for _, o := range k.is.GetOptions() {
 		if cmp.Or(o.GetCategory(), o.GetId()) == categoryModel && o.GetValue() != "" {
@@ -129,8 +129,8 @@ func (k *known) currentModel() string {
 	return k.is.GetModel()
 }
 
-// optionMode takes over the mode that the options say, where they say one. A change of mode that is told otherwise after
-// that counts again.
+// optionMode sets the mode from the options, if they contain one. A later change of mode by another update takes
+// precedence again.
 func (k *known) optionMode() {
 	for _, o := range k.is.GetOptions() {
 		if cmp.Or(o.GetCategory(), o.GetId()) == categoryMode && o.GetValue() != "" {
@@ -140,7 +140,7 @@ func (k *known) optionMode() {
 	}
 }
 
-// show merges the tool calls into those that s has.
+// show merges the tool calls into those of s.
 func (t *tools) show(s *supervisorv1.Session) {
 	has := make(map[string]bool, len(s.GetToolCalls()))
 	for i, c := range s.GetToolCalls() {
@@ -159,7 +159,8 @@ func (t *tools) show(s *supervisorv1.Session) {
 	}
 }
 
-// merged is a tool call with what more is known of it. What c says counts: it was folded on the path itself.
+// merged returns a tool call with more known members. The members of c take precedence: they were folded on the data
+// path itself.
 func merged(c, more *supervisorv1.ToolCall) *supervisorv1.ToolCall {
 	out := copyOf(more)
 	out.ToolCallId = c.GetToolCallId()

@@ -17,7 +17,7 @@ func copyOf(c *supervisorv1.ToolCall) *supervisorv1.ToolCall {
 	}
 }
 
-// toolCall reads a report of a tool call; nil: it does not say of which.
+// toolCall decodes a report of a tool call; nil: it has no id.
 func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	if r, named := reportOf(v); named {
 		return r
@@ -25,7 +25,7 @@ func toolCall(v []byte) *supervisorv1.ToolCallReport {
 	return nil
 }
 
-// reportOf reads a report of a tool call; named: it says of which.
+// reportOf decodes a report of a tool call. named is false if it has no id.
 func reportOf(v []byte) (r *supervisorv1.ToolCallReport, named bool) {
 	r = &supervisorv1.ToolCallReport{}
 	members(v, func(name, v []byte) {
@@ -64,14 +64,15 @@ func reportOf(v []byte) (r *supervisorv1.ToolCallReport, named bool) {
 	return r, named
 }
 
-// streamed reads what a _meta tells of a terminal of the agent's own; nil: nothing.
+// streamed decodes the output of an agent's own terminal in a _meta; nil: it has none.
 func streamed(meta []byte) *supervisorv1.ToolOutput {
 	if len(meta) == 0 {
 		return nil
 	}
 	piece, exit := acp.Get(meta, "terminal_output"), acp.Get(meta, "terminal_exit")
 	if piece == nil {
-		piece = acp.Get(meta, "terminal_output_delta") // as Codex calls it, unless its client asks for the other
+		// The name that Codex uses, unless its client requests the other one.
+		piece = acp.Get(meta, "terminal_output_delta")
 	}
 	if !isObject(piece) && !isObject(exit) {
 		return nil
@@ -90,7 +91,7 @@ func streamed(meta []byte) *supervisorv1.ToolOutput {
 	return o
 }
 
-// exited sets how a command ended, as far as it is told.
+// exited sets how a command ended, if it is known.
 func exited(o *supervisorv1.ToolOutput, code, signal []byte) {
 	o.Signal, _ = acp.String(signal)
 	if code, ok := acp.Int(code, 64); ok && code >= 0 && code <= math.MaxUint32 {
@@ -124,7 +125,7 @@ func contentItem(v []byte) *supervisorv1.ToolCallContent {
 	return &supervisorv1.ToolCallContent{Item: &supervisorv1.ToolCallContent_Other{Other: raw(v)}}
 }
 
-// locations reads the places that a tool call is about. One without a path is left out.
+// locations decodes the locations of a tool call. It omits locations without a path.
 func locations(v []byte) []*supervisorv1.Location {
 	return listOf(v, func(v []byte) *supervisorv1.Location {
 		l := &supervisorv1.Location{}

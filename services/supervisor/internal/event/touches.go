@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// maxTouches bounds the files that one event shows in use, maxTouchBytes their paths: a short line may name again what a long
-// one has named. maxLooks bounds how often one prompt makes acphost look whether a file exists.
+// maxTouches limits the files in use of one event, maxTouchBytes their paths: a short line may repeat the names of a
+// long one. maxLooks limits the file lookups for one prompt.
 const (
 	maxTouches    = 1000
 	maxTouchBytes = 64 << 10
@@ -30,7 +30,7 @@ const (
 	blocked    = supervisorv1.FileAction_FILE_ACTION_BLOCKED
 )
 
-// touches collects files, each once: of several uses that changes it counts, else the first.
+// touches collects files without duplicates: of several uses of a file, a change takes precedence, else the first.
 type touches struct {
 	cwd   string
 	bytes int
@@ -48,14 +48,14 @@ func (d *Decoder) touching(session string) *touches {
 }
 
 func (t *touches) add(file string, action supervisorv1.FileAction) {
-	if len(file) >= len("file:") && strings.EqualFold(file[:len("file:")], "file:") { // some agents write URIs for paths
+	if len(file) >= len("file:") && strings.EqualFold(file[:len("file:")], "file:") { // some agents use URIs as paths
 		file = fileref.OfURI(file)
 	}
 	if file == "" || len(file) > maxKept {
 		return
 	}
 	file = t.absolute(file)
-	file = path.Clean(strings.ToValidUTF8(file, "\ufffd")) // events and feeds carry text; a URI may say any bytes
+	file = path.Clean(strings.ToValidUTF8(file, "\ufffd")) // events and feeds carry text; a URI may contain any bytes
 	switch known := t.known[file]; {
 	case known != nil:
 		if action == writes {
@@ -69,7 +69,7 @@ func (t *touches) add(file string, action supervisorv1.FileAction) {
 	}
 }
 
-// absolute is a path that is relative to the session's folder, made absolute.
+// absolute returns the absolute path for a path relative to the session's folder.
 func (t *touches) absolute(file string) string {
 	if !path.IsAbs(file) && t.cwd != "" {
 		return path.Join(t.cwd, file)
@@ -77,7 +77,7 @@ func (t *touches) absolute(file string) string {
 	return file
 }
 
-// refused makes files those that were refused.
+// refused marks files as refused.
 func refused(list []*supervisorv1.FileTouch) []*supervisorv1.FileTouch {
 	for _, touch := range list {
 		touch.Action, touch.Refused = blocked, touch.GetAction()
@@ -85,8 +85,8 @@ func refused(list []*supervisorv1.FileTouch) []*supervisorv1.FileTouch {
 	return list
 }
 
-// prompt adds the files that a prompt brings, or refers to. exists reports whether there is a file at an absolute path; nil: it
-// cannot be found out.
+// prompt adds the files that a prompt contains or refers to. exists reports whether there is a file at an absolute
+// path; nil: unknown.
 func (t *touches) prompt(blocks []*supervisorv1.ContentBlock, exists func(file string) bool) {
 	looks := 0
 	look := func(name string) bool {
@@ -111,8 +111,8 @@ func (t *touches) prompt(blocks []*supervisorv1.ContentBlock, exists func(file s
 	}
 }
 
-// referredTo is the file that a reference means: the first of its readings that exists, or, where none does, the path without the
-// place in the file if the reference means a file in any case. Empty: it means none.
+// referredTo returns the file that a reference means: its first interpretation that exists or, if none does and the
+// reference is certainly a file, the path without the position in the file. Empty otherwise.
 func referredTo(r fileref.Reference, exists func(name string) bool) string {
 	for _, name := range r.Names {
 		if exists(name) {
@@ -125,7 +125,7 @@ func referredTo(r fileref.Reference, exists func(name string) bool) string {
 	return ""
 }
 
-// toolCall adds what a tool call works on.
+// toolCall adds the files of a tool call.
 func (t *touches) toolCall(s intent.Session, c *supervisorv1.ToolCall) {
 	for _, item := range c.GetContent() {
 		t.add(item.GetDiff().GetPath(), writes)
@@ -147,7 +147,7 @@ func (t *touches) toolCall(s intent.Session, c *supervisorv1.ToolCall) {
 	}
 }
 
-// actionOf is what a tool call of one of ACP's kinds does with the files that it names.
+// actionOf returns what a tool call of an ACP kind does with its files.
 func actionOf(kind string) supervisorv1.FileAction {
 	switch kind {
 	case "edit", "delete", "move":
@@ -158,8 +158,8 @@ func actionOf(kind string) supervisorv1.FileAction {
 	return reads
 }
 
-// command adds the files that a command uses, as far as its words show it. The line is read anew: the action that a policy judges
-// has no names of files that an earlier part of the line may have replaced.
+// command adds the files that a command uses, according to its words. It parses the line again: the action for the
+// policy omits names of files that an earlier part of the line may have replaced.
 func (t *touches) command(c *permissionv1.Command) {
 	if c == nil {
 		return
@@ -184,7 +184,7 @@ func (t *touches) command(c *permissionv1.Command) {
 	}
 }
 
-// folderOf is the folder in which a part of a command runs; "" if it is not known.
+// folderOf returns the folder in which a part of a command runs; "" if unknown.
 func (t *touches) folderOf(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
 	if sub.GetCwdUnknown() || c.GetCwdDoubtful() {
 		return ""
@@ -199,13 +199,13 @@ func (t *touches) folderOf(c *permissionv1.Command, sub *permissionv1.SubCommand
 	return path.Join(dir, sub.GetCwd())
 }
 
-// judging is what is known of a session, and of its agent, for reading what the agent says.
+// judging returns the known state of a session and its agent, for interpreting the agent's messages.
 func (d *Decoder) judging(session string) intent.Session {
 	return intent.Session{Agent: d.agent.Name, Dialect: d.dialect, SessionID: session, Roots: d.roots.At(session)}
 }
 
-// touchedByReport returns what a report shows in use: the files of a tool call that runs or has succeeded, once it says which,
-// and those of one that has failed after it was refused. report is folded into the tool call already.
+// touchedByReport returns the files in use for a report: the files of a tool call that runs or has succeeded, once it
+// names them, and those of a call that failed after it was denied. report is merged into the tool call already.
 func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallReport) []*supervisorv1.FileTouch {
 	k := d.reports.known.At(reportKey(session, report.GetToolCallId()))
 	if k == nil {
@@ -220,8 +220,9 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
 		return nil
 	}
-	c := d.reports.with(session, report)                             // k lacks what is too large to be kept
-	if in := c.GetRawInput(); in == k.input || len(in) > maxMerged { // what it says was looked at, or takes too long
+	c := d.reports.with(session, report) // k lacks parts that are too large to keep
+	// It was interpreted already, or would take too long.
+	if in := c.GetRawInput(); in == k.input || len(in) > maxMerged {
 		c.RawInput = ""
 	}
 	k.input = k.GetRawInput()
@@ -229,14 +230,14 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	return t.list
 }
 
-// deniedQuestion notes that a question about a tool call was answered, or that a policy answered it.
+// deniedQuestion records the answer of a person or the policy to a question about a tool call.
 func (d *Decoder) deniedQuestion(r *request, denied bool) {
 	if k := d.reports.known.At(reportKey(r.session, r.toolCall)); k != nil && r.toolCall != "" {
 		k.denied = denied
 	}
 }
 
-// refusedBy returns the files of a tool call that was denied, once.
+// refusedBy returns the files of a denied tool call, once.
 func (d *Decoder) refusedBy(session, toolCall string) []*supervisorv1.FileTouch {
 	k := d.reports.known.At(reportKey(session, toolCall))
 	if k == nil || !k.denied {
@@ -248,8 +249,8 @@ func (d *Decoder) refusedBy(session, toolCall string) []*supervisorv1.FileTouch 
 	return refused(t.list)
 }
 
-// refusedUntold returns the files of a session's tool calls that were denied and never reported again.
-func (d *Decoder) refusedUntold(session string) (all []*supervisorv1.FileTouch) {
+// refusedUnreported returns the files of a session's denied tool calls that had no report after that.
+func (d *Decoder) refusedUnreported(session string) (all []*supervisorv1.FileTouch) {
 	for key, k := range d.reports.known.All() {
 		if k.denied && len(all) < maxTouches && strings.HasPrefix(key, session+"\x00") {
 			all = append(all, d.refusedBy(session, k.GetToolCallId())...)
@@ -258,7 +259,7 @@ func (d *Decoder) refusedUntold(session string) (all []*supervisorv1.FileTouch) 
 	return all[:min(len(all), maxTouches)]
 }
 
-// usedByCall returns what a call of a client's method uses.
+// usedByCall returns the files of a call of a client's method.
 func (d *Decoder) usedByCall(r *request, file string, params []byte) []*supervisorv1.FileTouch {
 	t := d.touching(r.session)
 	switch r.method {
@@ -272,8 +273,7 @@ func (d *Decoder) usedByCall(r *request, file string, params []byte) []*supervis
 	return t.list
 }
 
-// touchedByCall returns what a call used, now that it has ended: nothing if it failed, but for what the gate, or a handler,
-// refused.
+// touchedByCall returns the files of a call that has ended: none if it failed, unless the gate or a handler denied it.
 func touchedByCall(r *request, a *answer) []*supervisorv1.FileTouch {
 	switch {
 	case a.fault == nil:

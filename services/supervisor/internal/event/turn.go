@@ -11,25 +11,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxPromptBlock is how large a block of a prompt may be to be told with what is in it, in bytes.
+// maxPromptBlock is the limit of a prompt's block whose content is in the event, in bytes.
 const maxPromptBlock = 64 << 10
 
-// methodSetModel and methodSetConfigOption are requests of the client's that change what is known of a session.
+// methodSetModel and methodSetConfigOption are requests of the client that change the state of a session.
 const (
 	methodSetModel        = acp.MethodSessionSetModel
 	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
-// kindCurrentModel is the kind of the update by which some agents tell their model (see acp.ModelOf).
+// kindCurrentModel is the kind of the update with which some agents report their model (see acp.ModelOf).
 const kindCurrentModel = "current_model_update"
 
-// fromClient takes a request that the client sends the agent.
+// fromClient processes a request of the client to the agent.
 func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	switch r.method {
 	case acp.MethodInitialize:
 		d.begin()
 	case acp.MethodSessionPrompt:
-		delete(d.loading, r.session) // nobody prompts a session that is still loaded: that was lost
+		delete(d.loading, r.session) // a client does not prompt a session that is still loading: the answer was lost
 	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
 		if cwd := textOf(acp.CwdOf(m.Params)); cwd != "" {
 			r.roots = append(r.roots, cwd)
@@ -49,7 +49,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	}
 	d.open(&d.client, r)
 	if r.loads {
-		d.said = said{} // all is told again
+		d.emitted = emittedMessages{} // all messages are sent again
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
@@ -62,12 +62,12 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 			exists = func(file string) bool { return d.Present(folders, file) }
 		}
 		t.prompt(prompt, exists)
-		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Touches: t.list,
+		d.emit(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Touches: t.list,
 			Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: prompt}}})
 	}
 }
 
-// clientAnswered takes the answer to such a request.
+// clientAnswered processes the answer to such a request.
 func (d *Decoder) clientAnswered(r *request, a *answer) {
 	if r.method == acp.MethodInitialize {
 		d.dialect = safetext.Cut(textOf(acp.Get(a.result, "agentInfo", "name")), maxKept)
@@ -97,7 +97,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 		e.Event = &supervisorv1.Event_SessionOpened{SessionOpened: o}
 		d.roots.Keep(e.GetSessionId(), r.roots, maxRequests)
 		if all := acp.Get(a.result, "availableCommands"); isArray(all) { // ACP v2
-			d.tell(e)
+			d.emit(e)
 			e = &supervisorv1.Event{SessionId: e.GetSessionId(), Event: &supervisorv1.Event_AvailableCommands{
 				AvailableCommands: &supervisorv1.AvailableCommands{Commands: commands(all)},
 			}}
@@ -115,7 +115,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 		if r.value == "" {
 			return
 		}
-		// As an update that says so would be told.
+		// The same form as the corresponding update.
 		e.Raw = `{"sessionUpdate":"` + kindCurrentModel + `","currentModelId":` + string(jsonrpc.AppendString(nil, r.value)) + `}`
 		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: kindCurrentModel}}
 	case methodSetConfigOption:
@@ -125,7 +125,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 		}
 		e.Event = &supervisorv1.Event_ConfigOptions{ConfigOptions: &supervisorv1.ConfigOptions{Options: configOptions(all)}}
 	}
-	d.tell(e)
+	d.emit(e)
 }
 
 func (d *Decoder) turnEnded(r *request, a *answer) {
@@ -135,7 +135,7 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 	} else {
 		readEnd(t, a.result)
 		if acp.PromptAccepted(a.result, d.version) && len(d.accepted) < maxRequests {
-			d.accepted[r.session] = true // ACP v2: the answer says that it begins
+			d.accepted[r.session] = true // ACP v2: the answer marks the start of the turn
 			return
 		}
 	}
@@ -144,19 +144,19 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 	}
 	delete(d.spent, r.session)
 	end := &supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}}
-	if a.ours() { // acphost answered for an agent that is gone
-		d.tell(end)
+	if a.ours() { // acphost answered for an agent that has ended
+		d.emit(end)
 		return
 	}
 	d.endTurnLater(r.key, end)
 }
 
-// readEnd reads how a turn ended.
+// readEnd decodes the end of a turn.
 func readEnd(t *supervisorv1.TurnEnded, v []byte) {
 	read(v, "stopReason", &t.StopReason, "usage", func(v []byte) { t.Usage = tokenUsage(v) })
 }
 
-// idle takes an update of ACP v2 that tells a session's state. Nil: no turn that goes on ends by it.
+// idle processes an update of ACP v2 with a session's state. It returns the end of the active turn; nil if none ends.
 func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
 	if !d.accepted[session] || !acp.Idle(v) {
 		return nil
@@ -170,8 +170,8 @@ func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
 	return t
 }
 
-// endTurn takes the agent's word that a turn is over: its answer to the prompt then ends nothing more. If no turn is under
-// way, it is told as it came.
+// endTurn processes the agent's notification that a turn has ended: its answer to the prompt then ends nothing more.
+// Without an active turn, the event has the raw notification.
 func (d *Decoder) endTurn(session string, params []byte) {
 	key, under := "", d.accepted[session]
 	for _, r := range d.client.All() {
@@ -180,7 +180,7 @@ func (d *Decoder) endTurn(session string, params []byte) {
 		}
 	}
 	if !under {
-		d.tellOther(session, acp.MethodSessionEndTurn, params)
+		d.emitOther(session, acp.MethodSessionEndTurn, params)
 		return
 	}
 	delete(d.accepted, session)
@@ -206,14 +206,15 @@ func (d *Decoder) loaded(r *request) {
 	}
 }
 
-// ifGone ends what is open of a session where acphost answers for an agent that is gone. An agent cannot say so of itself.
+// ifGone ends open requests of a session if acphost answers for an agent that has ended. An agent cannot forge such an
+// answer.
 func (d *Decoder) ifGone(session string, a *answer) {
 	if a.ours() && goneKind(a.fault) != supervisorv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
 		d.endCalls("the agent is gone", func(r *request) bool { return r.session == session || r.session == "" })
 	}
 }
 
-// begin forgets what was open: initialize begins a connection.
+// begin drops open requests: initialize begins a connection.
 func (d *Decoder) begin() {
 	const why = "the connection to the agent has ended"
 	d.releaseAll()
@@ -226,12 +227,12 @@ func (d *Decoder) begin() {
 	clear(d.accepted)
 	clear(d.spent)
 	d.version = 0
-	d.reports, d.said = reports{}, said{}
+	d.reports, d.emitted = reports{}, emittedMessages{}
 }
 
 func anyRequest(*request) bool { return true }
 
-// endCalls ends the requests that nobody will answer any more.
+// endCalls ends requests that will not be answered any more.
 func (d *Decoder) endCalls(why string, which func(*request) bool) {
 	d.endAll(&d.calls, why, which)
 	d.endAll(&d.own, why, which)
@@ -246,14 +247,14 @@ func (d *Decoder) endAll(t *table, why string, which func(*request) bool) {
 	}
 }
 
-// lost tells the end of a request whose answer will not be seen.
+// lost emits the end of a request whose answer will not arrive.
 func (d *Decoder) lost(r *request, why string) {
 	d.loaded(r)
 	switch {
 	case r.question != "":
 		d.questionEnded(r, &supervisorv1.ApprovalAnswer{Outcome: "withdrawn", AnsweredBy: byNobody}, "")
 	case r.to != "":
-		d.tell(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_CallEnded{
+		d.emit(&supervisorv1.Event{SessionId: r.session, Event: &supervisorv1.Event_CallEnded{
 			CallEnded: &supervisorv1.CallEnded{Id: r.id, Method: r.method, Error: why},
 		}})
 	case r.method == acp.MethodSessionPrompt && !r.ended:
@@ -262,7 +263,7 @@ func (d *Decoder) lost(r *request, why string) {
 }
 
 func (d *Decoder) turnLost(session, why string) {
-	d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+	d.emit(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
 		Error: &supervisorv1.AgentError{Message: acp.MethodSessionPrompt + ": " + why},
 	}}})
 }

@@ -10,19 +10,19 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxMerged is how large an update may be for its tool call to be remembered for questions about it, in bytes.
+// maxMerged is the limit of an update whose tool call is kept for questions, in bytes.
 const maxMerged = 64 << 10
 
 // rawUpdate is the update of a session/update, as bytes.
 type rawUpdate struct {
 	whole []byte
-	kind  []byte // raw; nil: there is none
-	// The members of chunks, which are most of all updates.
+	kind  []byte // raw; nil: missing
+	// The members of chunks, the most frequent updates.
 	content, messageID []byte
 }
 
-// updateIn finds the update in a session/update, which is known to be JSON. Some agents write what belongs into
-// params.update into params itself.
+// updateIn finds the update in a session/update, which is valid JSON. Some agents put the members of params.update into
+// params.
 func updateIn(line []byte) rawUpdate {
 	var u rawUpdate
 	params := lex.Find(line, lex.SkipSpace(line, 0), "params")
@@ -43,7 +43,7 @@ func updateIn(line []byte) rawUpdate {
 	return u
 }
 
-// read reads the object that b begins with; false: it begins with none.
+// read decodes the object at the start of b; false if there is none.
 func (u *rawUpdate) read(b []byte) bool {
 	n := members(b, func(name, v []byte) {
 		switch string(name) {
@@ -65,9 +65,9 @@ func (u *rawUpdate) read(b []byte) bool {
 	return true
 }
 
-// update tells an agent's session/update: one event, whatever it is, or one for each block of a message.
+// update emits the events of an agent's session/update: one, or one for each block of a message.
 func (d *Decoder) update(session string, u rawUpdate) {
-	t := &told{}
+	t := &eventBlock{}
 	e := &t.event
 	e.SessionId, e.Raw = session, raw(u.whole)
 	e.History = len(d.loading) > 0 && d.loading[session] > 0
@@ -80,14 +80,14 @@ func (d *Decoder) update(session string, u rawUpdate) {
 	d.out = append(append(d.out, e), more...)
 }
 
-// told is an event with what every event has, in one piece of memory: updates come by the hundred thousand.
-type told struct {
+// eventBlock is an event with its common parts in one allocation, because updates are very frequent.
+type eventBlock struct {
 	event supervisorv1.Event
 	time  timestamppb.Timestamp
 	alone [1]*supervisorv1.Event
 }
 
-// textChunk is a piece of text, likewise.
+// textChunk is a piece of text in one allocation.
 type textChunk struct {
 	chunk   supervisorv1.MessageChunk
 	block   supervisorv1.ContentBlock
@@ -95,7 +95,7 @@ type textChunk struct {
 	text    supervisorv1.TextContent
 }
 
-// fill sets what happened, and returns what else did.
+// fill sets the content of e, and returns further events.
 func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv1.Event) {
 	if u.kind == nil || acp.OlderUpdate(u.kind) {
 		if today := acp.Today(u.whole); today != nil {
@@ -157,17 +157,18 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 	return more
 }
 
-// reported remembers a report of a tool call of so many bytes, and adds what the terminal that it shows printed before.
+// reported keeps a report of a tool call of size bytes, and adds the earlier output of its terminal.
 func (d *Decoder) reported(session string, r *supervisorv1.ToolCallReport, announced bool, size int) {
 	d.terminals.shown(session, r)
 	d.reports.note(session, r, announced, size)
 }
 
-// maxMetered bounds an update that may say what a request to the model took, in bytes. It says nothing else.
+// maxMetered is the limit of an update with the usage of a model request, in bytes. Such an update contains nothing
+// else.
 const maxMetered = 4 << 10
 
-// metered adds what a request to the model took to the turn's. Qwen Code says it so, on an empty message, and nothing where
-// the turn ends.
+// metered adds the usage of a model request to that of the turn. Qwen Code reports it on an empty message, and reports
+// nothing at the end of the turn.
 func (d *Decoder) metered(session string, u *rawUpdate) {
 	if len(u.whole) > maxMetered {
 		return
@@ -177,9 +178,9 @@ func (d *Decoder) metered(session string, u *rawUpdate) {
 	}
 }
 
-// chunk is a piece of a message, which is noted as one of which something was told.
+// chunk decodes a piece of a message, and records that a part of the message was emitted.
 func (d *Decoder) chunk(session string, u *rawUpdate) *supervisorv1.MessageChunk {
-	d.said.note(session, u.messageID)
+	d.emitted.note(session, u.messageID)
 	return u.chunk()
 }
 
@@ -191,7 +192,7 @@ func (u *rawUpdate) chunk() *supervisorv1.MessageChunk {
 	return &supervisorv1.MessageChunk{Content: block(u.content, noLimit), MessageId: textOf(u.messageID)}
 }
 
-// plainText reads a block of text that has nothing beside it; nil: it is another one.
+// plainText decodes a text block without other members; nil: it is another block.
 func plainText(v []byte) *textChunk {
 	var said []byte
 	typed, plain := false, true
@@ -217,8 +218,8 @@ func plainText(v []byte) *textChunk {
 	return c
 }
 
-// state sets e's event to an update that says how something of the session is now. It stays unset where the kind is not
-// known, or where the update lacks what it is about: that would be told as gone.
+// state sets e's event for an update with a new state of the session. It stays unset if the kind is unknown, or if the
+// update lacks its subject, because that would look like a removal.
 func state(e *supervisorv1.Event, kind string, v []byte) {
 	switch kind {
 	case "plan", "plan_update":
@@ -260,7 +261,7 @@ func state(e *supervisorv1.Event, kind string, v []byte) {
 	}
 }
 
-// planOf are the entries of a plan, which ACP v2 has within one of several plans.
+// planOf returns the entries of a plan; in ACP v2 they are part of one of several plans.
 func planOf(v []byte) []byte {
 	if entries := acp.Get(v, "entries"); entries != nil {
 		return entries
@@ -282,7 +283,7 @@ func erasable(v []byte) *string {
 	return optionalText(v)
 }
 
-// contextUsage reads how full a context is; nil: the update does not say.
+// contextUsage decodes the usage of a context; nil: the update has none.
 func contextUsage(v []byte) *supervisorv1.ContextUsage {
 	u := &supervisorv1.ContextUsage{}
 	said := false
@@ -301,14 +302,14 @@ func contextUsage(v []byte) *supervisorv1.ContextUsage {
 	return where(said, u)
 }
 
-// notice reads a notice; nil: it says nothing.
+// notice decodes a notice; nil: it is empty.
 func notice(v []byte) *supervisorv1.Notice {
 	n := &supervisorv1.Notice{}
 	read(v, "severity", &n.Severity, "title", &n.Title, "description", &n.Description)
 	return where(n.Title != "" || n.Description != "", n)
 }
 
-// compaction reads the state of a compaction; nil: it does not say of which.
+// compaction decodes the state of a compaction; nil: it has no id.
 func compaction(v []byte) *supervisorv1.Compaction {
 	c := &supervisorv1.Compaction{}
 	named := false
@@ -317,8 +318,8 @@ func compaction(v []byte) *supervisorv1.Compaction {
 	return where(named, c)
 }
 
-// ownUpdate tells what acphost itself says to the person at the client. What else it shows there stands for events that
-// are told otherwise: questions, calls, the output of terminals.
+// ownUpdate emits acphost's own messages to the person at the client. Its other updates correspond to events that are
+// emitted separately: questions, calls, the output of terminals.
 func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 	e := &supervisorv1.Event{SessionId: session, Raw: raw(u.whole)}
 	switch updateKind(u.kind) {
@@ -329,7 +330,7 @@ func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 		}
 		n.FromAcphost = true
 		e.Event = &supervisorv1.Event_Notice{Notice: n}
-	case "agent_message_chunk": // for a client that shows no notices: a quotation, "> title: description"
+	case "agent_message_chunk": // for a client without support for notices: a quotation, "> title: description"
 		said := strings.TrimPrefix(strings.TrimSpace(u.chunk().GetContent().GetText().GetText()), "> ")
 		if said == "" {
 			return
@@ -341,12 +342,12 @@ func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 	default:
 		return
 	}
-	d.tell(e)
+	d.emit(e)
 }
 
-// updateKind is the raw name of an update in today's spelling.
+// updateKind returns the raw name of an update in the current spelling.
 func updateKind(v []byte) string {
-	switch string(v) { // most of what comes
+	switch string(v) { // the most frequent ones
 	case `"agent_message_chunk"`:
 		return "agent_message_chunk"
 	case `"agent_thought_chunk"`:
@@ -359,10 +360,10 @@ func updateKind(v []byte) string {
 	return snake(textOf(v))
 }
 
-// UpdateKind is the name of an update, as sessionUpdate has it, in today's spelling: older agents write camel case.
+// UpdateKind converts the name of an update (sessionUpdate) to the current spelling: older agents use camel case.
 func UpdateKind(name string) string { return snake(name) }
 
-// snake turns the camel case of older agents into today's spelling: "agentMessageChunk" into "agent_message_chunk".
+// snake converts camel case to the current spelling: "agentMessageChunk" to "agent_message_chunk".
 func snake(s string) string {
 	if strings.IndexFunc(s, isUpper) < 0 {
 		return s

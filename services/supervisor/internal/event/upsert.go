@@ -10,36 +10,37 @@ import (
 )
 
 const (
-	maxSaid   = 256 // messages whose ids are remembered
-	maxGrowth = 256 // items of a tool call's content that comes in chunks
+	maxEmitted = 256 // messages with a known id
+	maxGrowth  = 256 // items of a tool call's content that arrives in chunks
 )
 
-// said remembers which messages were told: ACP v2 has updates that hold a whole message, which may have come in chunks
-// before.
-type said struct {
-	told ordered.Map[string, struct{}]
-	last []byte // the key of the latest: most chunks in a row are of one message
+// emittedMessages has the messages that were emitted: ACP v2 has updates with a whole message, which may have been sent
+// in chunks before.
+type emittedMessages struct {
+	keys ordered.Map[string, struct{}]
+	last []byte // the key of the latest: consecutive chunks usually belong to one message
 	key  []byte
 }
 
-// note notes that something of a message was told; false: something was told of it before, or its id is not one to be remembered.
-func (s *said) note(session string, id []byte) bool {
+// note records that a part of a message was emitted. It returns false if that was recorded before, or if its id cannot
+// be kept.
+func (s *emittedMessages) note(session string, id []byte) bool {
 	s.key = append(append(append(s.key[:0], session...), 0), id...)
 	if len(id) == 0 || len(s.key) > maxKept || bytes.Equal(s.key, s.last) {
 		return false
 	}
 	s.last = append(s.last[:0], s.key...)
-	if _, known := s.told.Get(string(s.key)); known {
+	if _, known := s.keys.Get(string(s.key)); known {
 		return false
 	}
-	s.told.Keep(string(s.key), struct{}{}, maxSaid)
+	s.keys.Keep(string(s.key), struct{}{}, maxEmitted)
 	return true
 }
 
-// wholeMessage sets e's event to the first block of an update that holds a whole message, unless the message was told, and returns
-// events for the other blocks. A message that is replaced after it was told is left as it is: the event has it as raw JSON.
+// wholeMessage sets e's event to the first block of an update with a whole message, unless the message was emitted, and
+// returns events for the other blocks. A replacement of an emitted message is not decoded: the event has the raw JSON.
 func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate) (more []*supervisorv1.Event) {
-	if isObject(u.content) || len(u.content) > 0 && u.content[0] == '"' { // a piece of a message, by an older name
+	if isObject(u.content) || len(u.content) > 0 && u.content[0] == '"' { // a piece of a message, with an older name
 		today := acp.Today(u.whole)
 		if today == nil {
 			return nil
@@ -48,7 +49,7 @@ func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate)
 		piece.read(today)
 		return d.fill(e, &piece)
 	}
-	if !isArray(u.content) || !d.said.note(e.GetSessionId(), u.messageID) {
+	if !isArray(u.content) || !d.emitted.note(e.GetSessionId(), u.messageID) {
 		return nil
 	}
 	id := textOf(u.messageID)
@@ -71,8 +72,8 @@ func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate)
 	return more
 }
 
-// grown is the report of a tool call with one more item of content, as ACP v2 adds it; nil: the tool call is not known, or has too
-// many.
+// grown returns the report of a tool call with one more item of content (ACP v2); nil: the tool call is unknown, or has
+// too many items.
 func (d *Decoder) grown(session string, update []byte) *supervisorv1.ToolCallReport {
 	r := toolCall(update)
 	if r == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// members calls f with the name and the raw value of each member of the object that b begins with, in the order they
-// stand. It returns the length of the object, or a negative number if b begins with none. What f gets aliases b, or is a
-// copy where a name had escapes. Of duplicate names the caller sees all: it keeps the last, as most parsers do.
+// members calls f with the name and the raw value of each member of the object at the start of b, in order. It returns
+// the length of the object, or a negative number if there is none. The arguments of f alias b, or are a copy if a name
+// has escapes. f gets all members with the same name: it keeps the last, as most parsers do.
 func members(b []byte, f func(name, v []byte)) int {
 	var n lex.Nesting
 	return lex.Object(b, 0, func(name []byte, at int) int {
@@ -25,9 +25,9 @@ func members(b []byte, f func(name, v []byte)) int {
 	})
 }
 
-// read sets what the members of the object v say. fields are the members' names, each followed by where its value goes: a
-// *string or a *uint64 (its zero value for a value of another type), a *[]byte (the raw value), or a func that takes the raw
-// value. It returns what members returns, and costs more: it is not for what comes by the hundred thousand.
+// read decodes the members of the object v. fields are the members' names, each followed by the target: a *string or a
+// *uint64 (set to the zero value for a value of another type), a *[]byte (the raw value), or a func with the raw value.
+// It returns the same as members, and is slower: it is not for very frequent messages.
 func read(v []byte, fields ...any) int {
 	return members(v, func(name, v []byte) {
 		for i := 0; i < len(fields); i += 2 {
@@ -48,7 +48,7 @@ func read(v []byte, fields ...any) int {
 	})
 }
 
-// listOf reads an array with one that reads an element, and leaves out those for which it returns nil.
+// listOf decodes an array with a function for an element, and omits elements for which that returns nil.
 func listOf[T any](v []byte, one func(v []byte) *T) []*T {
 	var out []*T
 	elements(v, func(v []byte) {
@@ -59,7 +59,7 @@ func listOf[T any](v []byte, one func(v []byte) *T) []*T {
 	return out
 }
 
-// where returns v if ok, and else nil.
+// where returns v if ok, else nil.
 func where[T any](ok bool, v *T) *T {
 	if !ok {
 		return nil
@@ -67,11 +67,11 @@ func where[T any](ok bool, v *T) *T {
 	return v
 }
 
-// maxElements is how many elements of an array are read: two bytes of an agent's must not become two hundred of memory
-// fifty million times. An event's raw has them all.
+// maxElements is the limit of decoded elements of an array: two bytes from an agent must not become two hundred bytes
+// of memory fifty million times. The raw JSON of an event has all elements.
 const maxElements = 10_000
 
-// elements calls f with the raw elements of an array, the first 10,000.
+// elements calls f with the first 10,000 raw elements of an array.
 func elements(b []byte, f func(v []byte)) {
 	var n lex.Nesting
 	read := 0
@@ -92,16 +92,16 @@ func isObject(v []byte) bool { return lex.At(v, 0) == '{' }
 func isArray(v []byte) bool  { return lex.At(v, 0) == '[' }
 func isNull(v []byte) bool   { return lex.At(v, 0) == 'n' }
 
-// isTrue reports whether v is true: anything else is not.
+// isTrue reports whether v is true.
 func isTrue(v []byte) bool { return lex.At(v, 0) == 't' }
 
-// textOf is acp.String, with "" for what is no string.
+// textOf is acp.String, with "" for a value that is not a string.
 func textOf(v []byte) string {
 	s, _ := acp.String(v)
 	return s
 }
 
-// optionalText is text for a member that may be absent: nil for what is no string.
+// optionalText is textOf for a member that may be absent: nil for a value that is not a string.
 func optionalText(v []byte) *string {
 	if s, ok := acp.String(v); ok {
 		return &s
@@ -109,7 +109,7 @@ func optionalText(v []byte) *string {
 	return nil
 }
 
-// texts returns the strings of an array; what is none is left out.
+// texts returns the strings of an array. It omits other elements.
 func texts(v []byte) []string {
 	var out []string
 	elements(v, func(v []byte) {
@@ -120,7 +120,7 @@ func texts(v []byte) []string {
 	return out
 }
 
-// raw is v itself as a string; what is not UTF-8 in it is replaced.
+// raw returns v as a string, with invalid UTF-8 replaced.
 func raw(v []byte) string {
 	if utf8.Valid(v) {
 		return string(v)
@@ -128,7 +128,7 @@ func raw(v []byte) string {
 	return strings.ToValidUTF8(string(v), "\uFFFD")
 }
 
-// rawValue is raw for a member that may be absent: null counts as that.
+// rawValue is raw for a member that may be absent: null counts as absent.
 func rawValue(v []byte) string {
 	if isNull(v) {
 		return ""
@@ -136,7 +136,7 @@ func rawValue(v []byte) string {
 	return raw(v)
 }
 
-// rawObject is raw for a member that has to be an object, as _meta: anything else counts as absent.
+// rawObject is raw for a member that must be an object, such as _meta: other values count as absent.
 func rawObject(v []byte) string {
 	if !isObject(v) {
 		return ""
@@ -144,7 +144,7 @@ func rawObject(v []byte) string {
 	return raw(v)
 }
 
-// unsigned returns the whole number that v is, and whether it is one of at most bits bits, however it is spelled.
+// unsigned returns v as a whole number, and whether it is one of at most bits bits, in any spelling.
 func unsigned(v []byte, bits int) (uint64, bool) {
 	if n, err := strconv.ParseUint(string(v), 10, bits); err == nil {
 		return n, true
@@ -156,13 +156,13 @@ func unsigned(v []byte, bits int) (uint64, bool) {
 	return uint64(f), true
 }
 
-// count is unsigned, with 0 for what is none.
+// count is unsigned, with 0 for other values.
 func count(v []byte) uint64 {
 	n, _ := unsigned(v, 64)
 	return n
 }
 
-// joined is a frame's line in one piece.
+// joined returns a frame's line in one piece.
 func joined(line []byte, rest [][]byte) []byte {
 	if len(rest) == 0 {
 		return line

@@ -1,8 +1,8 @@
 // Package filefeed reports the files that agents work with to programs on this machine: JSON lines over TCP, in the
-// protocol of eisen-core, which the editor extension Eisen reads.
+// protocol of eisen-core, which the editor extension Eisen uses.
 //
-// It serves what a Source knows, and computes nothing of it. What it may change is its own: which session it tells first. It must
-// not reach agents or sessions, since agents can connect to it too.
+// It serves the data of a Source without computing anything. Its only own state is which session comes first. It must
+// not access agents or sessions except through Sessions, since agents can connect to it too.
 package filefeed
 
 import (
@@ -23,48 +23,48 @@ import (
 )
 
 const (
-	// maxReaders bounds the connections. One more takes the place of the oldest whose reader has not said the token: whoever may
-	// connect, agents too, can so keep nobody out for longer than it takes to connect again.
+	// maxReaders is the limit of connections. A further one evicts the oldest whose reader has not authenticated with
+	// the token: any process can connect, including agents, and this keeps others out only until they reconnect.
 	maxReaders = 16
-	// partingTime is how long a reader may take to read why it is let go.
-	partingTime = time.Second
-	// maxLine bounds a line from a reader, in bytes.
+	// evictTimeout is how long an evicted reader may take to read the reason.
+	evictTimeout = time.Second
+	// maxLine is the limit of a line from a reader, in bytes.
 	maxLine = 64 << 10
-	// maxQueued bounds the bytes that wait for a reader; one for whom there would be more gets a snapshot in their place.
+	// maxQueued is the limit of bytes in the queue of a reader; above it, the reader gets a snapshot instead.
 	maxQueued = 4 << 20
-	// maxBlocked bounds the lines about refusals of one file that a response of the Source brings.
+	// maxBlocked is the limit of lines about refusals of one file in a response of the Source.
 	maxBlocked = 100
-	// maxSessions bounds the sessions that are told: of more, those that were told first are forgotten.
+	// maxSessions is the limit of sessions in the feed; the oldest ones are dropped.
 	maxSessions = 1000
-	// acceptPause is how long after a connection that failed the next one is accepted: there may be no files to open.
+	// acceptPause is the pause after a failed accept: the process may be out of file descriptors.
 	acceptPause = 100 * time.Millisecond
 )
 
-// Source knows which files agents work with. Its methods are called concurrently.
+// Source provides the files that agents work with. Its methods are called concurrently.
 type Source interface {
-	// WatchFiles sends all files, then what has changed, until ctx ends or send fails.
+	// WatchFiles sends all files, then changes, until ctx ends or send fails.
 	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
-	// Show fills in what is known of the session that s names.
+	// Show sets the known state of the session that s names.
 	Show(agentID string, s *supervisorv1.Session)
 }
 
-// Options are what a Server is made of.
+// Options configure a Server.
 type Options struct {
-	// Listen is the address: an IP address of this machine's loopback and a port, 0 for one that is free. Required.
+	// Listen is the address: a loopback IP address and a port; port 0 is any free one. Required.
 	Listen string
-	// Source knows the files. Required.
+	// Source provides the files. Required.
 	Source Source
-	// AgentID is the agent of lines that are about no session; it may be empty.
+	// AgentID is the agent in lines without a session; it may be empty.
 	AgentID string
-	// Sessions opens and closes sessions for readers that know the token. Nil: an editor does.
+	// Sessions opens and closes sessions for readers with the token. Nil: an editor opens and closes them.
 	Sessions Sessions
-	// Folder is where sessions may be opened besides the roots of those that are open.
+	// Folder is a folder in which sessions may be opened, in addition to the roots of open sessions.
 	Folder string
-	// Logger is told why a feed has ended. Nil: nobody is.
+	// Logger logs why a feed has ended. Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Sessions opens and closes sessions, as SessionService does.
+// Sessions opens and closes sessions, like SessionService.
 type Sessions interface {
 	NewSession(context.Context, *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error)
 	CloseSession(context.Context, *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error)
@@ -83,20 +83,20 @@ type Server struct {
 	ctx      context.Context // of calls; ends with Close
 	cancel   context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	closed   bool
 	readers  []*reader          // the oldest first
-	parting  int                // readers that are told that they are let go
-	stop     context.CancelFunc // of the watch under way; nil: nobody reads
-	told     bool               // the first response of the watch is there
+	evicted  int                // evicted readers that are still connected
+	stop     context.CancelFunc // of the active watch; nil: there are no readers
+	received bool               // the first response of the watch has arrived
 	sessions map[sessionKey]*session
-	order    []sessionKey // as they were told first
+	order    []sessionKey // in order of arrival
 	active   sessionKey
 }
 
 type sessionKey struct{ agent, session string }
 
-// session is what is told of a session. A node is replaced, and never changed.
+// session is the feed's state of a session. A node is replaced, never changed.
 type session struct {
 	key   sessionKey
 	root  string
@@ -105,7 +105,7 @@ type session struct {
 	usage *usageLine
 }
 
-// CheckAddress returns an error unless an address is one of the loopback's with a port.
+// CheckAddress returns an error unless an address is a loopback address with a port.
 func CheckAddress(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsLoopback() {
@@ -134,13 +134,13 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Port is where the server listens.
+// Port returns the port of the listener.
 func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
-// Token is what a reader says to change something. It is made anew at each start.
+// Token returns the token that a reader needs to change something. It is new at each start.
 func (s *Server) Token() string { return s.token }
 
-// Close ends the feed, closes all connections and waits for its goroutines. It may be called again.
+// Close ends the feed, closes all connections and waits for its goroutines. It may be called repeatedly.
 func (s *Server) Close() {
 	s.cancel()
 	s.mu.Lock()
@@ -173,7 +173,7 @@ func (s *Server) accept() {
 			s.running.Go(panics.Guard(s.log, "reading from a reader of file activity", r.read, end))
 			continue
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(partingTime))
+		_ = conn.SetWriteDeadline(time.Now().Add(evictTimeout))
 		_, _ = conn.Write(encode(failed(500, "%d readers that know the token are connected, and there is no room for more", maxReaders)))
 		_ = conn.Close()
 	}
@@ -185,11 +185,11 @@ func (s *Server) isOpen() bool {
 	return !s.closed
 }
 
-// join takes in a reader, if there is room, and begins to watch for the first one.
+// join adds a reader, if there is room, and starts the watch for the first one.
 func (s *Server) join(conn net.Conn) *reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.readers) >= maxReaders && !s.makeRoom() {
+	if s.closed || len(s.readers) >= maxReaders && !s.evictOldest() {
 		return nil
 	}
 	r := &reader{
@@ -203,34 +203,34 @@ func (s *Server) join(conn net.Conn) *reader {
 	s.readers = append(s.readers, r)
 	if s.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		s.stop, s.told, s.sessions, s.order = stop, false, map[sessionKey]*session{}, nil
+		s.stop, s.received, s.sessions, s.order = stop, false, map[sessionKey]*session{}, nil
 		s.running.Go(panics.Guard(s.log, "watching file activity", func() { s.watch(ctx) }, func(error) { r.end() }))
 	}
-	r.stir()
+	r.signal()
 	return r
 }
 
-// makeRoom lets the oldest reader go that has not said the token. It reports whether there was one. mu is held.
-func (s *Server) makeRoom() bool {
+// evictOldest evicts the oldest reader without the token. It returns false if there is none. mu is held.
+func (s *Server) evictOldest() bool {
 	for i, r := range s.readers {
 		if r.trusted {
 			continue
 		}
 		s.readers = slices.Delete(s.readers, i, i+1)
-		if s.parting >= maxReaders { // they come faster than they can be told
+		if s.evicted >= maxReaders { // connections arrive faster than evicted ones end
 			r.end()
 			return true
 		}
 		r.lost = true
-		s.parting++
-		_ = r.conn.SetDeadline(time.Now().Add(partingTime)) // of what it is writing, too
-		r.stir()
+		s.evicted++
+		_ = r.conn.SetDeadline(time.Now().Add(evictTimeout)) // also for an active write
+		r.signal()
 		return true
 	}
 	return false
 }
 
-// leave lets a reader go. With the last one, the watch ends.
+// leave removes a reader. With the last one, the watch ends.
 func (s *Server) leave(r *reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *Server) leave(r *reader) {
 		s.readers = slices.Delete(s.readers, i, i+1)
 	}
 	if r.lost {
-		s.parting--
+		s.evicted--
 	}
 	if len(s.readers) == 0 && s.stop != nil {
 		s.stop()
@@ -251,9 +251,9 @@ func (s *Server) watch(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if ctx.Err() != nil {
-			return ctx.Err() // another watch may be under way
+			return ctx.Err() // another watch may be active
 		}
-		s.take(r)
+		s.apply(r)
 		return nil
 	})
 	if ctx.Err() == nil { // the source has ended
@@ -266,14 +266,14 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// take tells readers what has changed. mu is held.
-func (s *Server) take(r *supervisorv1.WatchFilesResponse) {
+// apply sends changes to readers. mu is held.
+func (s *Server) apply(r *supervisorv1.WatchFilesResponse) {
 	for _, changed := range r.GetSessions() {
 		key := sessionKey{changed.GetAgentId(), changed.GetSessionId()}
 		known := s.sessions[key]
 		isNew := known == nil
 		if isNew && changed.GetClosed() {
-			continue // what is left of it cools down untold
+			continue // it cools down without further lines
 		}
 		if isNew {
 			known = s.session(key)
@@ -304,39 +304,39 @@ func (s *Server) take(r *supervisorv1.WatchFilesResponse) {
 		if u := changed.GetUsage(); u != nil {
 			known.usage = usageOf(key, u)
 		}
-		if !s.told { // nobody has been told anything: who reads gets snapshots
+		if !s.received { // nothing was sent yet: readers get snapshots
 			continue
 		}
 		switch {
 		case isNew:
-			s.tell(key, known.snapshot())
+			s.broadcast(key, known.snapshot())
 		case len(d.Updates)+len(d.Removed) > 0:
 			known.seq++
 			d.head, d.Seq = headOf("delta", key), known.seq
-			s.tell(key, d)
+			s.broadcast(key, d)
 		}
 		if changed.GetUsage() != nil {
-			s.tell(key, known.usage)
+			s.broadcast(key, known.usage)
 		}
-		s.tell(key, blocked...)
+		s.broadcast(key, blocked...)
 		if changed.GetClosed() {
 			s.close(known)
 		}
 	}
-	if s.told {
+	if s.received {
 		return
 	}
-	s.told = true
+	s.received = true
 	for _, reader := range s.readers {
-		reader.stir()
+		reader.signal()
 	}
 }
 
-// close takes a session out of the feed: its readers are told that it has no files any more. mu is held.
+// close removes a session from the feed: its readers get an empty list of files. mu is held.
 func (s *Server) close(known *session) {
-	if s.told && len(known.nodes) > 0 {
+	if s.received && len(known.nodes) > 0 {
 		known.seq++
-		s.tell(known.key, &deltaLine{head: headOf("delta", known.key), Seq: known.seq, Updates: []*node{}, Removed: slices.Sorted(maps.Keys(known.nodes))})
+		s.broadcast(known.key, &deltaLine{head: headOf("delta", known.key), Seq: known.seq, Updates: []*node{}, Removed: slices.Sorted(maps.Keys(known.nodes))})
 	}
 	delete(s.sessions, known.key)
 	s.order = slices.DeleteFunc(s.order, func(k sessionKey) bool { return k == known.key })
@@ -345,7 +345,7 @@ func (s *Server) close(known *session) {
 	}
 }
 
-// session makes a session known. mu is held.
+// session adds a session. mu is held.
 func (s *Server) session(key sessionKey) *session {
 	if len(s.order) >= maxSessions {
 		delete(s.sessions, s.order[0])
@@ -357,8 +357,8 @@ func (s *Server) session(key sessionKey) *session {
 	return made
 }
 
-// tell queues lines about a session for everybody who wants them. mu is held.
-func (s *Server) tell(key sessionKey, lines ...any) {
+// broadcast queues lines about a session for all readers that want them. mu is held.
+func (s *Server) broadcast(key sessionKey, lines ...any) {
 	for _, line := range lines {
 		var data []byte
 		for _, r := range s.readers {
@@ -373,7 +373,8 @@ func (s *Server) tell(key sessionKey, lines ...any) {
 	}
 }
 
-// snapshots are the lines that say all of the sessions that pass a filter, the active one first; there is at least one. mu is held.
+// snapshots returns the lines with the complete state of the sessions that pass a filter, the active one first; there
+// is at least one line. mu is held.
 func (s *Server) snapshots(f filter) []any {
 	var lines []any
 	for _, key := range s.inOrder() {
@@ -392,7 +393,7 @@ func (s *Server) snapshots(f filter) []any {
 	return lines
 }
 
-// inOrder are the sessions, the active one first. mu is held.
+// inOrder returns the sessions, the active one first. mu is held.
 func (s *Server) inOrder() []sessionKey {
 	keys := slices.Clone(s.order)
 	if i := slices.Index(keys, s.active); i > 0 {

@@ -321,7 +321,7 @@ func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 			t.Fatal("it never falls behind")
 		}
 		r.feed.mu.Lock()
-		r.feed.take(&supervisorv1.WatchFilesResponse{Sessions: []*supervisorv1.SessionFiles{{AgentId: "demo-1", SessionId: "s", Files: []*supervisorv1.TouchedFile{
+		r.feed.apply(&supervisorv1.WatchFilesResponse{Sessions: []*supervisorv1.SessionFiles{{AgentId: "demo-1", SessionId: "s", Files: []*supervisorv1.TouchedFile{
 			{Path: fmt.Sprintf("/w/%d%s", seq%10, long), Action: read, Heat: float64(seq), Time: timestamppb.New(noon)},
 		}}}})
 		r.feed.mu.Unlock()
@@ -481,7 +481,7 @@ func TestFeed_WatchesFilesOnlyWithReaders(t *testing.T) {
 // A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
 func TestFeed_LinesNeverGoBack(t *testing.T) {
 	key := sessionKey{"a", "s"}
-	s := &Server{told: true, sessions: map[sessionKey]*session{}}
+	s := &Server{received: true, sessions: map[sessionKey]*session{}}
 	known := s.session(key)
 	r := &reader{server: s, behind: true, wake: make(chan struct{}, 1)}
 	r.requestSnapshot("s")

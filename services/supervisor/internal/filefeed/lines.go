@@ -10,10 +10,10 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// singleAgent is the mode of every session here.
+// singleAgent is the mode of all sessions.
 const singleAgent = "single_agent"
 
-// head is how lines about a session begin.
+// head has the first members of lines about a session.
 type head struct {
 	Type        string `json:"type"`
 	AgentID     string `json:"agent_id"`
@@ -38,7 +38,7 @@ type node struct {
 	TurnAccessed uint64  `json:"turn_accessed"`
 	TimestampMS  int64   `json:"timestamp_ms"`
 
-	refusals uint32 // so far
+	refusals uint32 // total
 }
 
 type snapshotLine struct {
@@ -85,22 +85,22 @@ type errorLine struct {
 	Error *rpcError      `json:"error"`
 }
 
-// rpcError is what a reader is answered that cannot be given what it asks for. Code is 400, 404 or 500.
+// rpcError is the error in an answer. Code is 400, 404 or 500.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// encode makes a line. What agents chose may be no UTF-8, and must not end the supervisor.
+// encode encodes a line. Text from agents may be invalid UTF-8, which must not end the supervisor.
 func encode(line any) []byte {
 	data, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if err != nil {
-		panic("filefeed: " + err.Error()) // no type here can fail
+		panic("filefeed: " + err.Error()) // these types can always be encoded
 	}
 	return append(data, '\n')
 }
 
-// snapshot is all of a session. Server.mu is held; the line needs it no more.
+// snapshot returns the complete state of a session. Server.mu is held; the line does not need it later.
 func (s *session) snapshot() *snapshotLine {
 	return &snapshotLine{head: headOf("snapshot", s.key), Seq: s.seq, Nodes: maps.Clone(s.nodes)}
 }
@@ -113,12 +113,12 @@ func usageOf(key sessionKey, u *supervisorv1.ContextUsage) *usageLine {
 	return line
 }
 
-// action is the word for an action: "user_provided", "read".
+// action returns the protocol's word for an action: "user_provided", "read".
 func action(a supervisorv1.FileAction) string {
 	return strings.ToLower(strings.TrimPrefix(a.String(), "FILE_ACTION_"))
 }
 
-// relative is a path below a root without the root, "." for the root itself; others stay as they are.
+// relative returns a path relative to a root, "." for the root itself; it returns other paths unchanged.
 func relative(root, path string) string {
 	if path == root && root != "" {
 		return "."

@@ -14,37 +14,37 @@ import (
 type reader struct {
 	server  *Server
 	conn    net.Conn
-	wake    chan struct{} // has room for one
-	answers chan []byte   // to what it has asked
-	begun   chan struct{} // closed when its first line, a snapshot, is there
+	wake    chan struct{} // buffer of one
+	answers chan []byte   // answers to its requests
+	begun   chan struct{} // closed when its first line, a snapshot, is available
 	gone    chan struct{} // closed when the connection has ended
 	end     func()        // ends it
 
 	// Guarded by Server.mu.
 	filter  filter
-	behind  bool // it needs snapshots, and what is queued is void
-	trusted bool // it has said the token
-	lost    bool // its place was given to another: it is told, and ends
+	behind  bool // it needs snapshots, and its queue is void
+	trusted bool // it has sent the token
+	lost    bool // it was evicted: it gets the reason, and ends
 	queued  [][]byte
 	bytes   int
 }
 
-// filter says which sessions a reader wants. Empty: all.
+// filter selects the sessions for a reader. Empty: all.
 type filter struct{ session, mode string }
 
 func (f filter) passes(key sessionKey) bool {
 	return (f.session == "" || f.session == key.session) && (f.mode == "" || f.mode == singleAgent)
 }
 
-// stir has the writer look.
-func (r *reader) stir() {
+// signal wakes the writer.
+func (r *reader) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// queue hands a line to the writer. If too much waits, the reader gets a snapshot later. Server.mu is held.
+// queue queues a line for the writer. If the queue is full, the reader gets a snapshot later. Server.mu is held.
 func (r *reader) queue(line []byte) {
 	if len(r.queued) > 0 && r.bytes+len(line) > maxQueued {
 		r.resync()
@@ -52,16 +52,16 @@ func (r *reader) queue(line []byte) {
 	}
 	r.queued = append(r.queued, line)
 	r.bytes += len(line)
-	r.stir()
+	r.signal()
 }
 
-// resync has the reader told everything anew. Server.mu is held.
+// resync sends everything to the reader again. Server.mu is held.
 func (r *reader) resync() {
 	r.behind, r.queued, r.bytes = true, nil, 0
-	r.stir()
+	r.signal()
 }
 
-// next returns the lines to write; nil: there are none now. last: the connection ends behind them.
+// next returns the lines to write; nil if there are none now. last: the connection ends after them.
 func (r *reader) next() (lines net.Buffers, last bool) {
 	s := r.server
 	s.mu.Lock()
@@ -69,9 +69,10 @@ func (r *reader) next() (lines net.Buffers, last bool) {
 		s.mu.Unlock()
 		return net.Buffers{encode(failed(500, "more than %d readers have connected, and this one was the oldest that had not said the token: connect again", maxReaders))}, true
 	}
-	lines = net.Buffers(r.queued) // of a reader that is behind: snapshots that it has asked for since, older than those to come
+	// For a reader that is behind: snapshots that it has requested since, older than the next ones.
+	lines = net.Buffers(r.queued)
 	r.queued, r.bytes = nil, 0
-	if !r.behind || !s.told {
+	if !r.behind || !s.received {
 		s.mu.Unlock()
 		return lines, false
 	}
@@ -84,7 +85,7 @@ func (r *reader) next() (lines net.Buffers, last bool) {
 	return lines, false
 }
 
-// write writes what is queued, and answers, until the connection ends.
+// write writes queued lines and answers until the connection ends.
 func (r *reader) write() {
 	defer r.server.leave(r)
 	defer r.end()
@@ -109,7 +110,7 @@ func (r *reader) write() {
 	}
 }
 
-// read takes the lines of a reader until the connection ends, each once the one before it is answered.
+// read processes the lines of a reader until the connection ends, each after the answer to the previous one.
 func (r *reader) read() {
 	defer r.end()
 	select {
@@ -134,13 +135,13 @@ func (r *reader) read() {
 			return
 		}
 		if err != nil {
-			r.answer(nil) // taken once the answer before it is written
+			r.answer(nil) // returns once the previous answer was written
 			return
 		}
 	}
 }
 
-// skipLine reads to the end of a line, however long it is.
+// skipLine reads to the end of a line of any length.
 func skipLine(in *bufio.Reader) error {
 	for {
 		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
@@ -149,7 +150,7 @@ func skipLine(in *bufio.Reader) error {
 	}
 }
 
-// answer has a line written. It reports whether the connection goes on.
+// answer writes a line. It returns false if the connection has ended.
 func (r *reader) answer(line []byte) bool {
 	select {
 	case r.answers <- line:
@@ -159,8 +160,7 @@ func (r *reader) answer(line []byte) bool {
 	}
 }
 
-// request is a line of a reader's. Its members are read one by one, so that an rpc is answered under its id whatever else is
-// wrong with it.
+// request is a line from a reader. Its members are decoded one by one, so that the answer to an invalid rpc has its id.
 type request struct {
 	Type        jsontext.Value `json:"type"`
 	SessionID   jsontext.Value `json:"session_id"`
@@ -171,7 +171,7 @@ type request struct {
 	Params      jsontext.Value `json:"params"`
 }
 
-// text reads a member that is a text; absent, or null, it is "".
+// text decodes a member with a text; "" if it is absent or null.
 func text(name string, member jsontext.Value) (string, *rpcError) {
 	if len(member) == 0 || member.Kind() == 'n' {
 		return "", nil
@@ -183,7 +183,7 @@ func text(name string, member jsontext.Value) (string, *rpcError) {
 	return s, nil
 }
 
-// handle does what a line asks for, and returns the answer; nil: what it asks for is queued.
+// handle processes a line, and returns the answer; nil: the answer is queued.
 func (r *reader) handle(line []byte) any {
 	var q request
 	if err := json.Unmarshal(line, &q); err != nil {
@@ -220,7 +220,7 @@ func (r *reader) handle(line []byte) any {
 	return failed(400, `lines of the type %q are not known: expected "request_snapshot", "set_stream_filter" or "rpc"`, kind)
 }
 
-// rpc does what an rpc asks for. A reader that says the token keeps its place when others need room.
+// rpc processes an rpc. A reader with the token is not evicted.
 func (r *reader) rpc(q request) (any, *rpcError) {
 	method, err := text("method", q.Method)
 	if err != nil {
@@ -240,13 +240,13 @@ func (r *reader) rpc(q request) (any, *rpcError) {
 	return s.call(method, trusted, q.Params)
 }
 
-// requestSnapshot tells a session anew, or all that pass the filter.
+// requestSnapshot sends a session again, or all that pass the filter.
 func (r *reader) requestSnapshot(session string) any {
 	s := r.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if session == "" {
-		if r.behind { // it is told all anyway
+		if r.behind { // it gets all sessions anyway
 			return nil
 		}
 		for _, line := range s.snapshots(r.filter) {
@@ -263,7 +263,7 @@ func (r *reader) requestSnapshot(session string) any {
 	return failed(404, "session %q is not known: list_sessions has those that are", session)
 }
 
-// setFilter says which sessions the reader is told from now on, beginning with their snapshots.
+// setFilter sets the sessions for the reader, and sends their snapshots.
 func (r *reader) setFilter(f filter) any {
 	if f.mode != "" && f.mode != singleAgent && f.mode != "orchestrator" {
 		return failed(400, `session_mode %q is not known: expected "single_agent" or "orchestrator"`, f.mode)

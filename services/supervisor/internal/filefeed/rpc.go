@@ -15,10 +15,10 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// null is the id of an answer to what has none, or none that can be read.
+// null is the id in an answer to a line without a valid id.
 var null = jsontext.Value("null")
 
-// failed is the answer to a line without an id that cannot be done.
+// failed returns the answer to an invalid line without an id.
 func failed(code int, format string, args ...any) *errorLine {
 	return &errorLine{"rpc_error", null, wrong(code, format, args...)}
 }
@@ -27,7 +27,7 @@ func wrong(code int, format string, args ...any) *rpcError {
 	return &rpcError{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// rpcParams are those of all methods.
+// rpcParams are the params of all methods.
 type rpcParams struct {
 	AgentID     string `json:"agent_id"`
 	SessionID   string `json:"session_id"`
@@ -41,12 +41,12 @@ type modelState struct {
 	Name    *string `json:"name"`
 }
 
-// contextItem is a file that the agent has in its context.
+// contextItem is a file in the agent's context.
 type contextItem struct {
 	Path string `json:"path"`
 }
 
-// sessionState is what is said of a session. History and providers are kept by the client, and empty here.
+// sessionState is the state of a session. The client keeps history and providers, so they are empty here.
 type sessionState struct {
 	AgentID   string        `json:"agent_id"`
 	SessionID string        `json:"session_id"`
@@ -59,7 +59,7 @@ type sessionState struct {
 	Providers []any         `json:"providers"`
 }
 
-// What changes something, and who can do it instead; empty: it is done here.
+// Methods that change something, and the alternative for each; empty: the method is supported.
 var changes = map[string]string{
 	"set_active_session":         "",
 	"create_session":             `sessions are opened by the editor, or with SessionService.NewSession of "acphost serve"`,
@@ -73,7 +73,7 @@ func (s *Server) isToken(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(text), []byte(s.token)) == 1
 }
 
-// call does what an rpc asks for. trusted: whoever asks knows the token.
+// call processes an rpc. trusted: the reader has sent the token.
 func (s *Server) call(method string, trusted bool, params jsontext.Value) (any, *rpcError) {
 	instead, isChange := changes[method]
 	switch {
@@ -129,13 +129,13 @@ func (s *Server) call(method string, trusted bool, params jsontext.Value) (any, 
 // opens reports whether a method opens or closes a session.
 func opens(method string) bool { return method == "create_session" || method == "close_session" }
 
-// patience is how long an agent may take to open or close a session.
-const patience = time.Minute
+// changeTimeout limits the time for an agent to open or close a session.
+const changeTimeout = time.Minute
 
-// change opens a session, or closes that of found. A session is opened only where agents work already: the token is less well kept
-// than what lets others call acphost.
+// change opens a session, or closes the session in found. It opens sessions only in folders in which agents work
+// already, because the token is less protected than the credentials for other calls.
 func (s *Server) change(method string, p *rpcParams, found []sessionKey) (any, *rpcError) {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
 	defer cancel()
 	if method == "close_session" {
 		switch {
@@ -164,7 +164,7 @@ func (s *Server) change(method string, p *rpcParams, found []sessionKey) (any, *
 	return map[string]string{"agent_id": made.GetSession().GetAgentId(), "session_id": made.GetSession().GetSessionId()}, nil
 }
 
-// worksIn reports whether a folder is one where agents work already.
+// worksIn reports whether agents already work in a folder.
 func (s *Server) worksIn(folder string) bool {
 	if folder == "" {
 		return false
@@ -179,7 +179,7 @@ func (s *Server) worksIn(folder string) bool {
 	return folder == s.folder
 }
 
-// state is what is known of a session.
+// state returns the state of a session.
 func (s *Server) state(key, active sessionKey) *sessionState {
 	is := &supervisorv1.Session{SessionId: key.session}
 	s.source.Show(key.agent, is)
@@ -196,7 +196,7 @@ func (s *Server) state(key, active sessionKey) *sessionState {
 	return state
 }
 
-// context are the files that a session's agent has in its context, by name.
+// context returns the files in the context of a session's agent, by name.
 func (s *Server) context(key sessionKey) []contextItem {
 	items := []contextItem{}
 	s.mu.Lock()

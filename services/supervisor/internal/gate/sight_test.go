@@ -11,7 +11,7 @@ import (
 func protectedCommand(t *testing.T, g *Gate, c *permissionv1.Command, roots []string) string {
 	t.Helper()
 	protected, unclear, at := g.By(nil).keysOf(c, roots)
-	if p, u, a := g.By(paths.NewSeen()).keysOf(c, roots); p != protected || u != unclear || a != at {
+	if p, u, a := g.By(paths.NewCache()).keysOf(c, roots); p != protected || u != unclear || a != at {
 		t.Errorf("%s: by what has been seen: %q, %v, %d; by looking each time: %q, %v, %d", c.GetText(), p, u, a, protected, unclear, at)
 	}
 	if got := g.ProtectedCommand(c, roots); got != protected {

@@ -47,7 +47,7 @@ type Answer struct {
 	// Took is the time from the start of the process to the answer.
 	Took time.Duration
 	// Walls are those that the agent was started behind.
-	Walls proc.Walls
+	Walls proc.Restrictions
 }
 
 // AuthMethod is a way to log in.
@@ -123,7 +123,7 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 		if r.err != nil {
 			return nil, x.explain(r)
 		}
-		r.answer.Took, r.answer.Walls = time.Since(began), p.Walls()
+		r.answer.Took, r.answer.Walls = time.Since(began), p.Restrictions()
 		return r.answer, nil
 	case <-ctx.Done():
 		u := &Unanswered{Waited: time.Since(began), Dropped: x.firstDropped(), Cause: context.Cause(ctx)}

@@ -1,8 +1,8 @@
 // Package heat computes which files an agent works with in a session, and how much: a file is hot while the agent has
 // it in its context, and cools down after that.
 //
-// It is told what happens, with times, and computes heat when somebody asks: it has no clock and no goroutine. It must not know
-// where its facts come from.
+// The caller reports events with times, and heat is computed on demand: the package has no clock and no goroutine. It
+// must not know the sources of the events.
 package heat
 
 import (
@@ -17,44 +17,45 @@ import (
 )
 
 const (
-	// MaxFiles bounds the files of a session; of more, those are forgotten that were used the longest time ago.
+	// MaxFiles is the limit of the files of a session; the least recently used ones are dropped.
 	MaxFiles = 10_000
-	// MaxSize bounds what they take, in bytes, likewise.
+	// MaxSize is the limit of their size, in bytes, in the same way.
 	MaxSize = 4 << 20
-	// MaxPath bounds a path, in bytes; files with longer ones are not kept.
+	// MaxPath is the limit of a path, in bytes; files with longer paths are not kept.
 	MaxPath = 4096
 
-	// keptTurns is how many turns a file stays in the context without being used.
+	// keptTurns is the number of turns for which an unused file stays in the context.
 	keptTurns = 3
-	// Behind the context, what is left of a file's heat after each tick, and the heat from which on it is cold.
+	// After a file has left the context: the fraction of its heat that is left after each tick, and the heat below
+	// which it is cold.
 	perTick = 0.95
 	cold    = 0.01
-	// How long a tick is while a turn runs, and while none does.
+	// The length of a tick while a turn is active, and otherwise.
 	busyTick = 100 * time.Millisecond
 	idleTick = 500 * time.Millisecond
 
-	// fileSize is what a file counts for beside its path, in bytes.
+	// fileSize is the assumed size of a file in addition to its path, in bytes.
 	fileSize = 320
 )
 
-// Files are those of a session. The zero value has none. Not safe for concurrent use. Times are expected in their order.
+// Files are the files of a session. The zero value is empty. Not safe for concurrent use. Times must be in order.
 type Files struct {
-	known ordered.Map[string, *File] // the one that was used last is the newest
-	cools ordered.Map[string, *File] // of them, those that are not in the context; the one that left it last is the newest
+	known ordered.Map[string, *File] // the most recently used one is the newest
+	cools ordered.Map[string, *File] // those outside of the context; the one that left it last is the newest
 	size  int
 
-	inContext int    // how many are
-	changes   uint64 // so far
-	forgotten uint64 // the last change that forgot a file
+	inContext int    // number of files in the context
+	changes   uint64 // number of changes
+	forgotten uint64 // the last change that dropped a file
 
 	turn  uint64
-	used  uint64 // the highest fill level of the context since files left it
+	used  uint64 // the highest usage of the context since files left it
 	ticks ticks
 }
 
 // File is a file that was used.
 type File struct {
-	// Reads and Writes count calls of handlers, Reported tool calls.
+	// Reads and Writes count calls of handlers, Reported counts tool calls.
 	Reads, Writes, Reported uint32
 
 	refusals uint32
@@ -65,33 +66,33 @@ type File struct {
 	at        time.Time
 	inContext bool
 	left      float64 // when it left the context, in ticks
-	usedBy    uint64  // which change used it last
-	leftBy    uint64  // which change took it out of the context
+	usedBy    uint64  // the change that used it last
+	leftBy    uint64  // the change that removed it from the context
 }
 
-// Mark is how much a watcher of Files knows. The zero value: nothing.
+// Mark is the position of a watcher of Files. The zero value: it has received nothing.
 type Mark struct {
 	changes uint64
 	ticks   float64
 }
 
-// Change is what is new for a watcher of Files.
+// Change has the changes for a watcher of Files.
 type Change struct {
-	// Whole: Files are all that are not cold, and no others are. Else they are those that look different now.
+	// Whole: Files has all files that are not cold. Otherwise it has those that changed.
 	Whole bool
-	// Files have the hottest first, then the one that was used last.
+	// Files are sorted by heat, the hottest first, then by the last use.
 	Files []*supervisorv1.TouchedFile
-	// Cold are paths of files that have gone cold. The watcher may not know all of them.
+	// Cold are paths of files that became cold. The watcher may not know all of them.
 	Cold []string
-	// Cooling: some files will change by themselves. Warm: some are not cold.
+	// Cooling: some files will change with time. Warm: some are not cold.
 	Cooling, Warm bool
-	// Mark is for the next time.
+	// Mark is the mark for the next call.
 	Mark Mark
 }
 
-// ticks is a clock whose pace depends on whether a turn runs.
+// ticks is a clock whose speed depends on whether a turn is active.
 type ticks struct {
-	passed float64 // until since
+	passed float64 // ticks until since
 	since  time.Time
 	busy   bool
 }
@@ -112,7 +113,7 @@ func (t *ticks) pace(now time.Time, busy bool) {
 	t.since, t.busy = now, busy
 }
 
-// Turn begins a turn, or ends it. Files that were not used for more than three turns leave the context.
+// Turn begins or ends a turn. Files that were not used for more than three turns leave the context.
 func (f *Files) Turn(now time.Time, begins bool) {
 	f.ticks.pace(now, begins)
 	if !begins {
@@ -126,7 +127,7 @@ func (f *Files) Turn(now time.Time, begins bool) {
 	}
 }
 
-// Filled says how many tokens are in the agent's context. If only half of them are left, what was in it is taken to be gone.
+// Filled sets the number of tokens in the agent's context. If it falls to half, all files leave the context.
 func (f *Files) Filled(now time.Time, used uint64) {
 	if used > f.used/2 || f.used == 0 {
 		f.used = max(f.used, used)
@@ -136,14 +137,14 @@ func (f *Files) Filled(now time.Time, used uint64) {
 	f.Leave(now)
 }
 
-// Stop says that the agent has lost its context, and that no turn of its runs.
+// Stop ends the turn and removes all files from the context, which the agent has lost.
 func (f *Files) Stop(now time.Time) {
 	f.ticks.pace(now, false)
 	f.used = 0
 	f.Leave(now)
 }
 
-// Leave takes all files out of the context.
+// Leave removes all files from the context.
 func (f *Files) Leave(now time.Time) {
 	for path, file := range f.known.All() {
 		f.leave(path, file, now)
@@ -163,7 +164,7 @@ func (f *Files) leave(path string, file *File, now time.Time) {
 	f.cools.Set(path, file)
 }
 
-// Touch uses a file. One that was refused is hot, but not in the context, unless it was there before.
+// Touch records the use of a file. A refused file is hot, but does not enter the context.
 func (f *Files) Touch(now time.Time, touch *supervisorv1.FileTouch) {
 	path := touch.GetPath()
 	if !kept(path) {
@@ -185,7 +186,7 @@ func (f *Files) Touch(now time.Time, touch *supervisorv1.FileTouch) {
 	}
 }
 
-// File returns a file, made the latest, for its counts. One whose path is empty, or too long, is not kept.
+// File returns a file for its counts, and makes it the latest. A file with an empty or too long path is not kept.
 func (f *Files) File(path string) *File {
 	if !kept(path) {
 		return &File{}
@@ -213,10 +214,10 @@ func (f *Files) File(path string) *File {
 
 func kept(path string) bool { return path != "" && len(path) <= MaxPath }
 
-// Size is roughly what the files take, in bytes.
+// Size returns the approximate size of the files, in bytes.
 func (f *Files) Size() int { return f.size }
 
-// heat is how hot a file is after so many ticks.
+// heat returns the heat of a file after a number of ticks.
 func (file *File) heat(ticks float64) float64 {
 	if file.inContext {
 		return 1
@@ -230,13 +231,13 @@ func (file *File) heat(ticks float64) float64 {
 	return 0
 }
 
-// percent is a heat as people are shown it.
+// percent returns a heat in percent, for people.
 func percent(heat float64) int { return int(math.Round(100 * heat)) }
 
-// Latest are the last files that were used, at most so many, the latest last.
-func (f *Files) Latest(now time.Time, most int) []*supervisorv1.TouchedFile {
+// Latest returns the most recently used files, at most limit of them, the latest last.
+func (f *Files) Latest(now time.Time, limit int) []*supervisorv1.TouchedFile {
 	var out []*supervisorv1.TouchedFile
-	skip := f.known.Len() - most
+	skip := f.known.Len() - limit
 	for path, file := range f.known.All() {
 		if skip--; skip < 0 {
 			out = append(out, f.shown(path, file, now))
@@ -245,7 +246,7 @@ func (f *Files) Latest(now time.Time, most int) []*supervisorv1.TouchedFile {
 	return out
 }
 
-// Hot are the files that are not cold, the hottest first, then the one that was used last.
+// Hot returns the files that are not cold, the hottest first, then by the last use.
 func (f *Files) Hot(now time.Time) []*supervisorv1.TouchedFile {
 	var out []*supervisorv1.TouchedFile
 	ticks := f.ticks.at(now)
@@ -262,8 +263,8 @@ func hottestFirst(files []*supervisorv1.TouchedFile) {
 	slices.SortStableFunc(files, func(a, b *supervisorv1.TouchedFile) int { return cmp.Compare(b.GetHeat(), a.GetHeat()) })
 }
 
-// Since is what has changed since a mark. It takes as long as that is much: files that stay as they are cost nothing. One that
-// cools down counts as changed when it has lost a hundredth, as shown.
+// Since returns the changes since a mark. Its duration depends on the number of changes: unchanged files cost nothing.
+// A file that cools down counts as changed when its heat has decreased by one percent.
 func (f *Files) Since(m Mark, now time.Time) Change {
 	ticks := f.ticks.at(now)
 	c := Change{Mark: Mark{f.changes, ticks}}
@@ -290,7 +291,7 @@ func (f *Files) Since(m Mark, now time.Time) Change {
 	}
 	for path, file := range f.cools.Backward() {
 		was := file.heat(m.ticks)
-		if file.leftBy <= m.changes && was == 0 { // so were those before it
+		if file.leftBy <= m.changes && was == 0 { // the earlier ones were cold, too
 			break
 		}
 		if file.usedBy <= m.changes && (file.leftBy > m.changes || percent(was) != percent(file.heat(ticks))) {
@@ -301,7 +302,7 @@ func (f *Files) Since(m Mark, now time.Time) Change {
 	return c
 }
 
-// newestCooling is the file that left the context last; nil: none is outside.
+// newestCooling returns the file that left the context last; nil: there is none.
 func (f *Files) newestCooling() *File {
 	for _, file := range f.cools.Backward() {
 		return file

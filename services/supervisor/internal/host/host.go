@@ -225,7 +225,7 @@ func (h *host) open(ctx context.Context) error {
 	hub := activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config, h.answering(route.KindTerminal)), Logger: h.log,
 		TurnGrace: time.Duration(h.config.GetLimits().GetTurnGraceMs()) * time.Millisecond}
 	if h.telemetry != nil {
-		hub.Told = h.telemetry.Told
+		hub.OnEvent = h.telemetry.Event
 	}
 	h.hub = activity.New(hub)
 	h.measurable.Store(true)

@@ -31,7 +31,7 @@ type orphanReaper struct {
 
 // openOrphanReaper returns nil if this process cannot adopt processes.
 func openOrphanReaper(hurry context.Context, grace time.Duration, log *slog.Logger) *orphanReaper {
-	spare, err := proc.TakeBystanders()
+	spare, err := proc.ListBystanders()
 	if err == nil {
 		err = proc.Subreaper()
 	}

@@ -26,7 +26,7 @@ const resolveTimeout = 5 * time.Second
 // it may run elsewhere. So does a child for an ambiguous path, and for every path if it runs as the agents' user: root has access to more
 // than that user, and decisions would reveal to the agent which files exist. A path that cannot be resolved counts as outside the roots;
 // Unreachable names the handler if it is down.
-func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Seen) link.PlaceFunc {
+func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Cache) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
 	handler := h.handlers.handlerAt(route.KindFS, la.table.Home(sessionID))

@@ -119,11 +119,11 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return err
 	}
 	la.sandbox.Stands, la.sandbox.Why = standsNone, why
-	if la.Walls().Landlock {
+	if la.Restrictions().Landlock {
 		la.sandbox.Stands = standsLandlock
 	}
 	switch {
-	case la.Walls().OnePort:
+	case la.Restrictions().OnePort:
 		la.sandbox.NetworkStands = standsLandlock
 	case la.agentProxy != nil:
 		la.sandbox.NetworkStands = standsVariables

@@ -65,7 +65,7 @@ func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supe
 	agents := h.agents.list()
 	out.Agents = uint32(len(agents))
 	for i, la := range agents {
-		walls := la.Walls()
+		walls := la.Restrictions()
 		out.Protection.AgentLandlock = walls.Landlock && (i == 0 || out.Protection.AgentLandlock)
 		out.Protection.AgentSeccomp = walls.Seccomp && (i == 0 || out.Protection.AgentSeccomp)
 		for _, note := range walls.Notes {

@@ -52,7 +52,7 @@ type Session struct {
 	// Walls are the walls around the agent's processes and the commands of its terminals; nil: none is known.
 	Walls []permissionv1.Wall
 	// Seen is what has been seen of the disk for the question; nil: all is looked at anew.
-	Seen *realpaths.Seen
+	Seen *realpaths.Cache
 	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
 	// times, for those that the words of a command may spell, at most 2048 of 256 words, and four times as many if Local, and
 	// for the files that a command uses, at most 2048. A path with ".." in it is as it was written: behind a symbolic link

@@ -17,43 +17,43 @@ import (
 const (
 	// Suffix ends the names of a journal's files.
 	Suffix = ".ndjson"
-	// linkName begins the names of files with what belongs to no session.
+	// linkName begins the names of files for frames without a session.
 	linkName = "_link"
 
-	// maxHint is how much of a session's id stands in its file's name.
+	// maxHint is the limit of the part of a session's id in its file's name, in bytes.
 	maxHint = 40
 
-	// retryAfter is how long a file that could not be written is left alone.
+	// retryAfter is the wait before another attempt to write a file after an error.
 	retryAfter = time.Second
 
 	whyOver = "the session's file is as large as it may be (journal.max_session_bytes)"
 )
 
-// file is one session's. One goroutine's.
+// file is the file of one session. Not safe for concurrent use.
 type file struct {
 	agent              *frame.Agent
 	session, cwd, path string
 	f                  *os.File
 	size               int64
 	used               uint64
-	over               bool // it is as large as it may be
-	closed             bool // its session is
+	over               bool // it has reached its maximum size
+	closed             bool // the session is closed
 
 	buf   []byte // lines to be written; nil: none
-	holds gap    // what would be missing without them
+	holds gap    // the gap that their loss would leave
 
-	lost    gap // since the last line that was written
+	lost    gap // since the last written line
 	retryAt time.Time
 }
 
-// lose gives up what was to be written to a file.
+// lose drops the unwritten lines of a file.
 func (w *writer) lose(f *file, holds gap, why string) {
 	holds.why = why
 	f.lost.merge(holds)
 	w.lacks(f)
 }
 
-// lacks publishes how many frames a file lacks and does not count yet.
+// lacks publishes the number of frames that a file lacks and does not count yet.
 func (w *writer) lacks(f *file) {
 	key := fileKey{idOf(f.agent), f.session}
 	w.unsaidMu.Lock()
@@ -65,7 +65,7 @@ func (w *writer) lacks(f *file) {
 	}
 }
 
-// reset forgets what was to be written to a file. Another file may use the buffer.
+// reset drops the unwritten lines of a file. Another file may reuse the buffer.
 func (w *writer) reset(f *file) {
 	if cap(f.buf) <= spareBytes && len(w.buffers) < spareBuffers {
 		w.buffers = append(w.buffers, f.buf[:0])
@@ -73,7 +73,8 @@ func (w *writer) reset(f *file) {
 	f.buf, f.holds = nil, gap{}
 }
 
-// filePath is where a session's file stands. The session's id is the agent's to choose, so it is only hinted at in a name.
+// filePath returns the path of a session's file. The agent chooses the session's id, so the name contains only a
+// cleaned part of it.
 func filePath(o Options, agent *frame.Agent, session string) string {
 	day := o.Now().UTC().Format(time.DateOnly)
 	sum := sha256.Sum256([]byte(session + "\x00" + nameOf(o, agent) + "\x00" + o.Instance + "\x00" + idOf(agent)))
@@ -84,7 +85,7 @@ func filePath(o Options, agent *frame.Agent, session string) string {
 	return filepath.Join(o.Dir, day, name+"-"+hex.EncodeToString(sum[:6])+Suffix)
 }
 
-// hintOf is what of a session's id stands in its file's name.
+// hintOf returns the part of a session's id in its file's name.
 func hintOf(session string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -102,12 +103,12 @@ func nameOf(o Options, agent *frame.Agent) string {
 	return agent.Name
 }
 
-// open opens a file, mends its end, and writes its header if it has none: from is the time of its first frame.
+// open opens a file, repairs its end, and writes its header if it has none. from is the time of its first frame.
 func (w *writer) open(f *file, from int64) error {
 	if f.f != nil && ownfile.Current(f.f) {
 		return nil
 	}
-	f.close() // somebody removed it
+	f.close() // the file was removed
 	w.closeOldest()
 	opened, err := ownfile.Append(f.path)
 	if err != nil {
@@ -123,7 +124,7 @@ func (w *writer) open(f *file, from int64) error {
 
 // begin is open for a file that is not locked yet.
 func (w *writer) begin(f *file, from int64) error {
-	// The lock is kept as long as the file is open, and tells others that its end is still being written.
+	// The lock is kept as long as the file is open, and shows other processes that the file is still being written.
 	if err := ownfile.Lock(f.f, time.Now().Add(ownfile.LockTimeout)); err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (w *writer) begin(f *file, from int64) error {
 	return f.append(w.header(f, from))
 }
 
-// append writes lines to a file that is open.
+// append writes lines to an open file.
 func (f *file) append(lines []byte) error {
 	if err := ownfile.AppendAll(f.f, lines); err != nil {
 		return err
@@ -198,7 +199,7 @@ func (w *writer) header(f *file, from int64) []byte {
 	return b
 }
 
-// flushFile writes what has gathered for a file, or counts it as lost.
+// flushFile writes the buffered lines of a file, or counts them as lost.
 func (w *writer) flushFile(f *file) {
 	if len(f.buf) > 0 {
 		w.write(f, f.buf, f.holds)
@@ -263,7 +264,7 @@ func (w *writer) writeLost(f *file) error {
 	return nil
 }
 
-// finish closes a file after a last attempt to say what it lacks.
+// finish closes a file after a last attempt to write the count of lost frames.
 func (w *writer) finish(f *file) {
 	if f.lost.frames > 0 {
 		err := w.open(f, f.lost.from)
@@ -271,14 +272,14 @@ func (w *writer) finish(f *file) {
 			err = w.writeLost(f)
 		}
 		if err != nil {
-			w.failed = fmt.Errorf("journal: %s lacks %d frames, and could not be told: %w", f.path, f.lost.frames, err)
+			w.failed = fmt.Errorf("journal: %s lacks %d frames, and could not record that: %w", f.path, f.lost.frames, err)
 			w.opts.Logger.Warn("a journal lacks what could not be written", "file", f.path, "frames", f.lost.frames, "bytes", f.lost.bytes, "error", err)
 		}
 	}
 	f.close()
 }
 
-// plainError is an error's text without the file's name, which stands in the file.
+// plainError returns an error's text without the path, which is not needed in the file itself.
 func plainError(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, ": "); i >= 0 {
@@ -287,7 +288,7 @@ func plainError(err error) string {
 	return text
 }
 
-// mend cuts off a last line that a crash has torn and says so in the file. The lock is held.
+// mend removes an incomplete last line that a crash has left, and records that in the file. The lock is held.
 func mend(f *os.File, now time.Time) (torn int64, err error) {
 	end, size, err := ownfile.LastEnd(f)
 	if err != nil || end == size {

@@ -1,12 +1,12 @@
-// Package journal records the messages between a client, an agent and the handlers: one file of JSON lines for each session,
-// in the order in which the messages passed. Lines are appended and never changed.
+// Package journal records the messages between a client, an agent and the handlers: one file of JSON lines for each
+// session, in the order in which the messages passed. Lines are appended and never changed.
 //
-// The journal does not hold up messages. A frame is copied into a bounded queue, and a goroutine of the journal writes it. If
-// a frame does not fit into the queue, or cannot be written, the journal counts it, and writes the count where the frame is
-// missing.
+// The journal does not delay messages. A frame is copied into a bounded queue, and a goroutine of the journal writes
+// it. If a frame does not fit into the queue, or cannot be written, the journal counts it, and writes the count at the
+// position of the missing frames.
 //
-// The package knows frames and files. It decides nothing. It records frames as they are, though an agent wrote them and may be
-// hostile. The caller has taken secrets out of them (package secret), so that a replay shows what the live events showed.
+// The package knows frames and files. It decides nothing. It records frames unchanged; they are from an agent, which
+// may be hostile. The caller has removed secrets (package secret), so that a replay shows the same as the live events.
 package journal
 
 import (
@@ -28,65 +28,70 @@ import (
 )
 
 const (
-	// DefaultMaxSessionBytes is the size up to which the file of one session grows.
+	// DefaultMaxSessionBytes is the size limit of a session's file.
 	DefaultMaxSessionBytes = 512 << 20
 	// DefaultMaxAge is how long files are kept.
 	DefaultMaxAge = 30 * 24 * time.Hour
-	// DefaultMaxTotal is how many bytes all files may have together.
+	// DefaultMaxTotal is the limit of all files together, in bytes.
 	DefaultMaxTotal = 1 << 30
-	// DefaultMaxQueued bounds the bytes that wait to be written.
+	// DefaultMaxQueued is the limit of bytes in the queue.
 	DefaultMaxQueued = 16 << 20
 
-	// linger is how long the writer lets frames gather: a process that is killed loses no more than that.
+	// linger is how long the writer collects frames before a write. A process that is killed loses at most the frames
+	// of that time.
 	linger = 5 * time.Millisecond
-	// The writer takes share of what all processors have, and never more than most of one: after it has worked for atATime
-	// it rests, restMost at most, since what it waited for the disk is no work. Where the queue has overflowed meanwhile, it
-	// cannot keep up anyhow, and rests longer.
+	// The writer uses the fraction share of all processors' time, and never more than most of one: after it has worked
+	// for atATime it pauses, for restMost at most, because waiting for the disk is not work. If the queue has
+	// overflowed, the writer cannot keep up in any case, and pauses longer.
 	share     = 0.15
 	most      = 0.9
 	atATime   = 2 * time.Millisecond
 	restMost  = 20 * time.Millisecond
-	floodRest = 5 // times as long, and as long at most
-	// sayAgain is how long after a loss was logged another one is.
-	sayAgain = time.Minute
-	// idle is how long nothing must happen until memory is given back.
+	floodRest = 5 // the factor of the pause and of its limit in a flood
+	// logInterval is the minimum time between two logged losses.
+	logInterval = time.Minute
+	// idle is how long the writer waits without frames until it releases memory.
 	idle = time.Second
-	// retainEvery is how often old files are looked for.
+	// retainEvery is the interval for removing old files.
 	retainEvery = time.Hour
-	// retainFirst is when they are looked for at first: not while an agent starts.
+	// retainFirst is the delay of the first removal, so that it does not slow the start of an agent.
 	retainFirst = 10 * time.Second
 )
 
-// Options say what is kept, and where. Zero stands for the default.
+// Options configure a journal. Zero values are the defaults.
 type Options struct {
 	// Dir is an absolute path. Required. Several supervisors share it.
 	Dir string
-	// Agent is the name of the agent whose frames do not say whose they are, Version the supervisor's.
+	// Agent is the agent's name for frames without one, Version the supervisor's version.
 	Agent, Version string
-	// Instance tells this supervisor from all others. Empty: it is made up.
+	// Instance identifies this supervisor. Empty: a random value.
 	Instance string
-	// Content: frames are kept whole. Else only what they are about: method, ids, kinds and sizes.
+	// Content reports whether frames are recorded completely. Otherwise only their metadata is: method, ids, kinds and
+	// sizes.
 	Content bool
-	// LateUpdates says in each file that a turn ends with frame.MethodTurnEnded, not with the answer to the prompt.
+	// LateUpdates is recorded in each file: a turn ends with frame.MethodTurnEnded, not with the answer to the prompt.
 	LateUpdates bool
-	// MaxSessionBytes bounds a session's file. What comes after is counted, not kept.
+	// MaxSessionBytes limits a session's file. Later frames are counted, not recorded.
 	MaxSessionBytes int64
-	// MaxAge and MaxTotal say which files go, the oldest first; those of sessions that are still written stay.
+	// MaxAge and MaxTotal limit the files that are kept; the oldest are removed first, except files that are being
+	// written.
 	MaxAge   time.Duration
 	MaxTotal int64
-	// MaxQueued bounds the bytes that wait to be written; requests and answers may use a quarter more.
+	// MaxQueued limits the bytes in the queue; requests and answers may use a quarter more.
 	MaxQueued int
-	// Logger is told what is lost, once each time it begins. Nil: nobody is.
+	// Logger logs losses, once for each period. Nil: nothing is logged.
 	Logger *slog.Logger
-	// Failing is called each time that writing begins to fail, by the goroutine that writes: it must not wait. Nil: nobody is.
+	// Failing is called by the writing goroutine each time that writing begins to fail. It must not block. Nil: not
+	// called.
 	Failing func(file string, err error)
-	// Index brings the index of Dir up to date. It is called after old files were removed, and may take long. Nil: there is none.
+	// Index updates the index of Dir. It is called after old files were removed, and may take long. Nil: there is no
+	// index.
 	Index func(dir string) error
 	// Now is the clock. Nil: the system's.
 	Now func() time.Time
 }
 
-// Journal takes frames. Safe for concurrent use.
+// Journal records frames. Safe for concurrent use.
 type Journal struct {
 	opts   Options
 	queue  *queue
@@ -94,11 +99,11 @@ type Journal struct {
 	once   sync.Once
 	wg     sync.WaitGroup
 	writer *writer
-	ended  chan struct{} // all is written that will be
+	ended  chan struct{} // closed when everything was written
 }
 
-// Open makes the folder if it is missing and starts the journal. It is an error if the folder is another user's or
-// others can write to it.
+// Open creates the folder if it is missing and starts the journal. It returns an error if another user owns the folder
+// or others can write to it.
 func Open(o Options) (*Journal, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("journal: the folder %q is not an absolute path", o.Dir)
@@ -116,7 +121,7 @@ func Open(o Options) (*Journal, error) {
 	}
 	if o.Instance == "" {
 		var instance [8]byte
-		_, _ = rand.Read(instance[:]) // never fails: see crypto/rand
+		_, _ = rand.Read(instance[:]) // it never fails: see crypto/rand
 		o.Instance = hex.EncodeToString(instance[:])
 	}
 	j := &Journal{opts: o, queue: newQueue(o.MaxQueued, o.Content), stop: make(chan struct{}), ended: make(chan struct{})}
@@ -126,7 +131,7 @@ func Open(o Options) (*Journal, error) {
 	return j, nil
 }
 
-// MakeDir makes a journal's folder if it is missing. It is an error if others can write to the folder.
+// MakeDir creates a journal's folder if it is missing. It returns an error if others can write to the folder.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -143,20 +148,20 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// Frame takes a frame. It copies the bytes, waits for nothing and cannot fail: what does not fit is counted.
+// Frame records a frame. It copies the bytes and does not block. Frames that do not fit into the queue are counted.
 func (j *Journal) Frame(f frame.Frame) { j.Add(&f) }
 
 // Add is Frame for a caller that has a pointer to the frame.
 func (j *Journal) Add(f *frame.Frame) { j.queue.put(f, j.opts.Now) }
 
-// Dir is the folder.
+// Dir returns the folder.
 func (j *Journal) Dir() string { return j.opts.Dir }
 
-// Content reports whether frames are kept whole.
+// Content reports whether frames are recorded completely.
 func (j *Journal) Content() bool { return j.opts.Content }
 
-// Unwritten returns how many frames of a session could not be written and are not counted in its file yet, and the number
-// of the last of these frames.
+// Unwritten returns the number of frames of a session that could not be written and are not counted in its file yet,
+// and the number of the last of these frames.
 func (j *Journal) Unwritten(agentID, session string) (frames, last uint64) {
 	j.writer.unsaidMu.Lock()
 	defer j.writer.unsaidMu.Unlock()
@@ -164,8 +169,8 @@ func (j *Journal) Unwritten(agentID, session string) (frames, last uint64) {
 	return lacks.frames, lacks.last
 }
 
-// Flush waits until the frames that were handed over before the call are in their files, or counted there. If ctx ends
-// first, the error is ctx's.
+// Flush waits until the frames that were recorded before the call are in their files, or counted there. If ctx ends
+// first, it returns ctx's error.
 func (j *Journal) Flush(ctx context.Context) error {
 	written := make(chan struct{})
 	j.queue.mark(written)
@@ -178,14 +183,14 @@ func (j *Journal) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Dropped returns how many frames found no room in the queue.
+// Dropped returns the number of frames that did not fit into the queue.
 func (j *Journal) Dropped() uint64 {
 	j.queue.mu.Lock()
 	defer j.queue.mu.Unlock()
 	return j.queue.dropped
 }
 
-// Close writes what is queued and closes the files. Frames that come later are not kept.
+// Close writes the queue and closes the files. Later frames are not recorded.
 func (j *Journal) Close() error {
 	j.once.Do(func() {
 		j.queue.close()
@@ -195,7 +200,7 @@ func (j *Journal) Close() error {
 	return j.writer.failed
 }
 
-// keepWriting writes until Close. A panic loses the frames at hand, and the writing goes on with those that come later.
+// keepWriting writes until Close. A panic loses the current frames; writing continues with later ones.
 func (j *Journal) keepWriting() {
 	defer close(j.ended)
 	for over := false; !over; {
@@ -209,8 +214,8 @@ func (j *Journal) keepWriting() {
 	}
 }
 
-// write is the goroutine that writes. It leaves most of its time to others, however much there is to write: in a flood, a
-// journal that lacks frames is better than one that slows the agent down.
+// write is the writing goroutine. It leaves most processor time to others: in a flood, a journal that lacks frames is
+// better than one that slows the agent down.
 func (j *Journal) write() {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
@@ -224,13 +229,13 @@ func (j *Journal) write() {
 	var flood flood
 	rest := func(worked time.Duration) {
 		d := restAfter(worked)
-		if flood.goesOn(j) {
+		if flood.continues(j) {
 			d *= floodRest
 		}
-		if j.queue.marks.Load() > 0 { // somebody waits
+		if j.queue.marks.Load() > 0 { // a caller waits
 			return
 		}
-		pause(max(d, linger)) // frames gather again: few at a time cost much
+		pause(max(d, linger)) // collect frames again: many small writes are expensive
 	}
 	var b batch
 	for open := true; open; {
@@ -269,33 +274,33 @@ func (j *Journal) write() {
 	j.writer.close()
 }
 
-// flood is a time in which there is more than can be written.
+// flood is a period in which the queue overflows.
 type flood struct {
-	dropped uint64    // frames that found no room, when it was looked at last
-	said    time.Time // when it was logged last: not by those whose frames find no room, who must not wait for the log
+	dropped uint64    // dropped frames at the last check
+	said    time.Time // time of the last log entry; the senders of dropped frames must not wait for the log
 }
 
-// goesOn reports whether frames found no room since it was asked last.
-func (f *flood) goesOn(j *Journal) bool {
+// continues reports whether frames were dropped since the last call.
+func (f *flood) continues(j *Journal) bool {
 	n := j.Dropped()
 	if n == f.dropped {
 		return false
 	}
 	f.dropped = n
-	if f.said.IsZero() || time.Since(f.said) >= sayAgain {
+	if f.said.IsZero() || time.Since(f.said) >= logInterval {
 		f.said = time.Now()
 		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "frames", n, "limit", j.opts.MaxQueued)
 	}
 	return true
 }
 
-// restAfter is how long the writer rests after it has worked.
+// restAfter returns how long the writer pauses after it has worked.
 func restAfter(worked time.Duration) time.Duration {
 	duty := min(most, share*float64(runtime.GOMAXPROCS(0)))
 	return min(restMost, time.Duration(float64(worked)*(1/duty-1)))
 }
 
-// maintain removes old files, and mends those that a crash has torn.
+// maintain removes old files, and repairs files with an incomplete last line.
 func (j *Journal) maintain() {
 	timer := time.NewTimer(retainFirst)
 	defer timer.Stop()
@@ -312,7 +317,7 @@ func (j *Journal) maintain() {
 	}
 }
 
-// tidy mends files, removes old ones, and brings the index up to date.
+// tidy repairs files, removes old ones, and updates the index.
 func (j *Journal) tidy() error {
 	mended, err := Mend(j.opts.Dir)
 	if mended > 0 {

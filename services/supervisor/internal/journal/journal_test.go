@@ -448,7 +448,7 @@ func TestRetention_RemovesOldFilesNotLive(t *testing.T) {
 			}
 		}
 	}
-	live, held, err := grab(files[4]) // the oldest
+	live, held, err := lockIdle(files[4]) // the oldest
 	if err != nil || !held {
 		t.Fatal(err)
 	}

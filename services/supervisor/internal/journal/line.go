@@ -12,28 +12,28 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// lineMaker writes records as lines. One goroutine's.
+// lineMaker formats records as lines. Not safe for concurrent use.
 type lineMaker struct {
 	content bool
 	second  int64  // of stamp
-	stamp   []byte // that second, up to its fraction
+	stamp   []byte // the formatted time up to its fraction
 	scan    acp.Scanner
 	msg     jsonrpc.Message
 }
 
-// updateHead is what an update's line has beside the update, at most.
+// updateHead is the maximum length of an update's line without the update.
 const updateHead = len(`{"t":"2006-01-02T15:04:05.999999999Z","n":18446744073709551615`+updateMiddle) + len("}\n")
 
 const updateMiddle = `,"dir":"agent-to-front","method":"session/update","frame":`
 
-// updateMaker writes updates as lines. Whoever has the queue's lock uses it.
+// updateMaker formats updates as lines. The queue's lock guards it.
 type updateMaker struct {
 	lines lineMaker
 	at    int64  // of head
-	head  []byte // a line's begin with that time: lines that were read at once have the same
+	head  []byte // the beginning of a line with that time: frames that were read together have the same time
 }
 
-// line appends the line of an update: what lineMaker.frame makes of it.
+// line appends the line of an update, equal to that of lineMaker.frame.
 func (m *updateMaker) line(b []byte, f *frame.Frame, at int64) []byte {
 	if m.head == nil || at != m.at {
 		m.at = at
@@ -58,8 +58,8 @@ func (m *updateMaker) line(b []byte, f *frame.Frame, at int64) []byte {
 	}
 }
 
-// readUpdate reads a line as updateMaker writes it; false: it is another. Most lines are like that, and reading them as any
-// JSON takes many times as long. What the frame holds is not looked at.
+// readUpdate parses a line in the form of updateMaker; false if the line has another form. Most lines have this form,
+// and general JSON parsing takes many times as long. It does not check the frame itself.
 func readUpdate(line []byte, e *Entry) bool {
 	const begin, stamp = `{"t":"`, "2006-01-02T15:04:05.999999999Z"
 	if len(line) < updateHead || string(line[:len(begin)]) != begin || line[len(begin)+len(stamp)] != '"' {
@@ -86,7 +86,7 @@ func readUpdate(line []byte, e *Entry) bool {
 	return true
 }
 
-// readTime reads a time as lineMaker writes it.
+// readTime parses a time in the form of lineMaker.
 func readTime(b []byte) (time.Time, bool) {
 	ok := b[4] == '-' && b[7] == '-' && b[10] == 'T' && b[13] == ':' && b[16] == ':' && b[19] == '.' && b[29] == 'Z'
 	number := func(from, to int) (n int) {
@@ -101,7 +101,7 @@ func readTime(b []byte) (time.Time, bool) {
 	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC), ok
 }
 
-// valid is a run of such lines as JSON, whatever bytes they have: those that are no text are in base64.
+// valid converts a run of such lines to valid JSON: lines that are not UTF-8 are encoded in base64.
 func valid(text []byte) []byte {
 	if utf8.Valid(text) {
 		return text
@@ -119,7 +119,7 @@ func valid(text []byte) []byte {
 	return out
 }
 
-// time appends a time as RFC 3339 has it, with nanoseconds, in UTC.
+// time appends a time in RFC 3339, with nanoseconds, in UTC.
 func (m *lineMaker) time(b []byte, at int64) []byte {
 	second, nanos := at/1e9, at%1e9
 	if nanos < 0 {
@@ -138,7 +138,7 @@ func (m *lineMaker) time(b []byte, at int64) []byte {
 	return append(append(b, digits[:]...), 'Z', '"')
 }
 
-// frame appends a frame's line. answers is the method of the request that it answers.
+// frame appends a frame's line. answers is the method of the answered request.
 func (m *lineMaker) frame(b []byte, r *record, answers string) []byte {
 	b = m.time(append(b, `{"t":`...), r.at)
 	if r.seq != 0 {
@@ -171,7 +171,7 @@ func (m *lineMaker) frame(b []byte, r *record, answers string) []byte {
 	return append(b, '}', '\n')
 }
 
-// about appends what a frame is about, without what it says.
+// about appends the metadata of a frame, without its content.
 func (m *lineMaker) about(b []byte, r *record, line []byte) []byte {
 	if r.id != nil {
 		b = append(append(b, `,"id":`...), cleaned(r.id)...)
@@ -201,7 +201,7 @@ func (m *lineMaker) about(b []byte, r *record, line []byte) []byte {
 	return b
 }
 
-// lost appends the line that stands for what is missing.
+// lost appends the line of a gap.
 func (m *lineMaker) lost(b []byte, g *gap, now int64) []byte {
 	b = m.time(append(b, `{"t":`...), now)
 	if g.last != 0 {
@@ -216,7 +216,7 @@ func (m *lineMaker) lost(b []byte, g *gap, now int64) []byte {
 	return append(b, '}', '\n')
 }
 
-// note appends a line that says something about the journal itself.
+// note appends a line about the journal itself.
 func (m *lineMaker) note(b []byte, now int64, text string) []byte {
 	b = m.time(append(b, `{"t":`...), now)
 	b = jsonrpc.AppendString(append(b, `,"note":`...), text)
@@ -232,7 +232,7 @@ func appendText(b, text []byte) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// cleaned is an id as JSON that any reader takes.
+// cleaned returns an id as JSON that all readers accept.
 func cleaned(id []byte) []byte {
 	if utf8.Valid(id) {
 		return id

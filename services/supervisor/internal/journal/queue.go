@@ -13,27 +13,27 @@ import (
 
 const (
 	chunkSize = 256 << 10
-	// spareChunks is how many empty chunks are kept for the next frames in a flood, fewSpare how many else.
+	// spareChunks is the number of empty chunks that are kept in a flood, fewSpare otherwise.
 	spareChunks = 64
 	fewSpare    = 2
-	// blockSize is how many records stand together, and spareBlocks how many empty blocks are kept.
+	// blockSize is the number of records in a block, and spareBlocks the number of empty blocks that are kept.
 	blockSize   = 512
 	spareBlocks = 64
-	// reserveShare is the share of the queue that is kept for requests and answers, so that a flood of pieces of messages does
-	// not keep them out: a session that lacks a piece can be read, one that lacks an answer cannot.
+	// reserveShare is the fraction of the queue that is reserved for requests and answers, so that a flood of pieces of
+	// messages does not displace them: a session that lacks a piece can be read, a session that lacks an answer cannot.
 	reserveShare = 4
-	// recordCost is what a queued frame counts for beside its bytes.
+	// recordCost is the cost of a queued frame in addition to its bytes.
 	recordCost = 160
-	// largeShare is the share of the queue that one frame is counted as at most, however long it is. The rest is for frames before and
-	// after it: a queue holds one frame that is longer than it, and no second one.
+	// largeShare is the limit of one frame's cost as a fraction of the queue, regardless of its size. The rest is for
+	// other frames: a queue holds at most one frame that is larger than the queue.
 	largeShare = 0.75
-	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
+	// maxGapSessions is the limit of sessions with separate gaps; losses of further sessions are counted together.
 	maxGapSessions = 1024
 )
 
-// record is a queued frame, or a run of them. Its slices stand in chunks.
+// record is a queued frame, or a run of frames. Its slices are parts of chunks.
 type record struct {
-	run        *updates // the lines that it has, whole, instead of a frame
+	run        *updates // instead of a frame: the complete lines of a run
 	agent      *frame.Agent
 	seq        uint64
 	at         int64 // nanoseconds since 1970
@@ -43,36 +43,36 @@ type record struct {
 	method, id []byte
 	session    []byte
 	line       []byte
-	queued     int             // what it counts for in the queue
-	gap        *gap            // instead of a frame: what was lost here
-	mark       chan<- struct{} // instead of a frame: closed when what came before is written
+	queued     int             // its cost in the queue
+	gap        *gap            // instead of a frame: the frames that were lost here
+	mark       chan<- struct{} // instead of a frame: closed when all earlier records are written
 }
 
-// size is the gap that the record leaves if it is lost.
+// size returns the gap that the loss of the record leaves.
 func (r *record) size() gap {
 	return oneLost(r.seq, r.at, len(r.line))
 }
 
-// oneLost is the gap that one lost frame leaves.
+// oneLost returns the gap of one lost frame.
 func oneLost(seq uint64, at int64, size int) gap {
 	return gap{frames: 1, bytes: uint64(size), first: seq, last: seq, from: at, to: at}
 }
 
-// updates is a run of updates of a session: what a journal has most of. Their lines are made where they are queued, so that the
-// writer has only to hand them to the system.
+// updates is a run of updates of a session, the most frequent content of a journal. Their lines are formatted when they
+// are queued, so that the writer only has to write them.
 type updates struct {
 	text  []byte
-	holds gap // what is missing if it is
+	holds gap // the gap that its loss leaves
 }
 
-// clone is a record that outlives its chunk.
+// clone returns a copy that does not refer to a chunk.
 func (r *record) clone() record {
 	c := *r
 	c.method, c.id, c.session, c.line = bytes.Clone(r.method), bytes.Clone(r.id), bytes.Clone(r.session), bytes.Clone(r.line)
 	return c
 }
 
-// gap is what was lost between two frames of a session.
+// gap describes the lost frames between two frames of a session.
 type gap struct {
 	frames, bytes uint64
 	first, last   uint64 // their numbers
@@ -80,7 +80,7 @@ type gap struct {
 	why           string
 }
 
-// merge adds what was lost after.
+// merge adds a later gap.
 func (g *gap) merge(o gap) {
 	if o.frames == 0 {
 		return
@@ -93,34 +93,34 @@ func (g *gap) merge(o gap) {
 	g.to, g.last, g.why = o.to, o.last, o.why
 }
 
-// lossKey says of whom frames are missing.
+// lossKey identifies the session of missing frames.
 type lossKey struct {
 	agent   *frame.Agent
 	session string
 }
 
-// queue holds frames in the order in which they came, up to a number of bytes. What does not fit is counted, by session,
-// and the count stands in the place of what is missing.
+// queue holds frames in order, up to a number of bytes. Frames that do not fit are counted by session, and the count is
+// at the position of the missing frames.
 type queue struct {
 	max  int
-	wake chan struct{} // has room for one
-	// marks are those that are queued.
+	wake chan struct{} // buffer of one
+	// marks is the number of queued marks.
 	marks atomic.Int64
 
 	mu      sync.Mutex
 	held    int        // bytes that are queued or being written
-	blocks  [][]record // in order; only the last has room
+	blocks  [][]record // in order; only the last has free space
 	empty   [][]record
 	chunk   []byte
 	spare   [][]byte
 	used    [][]byte // full chunks of records
-	last    record   // the last one's method and session; nothing where the chunks were taken since
-	run     *record  // the last record, where it is a run that stands at the end of the open chunk
+	last    record   // the last record's method and session; empty after the chunks were taken
+	run     *record  // the last record, if it is a run at the end of the open chunk
 	updates updateMaker
 	content bool
 	gaps    map[lossKey]*gap
 	dropped uint64
-	// The session that lost last, and its gap.
+	// The session of the latest loss, and its gap.
 	lastLost lossKey
 	lastGap  *gap
 	closed   bool
@@ -157,7 +157,7 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) {
 		return
 	}
 	if len(q.gaps) > 0 {
-		q.tell(f.Agent, f.SessionID)
+		q.queueGap(f.Agent, f.SessionID)
 	}
 	if update && q.content && len(f.SessionID) > 0 && f.Direction == frame.AgentToClient && string(f.Method) == acp.MethodSessionUpdate {
 		q.update(f, at, size)
@@ -181,10 +181,10 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) {
 	q.push(r, counted)
 }
 
-// counted is what a frame of so many bytes counts for in the queue.
+// counted returns the cost of a frame in the queue.
 func (q *queue) counted(cost int) int { return min(cost, int(largeShare*float64(q.max))) }
 
-// update queues an update: it goes on with the run of its session, or begins one.
+// update queues an update: it extends the run of its session, or begins one.
 func (q *queue) update(f *frame.Frame, at int64, size int) {
 	need := size + updateHead
 	r := q.run
@@ -213,7 +213,7 @@ func (q *queue) update(f *frame.Frame, at int64, size int) {
 	q.held += len(q.chunk) - before
 }
 
-// part copies a part of a frame, unless it is that of the frame before. Nil stays apart from empty.
+// part copies a part of a frame, unless it equals that of the previous frame. Nil and empty stay different.
 func (q *queue) part(room, part, last []byte) (rest, kept []byte) {
 	switch {
 	case part == nil:
@@ -226,7 +226,8 @@ func (q *queue) part(room, part, last []byte) (rest, kept []byte) {
 	return room, room[from:len(room):len(room)]
 }
 
-// room returns a buffer that n bytes can be appended to: the open chunk, which is shared, or for much one of its own.
+// room returns a buffer to which n bytes can be appended: the open chunk, which is shared, or a separate one for many
+// bytes.
 func (q *queue) room(n int) (room []byte, shared bool) {
 	if n > chunkSize/4 {
 		return make([]byte, 0, n), false
@@ -289,8 +290,8 @@ func (q *queue) lose(f *frame.Frame, at int64, size int) {
 	q.lastLost, q.lastGap = key, g
 }
 
-// tell puts the count of a session's lost frames where they are missing: before the frame that fits again.
-func (q *queue) tell(agent *frame.Agent, session []byte) {
+// queueGap queues the count of a session's lost frames at the position of the loss: before the next frame that fits.
+func (q *queue) queueGap(agent *frame.Agent, session []byte) {
 	if g := q.gaps[lossKey{agent, string(session)}]; g != nil {
 		delete(q.gaps, lossKey{agent, string(session)})
 		q.lastGap = nil
@@ -298,34 +299,34 @@ func (q *queue) tell(agent *frame.Agent, session []byte) {
 	}
 }
 
-// mark has a channel closed once everything that was put before is written.
+// mark queues a channel that is closed once all earlier records are written.
 func (q *queue) mark(written chan<- struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.closed {
-		q.tellAll()
+		q.queueGaps()
 		q.marks.Add(1)
 		q.push(record{mark: written}, recordCost)
 	}
 }
 
-func (q *queue) tellAll() {
+func (q *queue) queueGaps() {
 	for key := range q.gaps {
-		q.tell(key.agent, []byte(key.session))
+		q.queueGap(key.agent, []byte(key.session))
 	}
 }
 
-// batch is what take returns.
+// batch is the result of take.
 type batch struct {
 	blocks [][]record
 	chunks [][]byte
 }
 
-// take returns all that is queued, and tells what was lost since. old is a batch that was given back.
+// take returns all records, including the counts of lost frames. old is a batch for reuse.
 func (q *queue) take(old batch) batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.tellAll()
+	q.queueGaps()
 	if q.chunk != nil && len(q.blocks) > 0 {
 		q.used = append(q.used, q.chunk)
 		q.chunk = nil
@@ -336,14 +337,14 @@ func (q *queue) take(old batch) batch {
 	return b
 }
 
-// written makes room: so many bytes are not held any more.
+// written releases the space of written bytes.
 func (q *queue) written(bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.held -= bytes
 }
 
-// give takes back what a batch stood in. The batch is empty then.
+// give returns the memory of a batch for reuse. The batch is empty then.
 func (q *queue) give(b batch) batch {
 	for _, records := range b.blocks {
 		clear(records)
@@ -365,7 +366,7 @@ func (q *queue) give(b batch) batch {
 	return batch{blocks: b.blocks[:0], chunks: b.chunks[:0]}
 }
 
-// rest gives back memory: nothing is queued.
+// rest releases memory while nothing is queued.
 func (q *queue) rest() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// maxLine is more than any line of a journal has: the longest message that can be configured, twice.
+// maxLine is the limit of a line: twice the largest configurable message.
 const maxLine = 2 << 30
 
 // Header is a file's first line.
@@ -42,19 +42,19 @@ type Header struct {
 	LateUpdates bool `json:"late_updates"`
 }
 
-// Entry is a line of a journal: a header, a frame, a loss or a note.
+// Entry is a line of a journal: a header, a frame, a gap or a note.
 type Entry struct {
 	Time    time.Time      `json:"t"`
-	N       uint64         `json:"n"` // the number of the frame, or of the last one that is missing; 0: not known
+	N       uint64         `json:"n"` // the number of the frame, or of the last missing frame; 0: unknown
 	Journal *Header        `json:"journal"`
 	Dir     string         `json:"dir"`
 	Handler string         `json:"handler"`
 	Method  string         `json:"method"`
-	Answers string         `json:"answers"` // the method of the request that is answered
+	Answers string         `json:"answers"` // the method of the answered request
 	Frame   jsontext.Value `json:"frame"`
 	Base64  string         `json:"base64"`
 
-	// In place of a frame, where content is off.
+	// Instead of a frame, if content is not recorded.
 	ID      jsontext.Value `json:"id"`
 	Session string         `json:"session"`
 	Size    uint64         `json:"size"`
@@ -63,7 +63,7 @@ type Entry struct {
 	Kind    string         `json:"kind"`
 	Status  string         `json:"status"`
 
-	// A loss.
+	// A gap.
 	First   uint64    `json:"n_first"` // the number of the first one that is missing
 	Dropped uint64    `json:"dropped"`
 	Bytes   uint64    `json:"bytes"`
@@ -73,11 +73,11 @@ type Entry struct {
 
 	Note string `json:"note"`
 
-	// Raw is the line itself, without its end. It lives until the next entry is asked for.
+	// Raw is the line itself, without its end. It is valid until the next entry is read.
 	Raw []byte `json:"-"`
 }
 
-// Message is the frame as it passed: the very bytes. Nil: the entry has none.
+// Message returns the frame with its original bytes. Nil: the entry has none.
 func (e *Entry) Message() []byte {
 	switch {
 	case e.Base64 != "":
@@ -96,8 +96,8 @@ func (e *Entry) Message() []byte {
 	return e.Frame
 }
 
-// Observed is the frame of an agent's as it was observed, with the entry's number, in the file of a session. Its Line is
-// Message's.
+// Observed returns the frame of an agent as it was observed, with the entry's number, for a session's file. Its Line is
+// that of Message.
 func (e *Entry) Observed(agent *frame.Agent, session string) frame.Frame {
 	return frame.Frame{
 		Agent: agent, Seq: e.N, Time: e.Time, Direction: frame.ParseDirection(e.Dir), Handler: e.Handler, Line: e.Message(),
@@ -105,29 +105,29 @@ func (e *Entry) Observed(agent *frame.Agent, session string) frame.Frame {
 	}
 }
 
-// LineError is a line that cannot be read.
+// LineError is the error for an invalid line.
 type LineError struct {
 	File   string
 	Offset int64
 	Err    error
 }
 
-// Error says where and why.
+// Error returns the position and the reason.
 func (e *LineError) Error() string {
 	return fmt.Sprintf("%s, at byte %d: %v", e.File, e.Offset, e.Err)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read returns the entries of a file. A line that cannot be read is a *LineError, and reading goes on after it; a last
-// line without its end is not there yet.
+// Read returns the entries of a file. An invalid line is a *LineError, and reading continues after it; an incomplete
+// last line is ignored.
 func Read(path string) iter.Seq2[*Entry, error] { return walk(path, func() bool { return false }) }
 
-// followEvery is how often a file that is followed is looked at.
+// followEvery is the interval for polling a followed file.
 const followEvery = 100 * time.Millisecond
 
-// Follow is Read that goes on with what is added, until ctx ends.
+// Follow is Read that continues with added entries until ctx ends.
 func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
 	return walk(path, func() bool {
 		select {
@@ -139,7 +139,7 @@ func Follow(ctx context.Context, path string) iter.Seq2[*Entry, error] {
 	})
 }
 
-// walk returns the entries of a file, and those that were added, as long as more reports whether to look again.
+// walk returns the entries of a file, and added ones as long as more returns true.
 func walk(path string, more func() bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		r, err := OpenReader(path, 0)
@@ -153,7 +153,7 @@ func walk(path string, more func() bool) iter.Seq2[*Entry, error] {
 	}
 }
 
-// minBuffer and maxBuffer bound the buffer of a Reader.
+// minBuffer and maxBuffer limit the buffer of a Reader.
 const (
 	minBuffer = 4 << 10
 	maxBuffer = 256 << 10
@@ -162,14 +162,14 @@ const (
 // Reader reads a file that may be growing. Not safe for concurrent use.
 type Reader struct {
 	f    *os.File
-	at   int64 // where the next line begins
+	at   int64 // the offset of the next line
 	buf  *bufio.Reader
-	read bool // a line was, since the file was looked at
+	read bool // a line was read since the last refresh
 	long []byte
 }
 
-// OpenReader opens a file, to be read from the offset of a line: 0, or what Offset returned. It refuses what ownfile.Read
-// refuses.
+// OpenReader opens a file for reading from the offset of a line: 0, or a result of Offset. It rejects the same files as
+// ownfile.Read.
 func OpenReader(path string, offset int64) (*Reader, error) {
 	f, err := ownfile.Read(path)
 	if err != nil {
@@ -180,27 +180,27 @@ func OpenReader(path string, offset int64) (*Reader, error) {
 		size = min(maxBuffer, max(minBuffer, info.Size()-offset))
 	}
 	r := &Reader{f: f, at: offset, buf: bufio.NewReaderSize(nil, int(size))}
-	r.look()
+	r.refresh()
 	return r, nil
 }
 
-// Offset returns where the next line begins.
+// Offset returns the offset of the next line.
 func (r *Reader) Offset() int64 { return r.at }
 
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Next returns the next entry, which lives until Next is called again. The error is io.EOF where there was none when it was
-// called: what is written later is found by a later call. It is a *LineError for a line that cannot be read: the next call
-// goes on after it. After any other error the file cannot be read.
+// Next returns the next entry, which is valid until Next is called again. The error is io.EOF if there is none; a later
+// call returns entries that were written since. It is a *LineError for an invalid line: the next call continues after
+// it. After any other error the file cannot be read.
 func (r *Reader) Next() (*Entry, error) {
 	line, err := r.line()
 	if errors.Is(err, io.EOF) && r.read {
-		r.look() // it was looked at before, and may have more by now
+		r.refresh() // more may have been written since the last refresh
 		line, err = r.line()
 	}
 	if err != nil {
-		r.look() // part of a line may have been taken
+		r.refresh() // part of a line may have been consumed
 		return nil, err
 	}
 	r.read = true
@@ -213,13 +213,13 @@ func (r *Reader) Next() (*Entry, error) {
 	return e, nil
 }
 
-// look has the file read anew from where the next line begins.
-func (r *Reader) look() {
+// refresh discards the buffer, and reads the file again from the offset of the next line.
+func (r *Reader) refresh() {
 	r.buf.Reset(io.NewSectionReader(r.f, r.at, 1<<62-r.at))
 	r.read = false
 }
 
-// line returns the next whole line.
+// line returns the next complete line.
 func (r *Reader) line() ([]byte, error) {
 	line, err := r.buf.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -242,7 +242,7 @@ func (r *Reader) line() ([]byte, error) {
 	return line, nil
 }
 
-// all yields what is there. more: it may be asked again for what comes later.
+// all yields all entries. more reports whether it may be called again for later entries.
 func (r *Reader) all(yield func(*Entry, error) bool) (more bool) {
 	for {
 		e, err := r.Next()
@@ -259,7 +259,7 @@ func (r *Reader) all(yield func(*Entry, error) bool) (more bool) {
 	}
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(line []byte) (*Entry, error) {
 	e := &Entry{Raw: bytes.TrimRight(line, "\n")}
 	if readUpdate(e.Raw, e) {
@@ -271,8 +271,8 @@ func parse(line []byte) (*Entry, error) {
 	return e, nil
 }
 
-// Files returns the paths of the journals below a folder, in the order of their names, which is that of their days. link:
-// also those with what belongs to no session.
+// Files returns the paths of the journals below a folder, sorted by name and so by day. link includes files for frames
+// without a session.
 func Files(dir string, link bool) ([]string, error) {
 	days, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -300,35 +300,36 @@ func Files(dir string, link bool) ([]string, error) {
 	return files, nil
 }
 
-// Session is what is known of a session's file without reading it: journal/index lists them.
+// Session describes a session's file; journal/index lists them.
 type Session struct {
 	File    string    `json:"file"`
 	Session string    `json:"session"`
 	Agent   string    `json:"agent"`
 	Cwd     string    `json:"cwd"`
 	Title   string    `json:"title,omitzero"`
-	Started time.Time `json:"started,omitzero"` // zero: nothing is recorded in it
+	Started time.Time `json:"started,omitzero"` // zero: it has no frames
 	Ended   time.Time `json:"ended,omitzero"`   // the last line
 	Turns   int       `json:"turns"`
 	Frames  int       `json:"frames"`
-	Lost    int       `json:"lost,omitzero"` // frames that are missing
+	Lost    int       `json:"lost,omitzero"` // number of missing frames
 	Bytes   int64     `json:"bytes"`
 	Live    bool      `json:"live"` // it is being written
 }
 
-// Part is a file of a session: what one supervisor saw of it.
+// Part is a file of a session: the part that one supervisor recorded.
 type Part struct {
 	Path    string
 	Started time.Time
 	Header  Header
-	// New: the session began in this file, by session/new or session/fork. Else it was loaded or resumed, and goes on from an earlier file.
+	// New reports whether the session began in this file, with session/new or session/fork. Otherwise it was loaded or
+	// resumed, and continues an earlier file.
 	New bool
 }
 
-// openingEntries is how many entries of a file may come before the answer to session/new: updates that agents send early.
+// openingEntries is the limit of entries before the answer to session/new: early updates of agents.
 const openingEntries = 16
 
-// beginsSession reports whether a file whose header was read begins with session/new.
+// beginsSession reports whether a file begins with session/new. Its header has been read.
 func beginsSession(r *Reader) bool {
 	for range openingEntries {
 		e, err := r.Next()
@@ -347,8 +348,7 @@ func beginsSession(r *Reader) bool {
 	return false
 }
 
-// Parts returns the files of a session below a folder, the one that was begun first first. Files that cannot be read are
-// left out.
+// Parts returns the files of a session below a folder, oldest first. It omits unreadable files.
 func Parts(dir, session string) ([]Part, error) {
 	files, err := Files(dir, false)
 	if err != nil {

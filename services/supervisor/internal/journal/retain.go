@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// Mend cuts off the last lines that crashes have torn, in all files that nobody writes any more, and returns how many
-// files it changed.
+// Mend removes incomplete last lines, left by crashes, from all files that are not being written, and returns the
+// number of changed files.
 func Mend(dir string) (mended int, err error) {
 	files, err := Files(dir, true)
 	if err != nil {
@@ -32,7 +32,7 @@ func mendFile(path string) (torn bool, err error) {
 	if whole(path) {
 		return false, nil
 	}
-	f, held, err := grab(path)
+	f, held, err := lockIdle(path)
 	if err != nil || !held {
 		return false, err
 	}
@@ -41,7 +41,7 @@ func mendFile(path string) (torn bool, err error) {
 	return n > 0, err
 }
 
-// whole reports whether a file's last line has its end, or there is none.
+// whole reports whether a file's last line is complete, or there is none.
 func whole(path string) bool {
 	f, err := ownfile.Read(path)
 	if err != nil {
@@ -52,8 +52,8 @@ func whole(path string) bool {
 	return err != nil || end == size
 }
 
-// grab opens a file and locks it; not held: somebody writes it.
-func grab(path string) (f *os.File, held bool, err error) {
+// lockIdle opens and locks a file. held is false if the file is being written.
+func lockIdle(path string) (f *os.File, held bool, err error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, false, gone(err)
 	}
@@ -77,8 +77,8 @@ func gone(err error) error {
 	return err
 }
 
-// Retain removes the files that were last written before now less maxAge, and then the oldest until all together have
-// maxTotal bytes at most. Files that are being written stay.
+// Retain removes the files that were last written before now minus maxAge, and then the oldest ones until the others
+// have at most maxTotal bytes. It keeps files that are being written.
 func Retain(dir string, maxAge time.Duration, maxTotal int64, now time.Time) error {
 	files, err := Files(dir, true)
 	if err != nil {
@@ -109,14 +109,14 @@ func Retain(dir string, maxAge time.Duration, maxTotal int64, now time.Time) err
 		errs = append(errs, err)
 		if removed {
 			total -= f.size
-			_ = os.Remove(filepath.Dir(f.path)) // if it was the last of its day
+			_ = os.Remove(filepath.Dir(f.path)) // succeeds if it was the last file of its day
 		}
 	}
 	return errors.Join(errs...)
 }
 
 func remove(path string) (bool, error) {
-	f, held, err := grab(path)
+	f, held, err := lockIdle(path)
 	if err != nil || !held {
 		return false, err
 	}
@@ -129,7 +129,7 @@ func remove(path string) (bool, error) {
 
 // Live reports whether a file is being written.
 func Live(path string) bool {
-	f, held, err := grab(path)
+	f, held, err := lockIdle(path)
 	if held {
 		_ = f.Close()
 	}

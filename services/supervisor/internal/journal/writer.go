@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// maxOpenRequests bounds the requests whose answers are waited for; the answers to further ones go by the session
-	// that they name themselves.
+	// maxOpenRequests limits the tracked requests; answers to further ones are recorded for the session that they name
+	// themselves.
 	maxOpenRequests = 1 << 16
-	// maxFiles bounds the files of one supervisor: each session that is opened gets one.
+	// maxFiles limits the files of one supervisor: each opened session gets one.
 	maxFiles = 1 << 16
-	// maxOpenFiles bounds those that are open at once.
+	// maxOpenFiles limits the files that are open at the same time.
 	maxOpenFiles = 128
-	// maxClosed bounds the files of closed sessions that are known: an agent may send more about a session that it has closed.
+	// maxClosed limits the tracked files of closed sessions: an agent may send more about a session that it has closed.
 	maxClosed = 1024
-	// spareBuffers is how many buffers are kept for the lines of files, each of spareBytes at most.
+	// spareBuffers is the number of buffers that are kept for reuse, of at most spareBytes each.
 	spareBuffers = 16
 	spareBytes   = 256 << 10
-	// directBytes is how long a run is that is written as it stands in the queue.
+	// directBytes is the size from which a run is written without copying it from the queue.
 	directBytes = 32 << 10
-	// flushBytes is how much gathers for a file before it is written.
+	// flushBytes is the number of buffered bytes of a file that triggers a write.
 	flushBytes = 1 << 20
 )
 
-// writer sorts frames into the files of their sessions. One goroutine's.
+// writer assigns frames to the files of their sessions. Not safe for concurrent use.
 type writer struct {
 	opts  Options
 	marks *atomic.Int64 // the queue's
@@ -44,17 +44,17 @@ type writer struct {
 	openings []*opening
 	closed   []*file // of closed sessions, oldest first
 	dirty    []*file
-	buffers  [][]byte // that no file uses
-	pending  int      // bytes of records that are not written, as the queue counts them
+	buffers  [][]byte // for reuse
+	pending  int      // bytes of unwritten records, as the queue counts them
 	tick     uint64
-	full     bool // it was said that nothing can be written
+	full     bool // a failure to write was logged
 	failed   error
 
 	unsaidMu sync.Mutex
-	unsaid   map[fileKey]gap // what is missing in files that do not say so yet
+	unsaid   map[fileKey]gap // gaps that are not recorded in their files yet
 }
 
-// fileKey is an agent's id and a session's. No session: what belongs to none.
+// fileKey is the id of an agent and a session. The session is empty for frames without one.
 type fileKey struct{ agent, session string }
 
 type requestKey struct {
@@ -63,20 +63,20 @@ type requestKey struct {
 	id    string
 }
 
-// request is one that is not answered.
+// request is an unanswered request.
 type request struct {
 	method  string
 	session string
 	opening *opening
 }
 
-// opening is a request for a session that is not open yet: one that has no id before the answer, or one that is loaded or
-// resumed and may not be there. Its line waits for the file that it belongs to.
+// opening is a request for a session that is not open yet: it has no id before the answer, or it is loaded or resumed
+// and may not exist. Its line is written when its file is known.
 type opening struct {
 	rec     record
 	cwd     string
 	asked   string // the session that is loaded or resumed
-	session string // once its line is written: where to
+	session string // once its line is written: the session of the file
 }
 
 func newWriter(o Options, marks *atomic.Int64) *writer {
@@ -85,8 +85,8 @@ func newWriter(o Options, marks *atomic.Int64) *writer {
 	return w
 }
 
-// batch sorts records into files until much has gathered and was written, and returns how many it has taken; done is told
-// of bytes that are not held any more. settle writes the rest.
+// batch assigns records to files until enough bytes were written, and returns the number of processed records; it calls
+// done with the number of released bytes. settle writes the rest.
 func (w *writer) batch(records []record, done func(int)) int {
 	for i := range records {
 		r := &records[i]
@@ -112,20 +112,20 @@ func (w *writer) batch(records []record, done func(int)) int {
 	return len(records)
 }
 
-// reached tells whoever waits for a mark.
+// reached closes the channel of a mark.
 func (w *writer) reached(mark chan<- struct{}) {
 	w.marks.Add(-1)
 	close(mark)
 }
 
-// writeGathered writes what has gathered.
+// writeGathered writes the buffered lines.
 func (w *writer) writeGathered(done func(int)) {
 	w.flush()
 	done(w.pending)
 	w.pending = 0
 }
 
-// gap writes the count of lost frames to the file in which they are missing.
+// gap writes the count of lost frames to their file.
 func (w *writer) gap(r *record) {
 	f := w.files[fileKey{idOf(r.agent), string(r.session)}]
 	if f == nil {
@@ -137,7 +137,7 @@ func (w *writer) gap(r *record) {
 	w.append(f, func(b []byte) []byte { return w.lines.lost(b, r.gap, r.at) }, *r.gap)
 }
 
-// run writes a run of updates to the file of their session. Much is not copied for that.
+// run writes a run of updates to the file of their session. It does not copy a long run.
 func (w *writer) run(r *record) {
 	f := w.fileOf(r.agent, string(r.session))
 	text := valid(r.run.text)
@@ -152,7 +152,7 @@ func (w *writer) run(r *record) {
 // record writes a frame to the file of its session.
 func (w *writer) record(r *record) {
 	if !r.scanned {
-		w.look(r)
+		w.identify(r)
 	}
 	var session, answers string
 	switch {
@@ -175,7 +175,8 @@ func (w *writer) record(r *record) {
 	f := w.files[fileKey{idOf(r.agent), session}]
 	switch {
 	case session == "" || f == nil:
-	case r.dir == frame.OursToClient && string(r.method) == frame.MethodSessionClosed: // its agent is gone, or has lost it
+	// The agent has ended, or has lost the session.
+	case r.dir == frame.OursToClient && string(r.method) == frame.MethodSessionClosed:
 		w.sessionClosed(f)
 	case answers != "" && acp.Get(r.line, "result") != nil:
 		switch answers {
@@ -187,8 +188,8 @@ func (w *writer) record(r *record) {
 	}
 }
 
-// sessionClosed closes the file of a session that is over, by which others see that it is. More may come about the
-// session: then the file is opened to write it, as long as not too many other sessions were closed since.
+// sessionClosed closes the file of an ended session, which shows other processes that it has ended. More frames of the
+// session may follow: then the file is opened again, as long as not too many other sessions were closed since.
 func (w *writer) sessionClosed(f *file) {
 	w.flushFile(f)
 	f.close()
@@ -205,7 +206,7 @@ func (w *writer) sessionClosed(f *file) {
 	}
 }
 
-// sessionOpened has the file of a session stay open, though the session was closed before.
+// sessionOpened keeps the file of a session open, though the session was closed before.
 func (w *writer) sessionOpened(f *file) {
 	if f.closed {
 		f.closed = false
@@ -213,25 +214,25 @@ func (w *writer) sessionOpened(f *file) {
 	}
 }
 
-// beginAnew writes the begin of an agent's connection to the files of all sessions that have requests open: each tells
-// that they will not be answered any more.
+// beginAnew writes the beginning of an agent's connection to the files of all sessions with open requests, because
+// these will not be answered any more.
 func (w *writer) beginAnew(r *record) {
 	agent := idOf(r.agent)
-	told := map[string]bool{"": true}
+	written := map[string]bool{"": true}
 	for key, q := range w.requests {
 		if key.agent != agent {
 			continue
 		}
 		delete(w.requests, key)
-		if w.files[fileKey{agent, q.session}] != nil && !told[q.session] {
-			told[q.session] = true
+		if w.files[fileKey{agent, q.session}] != nil && !written[q.session] {
+			written[q.session] = true
 			w.put(q.session, r, "")
 		}
 	}
 	w.giveUp(func(o *opening) bool { return idOf(o.rec.agent) == agent })
 }
 
-// giveUp forgets openings whose answer will not come. Their lines belong to no session, unless they are written.
+// giveUp drops openings whose answer will not arrive. Unwritten lines are recorded without a session.
 func (w *writer) giveUp(which func(o *opening) bool) {
 	w.openings = slices.DeleteFunc(w.openings, func(o *opening) bool {
 		if !which(o) {
@@ -244,8 +245,8 @@ func (w *writer) giveUp(which func(o *opening) bool) {
 	})
 }
 
-// look finds method, id and session in a frame that the sender has not scanned.
-func (w *writer) look(r *record) {
+// identify finds method, id and session in a frame that the sender has not scanned.
+func (w *writer) identify(r *record) {
 	jerr := w.scan.Scan(r.line, &w.msg)
 	if jerr != nil && jerr.Code == jsonrpc.CodeParse {
 		return
@@ -257,12 +258,13 @@ func (w *writer) look(r *record) {
 	}
 }
 
-// request remembers a request until its answer, and returns the session that it belongs to. A request that opens a session
-// waits for the answer, which names the session or says that there is none.
+// request tracks a request until its answer, and returns its session. A request that opens a session waits for the
+// answer, which names the session or is an error.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
 	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
-	if before := w.requests[key].opening; before != nil { // its id is used again: its answer cannot be told any more
+	// Its id is used again: the earlier answer can no longer be recognized.
+	if before := w.requests[key].opening; before != nil {
 		delete(w.requests, key)
 		w.giveUp(func(o *opening) bool { return o == before })
 	}
@@ -294,7 +296,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 	return "", true
 }
 
-// response returns the session that an answer belongs to, and the method that it answers.
+// response returns the session of an answer, and the method that it answers.
 func (w *writer) response(r *record) (session, method string) {
 	key := requestKey{idOf(r.agent), r.dir.Whose(true), string(r.id)}
 	q, ok := w.requests[key]
@@ -324,8 +326,8 @@ func (w *writer) response(r *record) (session, method string) {
 	return id, q.method
 }
 
-// loaded returns the session that the answer to a load or a resume belongs to. If the agent refused the session, and sent
-// nothing about it, there never was one: frames about it belong to none.
+// loaded returns the session of the answer to a load or a resume. If the agent rejected the session, and sent nothing
+// about it, it does not exist: its frames are recorded without a session.
 func (w *writer) loaded(r *record, o *opening) (session string) {
 	if o.session != "" { // its line is written
 		return o.session
@@ -338,7 +340,7 @@ func (w *writer) loaded(r *record, o *opening) (session string) {
 	return ""
 }
 
-// opened writes an opening's line to the file of its session, which is made.
+// opened creates the file of an opening's session, and writes the opening's line to it.
 func (w *writer) opened(o *opening, session string) *file {
 	o.session = session
 	f := w.file(o.rec.agent, session, o.cwd)
@@ -346,12 +348,13 @@ func (w *writer) opened(o *opening, session string) *file {
 	return f
 }
 
-// asked is the file of a session that is being loaded or resumed, made because something is heard of it; nil: it is not.
+// asked returns the file of a session that is being loaded or resumed, created because a frame names it; nil if there
+// is no such request.
 func (w *writer) asked(agent *frame.Agent, session string) (f *file) {
 	if session == "" {
 		return nil
 	}
-	for _, o := range w.openings { // what else was asked of it before belongs there too
+	for _, o := range w.openings { // earlier requests for the session belong to the file, too
 		if o.asked == session && o.session == "" && idOf(o.rec.agent) == idOf(agent) {
 			f = w.opened(o, session)
 		}
@@ -359,19 +362,21 @@ func (w *writer) asked(agent *frame.Agent, session string) (f *file) {
 	return f
 }
 
-// put writes a frame to a session's file. Only sessions that a client has opened have one: an agent cannot make files.
+// put writes a frame to a session's file. Only sessions that a client has opened have a file: an agent cannot create
+// files.
 func (w *writer) put(session string, r *record, answers string) {
 	f := w.fileOf(r.agent, session)
 	w.append(f, func(b []byte) []byte { return w.lines.frame(b, r, answers) }, r.size())
 }
 
-// fileOf is the file that a frame of a session belongs to.
+// fileOf returns the file of a session's frame.
 func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 	if f := w.files[fileKey{idOf(agent), session}]; f != nil {
 		return f
 	}
 	if session != "" {
-		// An agent may name a session before it has answered the request that opens it, and replays one that it loads.
+		// An agent may name a session before it answers the request that opens it, and it replays a session that it
+		// loads.
 		if f := w.asked(agent, session); f != nil {
 			return f
 		}
@@ -382,7 +387,7 @@ func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 	return w.file(agent, "", "")
 }
 
-// onlyOpening is the one request of an agent's client for a session that is not known yet; nil if there is none, or several.
+// onlyOpening returns the only request of an agent's client for an unknown session; nil if there is none, or several.
 func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	for _, o := range w.openings {
 		if idOf(o.rec.agent) != idOf(agent) || o.session != "" || o.asked != "" {
@@ -396,16 +401,17 @@ func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	return only
 }
 
-// cancelled is the session of the request that a notification cancels.
+// cancelled returns the session of the request that a notification cancels.
 func (w *writer) cancelled(r *record) string {
 	if string(r.method) != acp.MethodCancelRequest {
 		return ""
 	}
 	id := string(acp.ParseCancelRequest(acp.Get(r.line, "params")))
-	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a client may be about a question of the agent's
+	// A notification of acphost to a client may be about a question of the agent.
+	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} {
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
 			if q.opening != nil {
-				return q.opening.session // giving up on a session does not make one
+				return q.opening.session // cancelling does not create a session
 			}
 			return q.session
 		}
@@ -413,7 +419,7 @@ func (w *writer) cancelled(r *record) string {
 	return ""
 }
 
-// file is a session's file, made if it is missing.
+// file returns a session's file, and creates it if it is missing.
 func (w *writer) file(agent *frame.Agent, session, cwd string) *file {
 	key := fileKey{idOf(agent), session}
 	f := w.files[key]
@@ -435,7 +441,7 @@ func idOf(agent *frame.Agent) string {
 	return agent.ID
 }
 
-// append adds a line to what is to be written to a file.
+// append adds a line to the buffer of a file.
 func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
 	if f.over {
 		w.lose(f, holds, whyOver)
@@ -455,7 +461,7 @@ func (w *writer) append(f *file, line func([]byte) []byte, holds gap) {
 	}
 }
 
-// flush writes what has gathered.
+// flush writes the buffered lines.
 func (w *writer) flush() {
 	for _, f := range w.dirty {
 		w.flushFile(f)
@@ -464,10 +470,10 @@ func (w *writer) flush() {
 	w.dirty = w.dirty[:0]
 }
 
-// rest gives back memory: nothing was written for a while.
+// rest releases memory: nothing was written for a while.
 func (w *writer) rest() { w.buffers = nil }
 
-// close writes the last and closes the files. What openings wait for will not come.
+// close writes all buffers and closes the files. Pending openings will not be answered.
 func (w *writer) close() {
 	w.giveUp(func(*opening) bool { return true })
 	w.flush()

@@ -4,7 +4,7 @@ import "github.com/acphost/acphost/internal/proc"
 
 // look returns the current state of a process; false: it does not exist.
 func look(pid int) (process, bool) {
-	p, err := proc.Look(pid)
+	p, err := proc.Stat(pid)
 	return process{p.PID, p.Start}, err == nil
 }
 

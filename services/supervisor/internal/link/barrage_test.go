@@ -67,7 +67,7 @@ func barrageRig(t *testing.T, change ...func(*Options)) *rig {
 func (r *rig) barrage(o barrage.Options) (barrage.Stats, error) {
 	o.Client, o.Agent = barrage.End{W: r.client.in, R: r.client.raw}, barrage.End{W: r.agent.in, R: r.agent.raw}
 	o.Root, o.Gated, o.MaxMessage = "/w", "_x/y", r.opts.Limits.MaxMessage
-	o.Over = func() {
+	o.Wait = func() {
 		reason := r.end()
 		r.ended <- reason // for the clean-up
 		for _, stream := range []any{r.opts.Client.In, r.opts.Client.Out, r.opts.Agent.Stdin(), r.opts.Agent.Stdout()} {
@@ -115,11 +115,11 @@ func TestLink_BarrageOfValidAndBrokenMessages(t *testing.T) {
 
 // TestLink_PeerLeavesDuringBarrage closes one peer while requests of both are open in every state.
 func TestLink_PeerLeavesDuringBarrage(t *testing.T) {
-	for name, leaver := range map[string]barrage.Leaver{"the agent": barrage.Agent, "the client": barrage.Client} {
+	for name, leaver := range map[string]barrage.Closer{"the agent": barrage.Agent, "the client": barrage.Client} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(12) {
 				t.Run("", func(t *testing.T) {
-					_, err := barrageRig(t).barrage(barrage.Options{Seed: seed, Frames: 300 + 50*int(seed), Leaver: leaver})
+					_, err := barrageRig(t).barrage(barrage.Options{Seed: seed, Frames: 300 + 50*int(seed), Closer: leaver})
 					if err != nil {
 						t.Error(err)
 					}

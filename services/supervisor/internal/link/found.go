@@ -32,7 +32,7 @@ func (l *Link) resolvePrograms(resolver *programs.Resolver, a *permissionv1.Acti
 }
 
 // markOtherRoots marks programs in the roots of the agent's other sessions, because the agent may have written them.
-func (l *Link) markOtherRoots(a *permissionv1.Action, seen *paths.Seen) {
+func (l *Link) markOtherRoots(a *permissionv1.Action, seen *paths.Cache) {
 	var roots []string
 	for _, root := range l.opts.Sessions.Roots() {
 		roots = append(roots, filepath.Clean(root), seen.Real(filepath.Clean(root)))

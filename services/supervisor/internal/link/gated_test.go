@@ -88,7 +88,7 @@ func TestCall_IsDecidedBeforeHandler(t *testing.T) {
 func TestPermissionRequest_ReadsFileForDiff(t *testing.T) {
 	question := strings.Replace(askedEdit, `{"toolCallId":"t"}`, `{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/link","oldText":"old","newText":"new"}]}`, 1)
 	lead := func(o *Options) {
-		o.Place = func(context.Context, string, *paths.Seen) PlaceFunc {
+		o.Place = func(context.Context, string, *paths.Cache) PlaceFunc {
 			return func(path string) intent.Place {
 				return intent.Place{Resolved: strings.Replace(path, "link", "file", 1), Inside: true}
 			}

@@ -98,7 +98,7 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	o := Options{
 		Client: Client{In: in, Out: discard{}}, Agent: pipes{in, out}, Sessions: table, Gate: g, Logger: log, AgentName: "agent", AgentEnviron: r.environ,
 		Local: true, RealRoots: func(roots []string) []string { return roots },
-		Place: func(_ context.Context, _ string, seen *paths.Seen) PlaceFunc {
+		Place: func(_ context.Context, _ string, seen *paths.Cache) PlaceFunc {
 			return func(path string) intent.Place {
 				at := intent.Place{Resolved: seen.Real(path)}
 				at.Inside = paths.Below(r.ws, path) && paths.Below(r.ws, at.Resolved)

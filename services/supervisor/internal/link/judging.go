@@ -20,7 +20,7 @@ type PlaceFunc = func(path string) intent.Place
 
 // judging returns the session state that an action is judged against. cc may be nil if nothing is known of the session. seen caches the
 // look-ups of paths for one request, and may be nil.
-func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session {
+func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Cache) intent.Session {
 	s := intent.Session{
 		Agent:      l.opts.AgentName,
 		Dialect:    l.Reported().Name,
@@ -56,7 +56,7 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 }
 
 // decisionRequest returns the request to the gate for an action. seen caches the look-ups of paths for one request, and may be nil.
-func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request {
+func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action, seen *paths.Cache) gate.Request {
 	l.opts.Gate.By(seen).Mark(a)
 	scope, turn := l.opts.Sessions.Turn(sessionID)
 	return gate.Request{Action: a, Scope: scope, Turn: turn}

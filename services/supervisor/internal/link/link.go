@@ -113,7 +113,7 @@ type Options struct {
 	Gate     *gate.Gate
 	// Place, if set, resolves the paths of a session, and marks acphost's own. seen caches the look-ups of paths for one request, and may
 	// be nil. RealRoots resolves a session's roots; "": not known.
-	Place     func(ctx context.Context, sessionID string, seen *paths.Seen) PlaceFunc
+	Place     func(ctx context.Context, sessionID string, seen *paths.Cache) PlaceFunc
 	RealRoots func(roots []string) []string
 	// CheckOpening, if set, returns an error if a session cannot be opened with the roots that the client names; there is at least one.
 	// again is the session that is loaded or resumed. The client gets the error, and the request is not forwarded. CheckOpening may take a

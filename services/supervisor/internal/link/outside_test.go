@@ -17,7 +17,7 @@ import (
 func outsideRig(t *testing.T, at *atomic.Pointer[intent.Place]) (*rig, <-chan *acpv1.CallContext) {
 	t.Helper()
 	r := gatedRig(t, func(o *Options) {
-		o.Place = func(context.Context, string, *paths.Seen) PlaceFunc {
+		o.Place = func(context.Context, string, *paths.Cache) PlaceFunc {
 			return func(string) intent.Place { return *at.Load() }
 		}
 	})

@@ -39,7 +39,7 @@ type Containment interface {
 var _ containment.Link = (*Link)(nil)
 
 // Judging implements containment.Link.
-func (l *Link) Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session {
+func (l *Link) Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Cache) intent.Session {
 	return l.judging(ctx, sessionID, cc, seen)
 }
 
@@ -49,7 +49,7 @@ func (l *Link) FindPrograms(resolver *programs.Resolver, a *permissionv1.Action)
 }
 
 // Request implements containment.Link.
-func (l *Link) Request(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request {
+func (l *Link) Request(sessionID string, a *permissionv1.Action, seen *paths.Cache) gate.Request {
 	return l.decisionRequest(sessionID, a, seen)
 }
 

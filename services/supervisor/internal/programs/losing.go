@@ -18,7 +18,7 @@ const (
 
 // notice sends a person a notice about a session, in acphost's name.
 func (reg *Registry) notice(s *session, severity, title, description string) {
-	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendNotice(nil, s.id, severity, title, description))
+	reg.opts.Hub.Notify(s.agent.identity.ID, event.AppendNotice(nil, s.id, severity, title, description))
 }
 
 // lose ends a session without a request, and publishes that.
@@ -39,7 +39,7 @@ func (reg *Registry) loseFor(s *session, reason, title, why string) {
 		reg.mu.Unlock()
 		reg.notice(s, "error", title, why)
 	}
-	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
+	reg.opts.Hub.Notify(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
 }
 
 // whyLost says why a session that was open has ended, as a part of a sentence; empty: unknown. only restricts it to one agent; nil: any.

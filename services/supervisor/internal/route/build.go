@@ -16,28 +16,30 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// Claim is what one handler says that it answers.
+// Claim is one handler's claim on methods.
 type Claim struct {
 	// Handler is the handler's name in the configuration.
 	Handler string
-	// Kind is what the handler is there for: KindFS, KindTerminal, KindPermission or KindExtension.
+	// Kind is the kind of the handler: KindFS, KindTerminal, KindPermission or KindExtension.
 	Kind string
-	// Services are the services that it serves, as Descriptors returned them.
+	// Services are the services that it serves, as returned by Descriptors.
 	Services []protoreflect.ServiceDescriptor
-	// CapabilityMeta is what its Describe wants in clientCapabilities._meta. Only names with a dot or a slash count.
+	// CapabilityMeta is the handler's addition to clientCapabilities._meta, from its description. Only names with a dot
+	// or a slash are used.
 	CapabilityMeta *structpb.Struct
 }
 
-// Build makes the table from what handlers claim and what the configuration says of methods and namespaces: "handler",
-// "front", "deny", or a handler's name. A method's own entry wins over its namespace's, a longer namespace over a
-// shorter one. A method that is not configured goes to the handler that declares it, else to the client. A route of a folder
-// goes to a handler by its name. In its folder, it wins over all routes of shorter folders, and over those of none. A handler
-// that such a route names answers the method there alone, unless it is there for methods of this kind, or another route names it.
+// Build makes the table from the claims of handlers and the configured targets of methods and namespaces: "handler",
+// "front", "deny", or a handler's name. A method's own entry takes precedence over its namespace's, a longer namespace
+// over a shorter one. A method that is not configured goes to the handler that declares it, else to the client. A route
+// of a folder names its handler. In its folder, it takes precedence over all routes of shorter folders, and over routes
+// without a folder. A handler that such a route names answers the method only there, unless its kind is that of the
+// method, or another route names it.
 //
-// The error joins everything that is wrong: two handlers with one method, a core method (fs/*, terminal/*,
-// elicitation/*, mcp/*) outside the handler's kind, both of which the configuration settles by naming the winner; a
-// method that the link itself lives by, which nothing settles; methods of one capability that go different ways; a
-// configured handler that there is not, or that does not declare the method.
+// The error joins all problems: two handlers with one method, or a core method (fs/*, terminal/*, elicitation/*, mcp/*)
+// outside the handler's kind, both of which the configuration resolves by naming the handler; a method that is reserved
+// for the link, which cannot be resolved; methods of one capability with different targets; a configured handler that
+// does not exist, or does not declare the method.
 func Build(claims []Claim, configured map[string]string) (*Table, error) {
 	b := builder{
 		claims:     map[string]*Claim{},
@@ -70,8 +72,7 @@ type candidate struct {
 	method  *transcode.Method
 }
 
-// builder holds what Build has gathered. problems are in the order that they were found in, which does not depend on
-// the order of any map.
+// builder is the state of Build. The order of problems does not depend on the order of any map.
 type builder struct {
 	claims     map[string]*Claim
 	known      map[string]*transcode.Method // the methods of the compiled-in descriptors
@@ -79,11 +80,11 @@ type builder struct {
 	exact      map[string]string            // configured methods
 	spaces     []space                      // configured namespaces, the longest first
 	limited    []limited                    // the configured routes of folders: the longest folder first, then methods before namespaces
-	used       map[string]bool              // namespaces that found a method for their handler
+	used       map[string]bool              // namespaces that matched a method of their handler
 	problems   []error
 }
 
-// space is a configured namespace: "terminal/*", "terminal/" and where to.
+// space is a configured namespace: its name "terminal/*", its prefix "terminal/", and its target.
 type space struct{ name, prefix, target string }
 
 func longestFirst(a, b space) int { return cmp.Compare(len(b.prefix), len(a.prefix)) }
@@ -92,8 +93,7 @@ func (b *builder) problem(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Errorf(format, args...))
 }
 
-// addKnown gathers the methods that acphost itself has descriptors for. They have an action and a capability whoever
-// answers them.
+// addKnown adds the methods with compiled-in descriptors. They have an action and a capability with any target.
 func (b *builder) addKnown() {
 	for _, file := range routedFiles() {
 		services := file.Services()
@@ -110,7 +110,7 @@ func (b *builder) addKnown() {
 	}
 }
 
-// addClaim gathers the methods of one handler.
+// addClaim adds the methods of one handler.
 func (b *builder) addClaim(c *Claim) {
 	if b.claims[c.Handler] != nil {
 		b.problem("two handlers are called %q", c.Handler)
@@ -155,7 +155,7 @@ func (b *builder) addClaim(c *Claim) {
 	}
 }
 
-// checkClaim returns an error for a claim that no configuration can make good.
+// checkClaim returns an error for a claim that no configuration can make valid.
 func (b *builder) checkClaim(c *Claim, m protoreflect.MethodDescriptor, method *transcode.Method) error {
 	if err := checkMethod(method.Name); err != nil {
 		return fmt.Errorf("handler %q: %s: %w", c.Handler, m.FullName(), err)
@@ -170,7 +170,7 @@ func (b *builder) checkClaim(c *Claim, m protoreflect.MethodDescriptor, method *
 	return nil
 }
 
-// addConfigured gathers what the configuration says.
+// addConfigured adds the configured routes.
 func (b *builder) addConfigured(configured map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(configured)) {
 		target := configured[name]
@@ -199,7 +199,7 @@ func (b *builder) addConfigured(configured map[string]string) {
 	slices.SortStableFunc(b.limited, mostSpecificFirst)
 }
 
-// configure takes one entry of the configuration.
+// configure adds one entry of the configuration.
 func (b *builder) configure(name, target string) {
 	if method, folder := SplitFolder(name); folder != "" {
 		prefix, wild := namespacePrefix(method)
@@ -236,7 +236,7 @@ func (b *builder) resolve() *Table {
 	return t
 }
 
-// route makes the route of one method; nil if there was a problem.
+// route makes the route of one method; nil after a problem.
 func (b *builder) route(name string) *Route {
 	target, from := b.configuredFor(name)
 	switch target {
@@ -248,7 +248,7 @@ func (b *builder) route(name string) *Route {
 	return b.named(name, target, from)
 }
 
-// configuredFor returns what the configuration says of a method, and by which of its entries; "" if it says nothing.
+// configuredFor returns the configured target of a method, and the entry that it is from; "" if it is not configured.
 func (b *builder) configuredFor(name string) (target, from string) {
 	if target, ok := b.exact[name]; ok {
 		return target, name
@@ -261,7 +261,7 @@ func (b *builder) configuredFor(name string) (target, from string) {
 	return "", ""
 }
 
-// declared routes to the one handler that declares the method and may.
+// declared routes to the only handler that declares the method and may answer it.
 func (b *builder) declared(name, target, from string) *Route {
 	kind, core := kindOf(name)
 	claimed := slices.DeleteFunc(slices.Clone(b.candidates[name]), func(c candidate) bool {
@@ -313,8 +313,8 @@ func (b *builder) named(name, handler, from string) *Route {
 	return b.newRoute(name, Client, nil)
 }
 
-// newRoute makes a route. For methods that acphost has descriptors for, these say what the gate sees and what is
-// advertised: a handler cannot call a write a read.
+// newRoute makes a route. The compiled-in descriptor of a method, if there is one, determines the action and the
+// capability, so that a handler cannot declare a write as a read.
 func (b *builder) newRoute(name string, target Target, winner *candidate) *Route {
 	r := &Route{Name: name, Target: target}
 	switch {
@@ -332,7 +332,7 @@ func (b *builder) newRoute(name string, target Target, winner *candidate) *Route
 	return r
 }
 
-// checkNamespaces finds namespaces that ask for a handler and found none.
+// checkNamespaces reports namespaces of a handler that match none of its methods.
 func (b *builder) checkNamespaces() {
 	spaces := slices.Clone(b.spaces)
 	for _, l := range b.limited {
@@ -352,7 +352,7 @@ func (b *builder) checkNamespaces() {
 	}
 }
 
-// capabilityMeta merges what the handlers that answer a method want in clientCapabilities._meta.
+// capabilityMeta merges the additions to clientCapabilities._meta of the handlers that answer a method.
 func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
 	answering := map[string]bool{}
 	for _, r := range t.methods {
@@ -368,7 +368,7 @@ func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
 			if !strings.ContainsAny(name, "./") {
 				continue
 			}
-			value, err := json.Marshal(fields[name].AsInterface()) // protojson's spacing is random on purpose
+			value, err := json.Marshal(fields[name].AsInterface()) // the spacing of protojson is random on purpose
 			switch other, taken := from[name]; {
 			case err != nil:
 				b.problem("handler %q: capability_meta %q: %w", handler, name, err)
@@ -382,7 +382,7 @@ func (b *builder) capabilityMeta(t *Table) map[string]json.RawMessage {
 	return merged
 }
 
-// handlerNames lists the handlers of claims for a person: "a", "b" and "c".
+// handlerNames lists the handlers of claims for people: "a", "b" and "c".
 func handlerNames(claimed []candidate) string {
 	names := make([]string, len(claimed))
 	for i, c := range claimed {

@@ -28,8 +28,8 @@ func notWord(c rune) bool {
 	return !(c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
 }
 
-// checkCapabilities demands that the methods of one flag go one way, since the flag can only say one thing of them all,
-// and that no flag stands inside another.
+// checkCapabilities requires that the methods of one flag have the same target, because the flag applies to all of
+// them, and that no flag contains another.
 func (b *builder) checkCapabilities(t *Table) {
 	for _, f := range t.folders {
 		b.checkCapabilities(f.table)
@@ -45,7 +45,7 @@ func (b *builder) checkCapabilities(t *Table) {
 		group := groups[path]
 		for _, r := range group[1:] {
 			if r.Target != group[0].Target || r.Handler != group[0].Handler {
-				b.problem("routes: one capability, %q, stands for methods that go different ways: %s; route them together",
+				b.problem("routes: one capability, %q, covers methods with different targets: %s; route them together",
 					path, destinations(group))
 				break
 			}
@@ -59,9 +59,9 @@ func (b *builder) checkCapabilities(t *Table) {
 	}
 }
 
-// CheckAgreement returns an error if the configuration by itself sends methods of one ACP capability different ways:
-// some to the client or to nobody, others to a handler. It is for checks without handlers; which handler is meant, and
-// what handlers declare, only Build can judge.
+// CheckAgreement returns an error if the configuration alone gives methods of one ACP capability different targets:
+// some the client or none, others a handler. It is for checks without handlers; only Build knows which handler is
+// meant, and the methods that handlers declare.
 func CheckAgreement(configured map[string]string) error {
 	b := builder{known: map[string]*transcode.Method{}, exact: map[string]string{}}
 	b.addKnown()
@@ -73,10 +73,11 @@ func CheckAgreement(configured map[string]string) error {
 	t := &Table{methods: map[string]*Route{}}
 	for name := range b.known {
 		word, _ := b.configuredFor(name)
-		t.methods[name] = b.newRoute(name, targets[word], nil) // a handler, unless the word says who else
+		t.methods[name] = b.newRoute(name, targets[word], nil) // a handler, unless the word means another target
 	}
 	b.checkCapabilities(t)
-	for _, l := range b.limited { // what handlers declare is not known here, but where methods of one capability go in a folder is
+	// The methods of handlers are unknown here, but the targets in a folder can be compared.
+	for _, l := range b.limited {
 		in := &Table{methods: map[string]*Route{}}
 		for name, r := range t.methods {
 			in.methods[name] = r
@@ -89,7 +90,7 @@ func CheckAgreement(configured map[string]string) error {
 	return errors.Join(b.problems...)
 }
 
-// destinations says where each route of a group goes.
+// destinations describes the target of each route of a group.
 func destinations(group []*Route) string {
 	parts := make([]string, len(group))
 	for i, r := range group {

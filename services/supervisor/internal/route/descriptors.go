@@ -18,15 +18,15 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// Descriptors returns the descriptors of the services that a handler says it serves, in its order; those that every
-// handler has (PluginService, health, reflection) are left out.
+// Descriptors returns the descriptors of the services that a handler lists, in its order, without the services that
+// every handler has (PluginService, health, reflection).
 //
-// For services of acphost's own packages the compiled-in descriptors count, never the handler's. All others come from
-// the descriptor set in d, or where that is empty, from gRPC reflection on conn; ctx bounds the reflection. In a file
-// that does not import acphost's options.proto, an option with the same number means something else and is dropped.
+// For services of acphost's own packages it uses the compiled-in descriptors, never the handler's. All others are read
+// from the descriptor set in d or, if that is empty, from gRPC reflection on conn; ctx limits the reflection. In a file
+// that does not import acphost's options.proto, an option with the same number has another meaning and is dropped.
 //
-// It is an error if a service is not to be found, or if other services are listed and none of their RPCs declares a
-// method: nothing would ever call them.
+// It returns an error if a service is not found, or if other services are listed and none of their RPCs declares a
+// method, because they would never be called.
 func Descriptors(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) ([]protoreflect.ServiceDescriptor, error) {
 	var foreign []string
 	for _, name := range d.GetServices() {
@@ -99,7 +99,7 @@ func foreignServices(ctx context.Context, conn grpc.ClientConnInterface, names [
 	return found, nil
 }
 
-// withoutRoutes says why services cannot be used, and what their author can do.
+// withoutRoutes explains why services cannot be used, and the remedy for their author.
 func withoutRoutes(names []string, source string, hasOptions bool) error {
 	list := strings.Join(names, ", ")
 	switch {
@@ -132,10 +132,10 @@ func compiledIn(name string) protoreflect.ServiceDescriptor {
 	return nil
 }
 
-// ours reports whether a full name, or a package, lies in acphost's own packages.
+// ours reports whether a full name, or a package, belongs to acphost's own packages.
 func ours(name string) bool { return name == "acphost" || strings.HasPrefix(name, "acphost.") }
 
-// implied reports whether every handler serves it anyway, so that listing it says nothing.
+// implied reports whether every handler serves a service anyway.
 func implied(name string) bool {
 	return name == pluginv1.PluginService_ServiceDesc.ServiceName ||
 		strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.")

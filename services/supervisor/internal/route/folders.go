@@ -21,7 +21,7 @@ func (l *limited) matches(method string) bool {
 	return l.prefix == method || l.wild && strings.HasPrefix(method, l.prefix)
 }
 
-// mostSpecificFirst orders them so that the first one that matches counts.
+// mostSpecificFirst orders routes so that the first match takes precedence.
 func mostSpecificFirst(a, b limited) int {
 	if c := cmp.Or(cmp.Compare(len(b.folder), len(a.folder)), cmp.Compare(a.folder, b.folder)); c != 0 {
 		return c
@@ -35,12 +35,12 @@ func mostSpecificFirst(a, b limited) int {
 	return longestFirst(a.space, b.space)
 }
 
-// errLimitedWord refuses a route of a folder that goes to no handler by its name.
+// errLimitedWord returns the error for a route of a folder that does not name a handler.
 func errLimitedWord(target string) error {
-	return fmt.Errorf("expected a handler's name, got %q: the client is told once, for all folders, what handlers serve", target)
+	return fmt.Errorf("expected a handler's name, got %q: capabilities are advertised once, for all folders", target)
 }
 
-// CheckLimited returns an error if a route in the configuration is for one folder and goes to no handler by its name.
+// CheckLimited returns an error if a configured route is for one folder and does not name a handler.
 func CheckLimited(name, target string) error {
 	if _, folder := SplitFolder(name); folder != "" && IsWord(target) {
 		return errLimitedWord(target)
@@ -48,15 +48,16 @@ func CheckLimited(name, target string) error {
 	return nil
 }
 
-// ofFolder makes the route of a method that l is for; nil: there is none, or a problem. A method of a namespace that the handler
-// does not declare is nobody's in the folder, since all methods of a kind go to one handler there.
+// ofFolder makes the route of a method for l; nil: there is none, or a problem was found. If the handler does not
+// declare a method of its namespace, the method has no handler in the folder, since all methods of a kind go to one
+// handler there.
 func (b *builder) ofFolder(l limited, method string, elsewhere *Route) *Route {
 	declares := slices.ContainsFunc(b.candidates[method], func(c candidate) bool { return c.handler == l.target })
 	switch {
 	case declares || !l.wild || elsewhere == nil || elsewhere.Target == Handler && elsewhere.Capability != "":
 		r := b.named(method, l.target, l.name)
 		if r == nil || r.Target != Handler {
-			return nil // a problem, or a method that nobody declares
+			return nil // a problem, or a method without a handler
 		}
 		return r
 	case elsewhere.Target == Handler:
@@ -80,7 +81,7 @@ func (b *builder) resolveFolders(t *Table) {
 	}
 }
 
-// inFolder makes the routes of one folder out of those of none.
+// inFolder makes the routes of one folder from the routes without a folder.
 func (b *builder) inFolder(base *Table, dir string) *Table {
 	in := &Table{methods: map[string]*Route{}, namespaces: base.namespaces}
 	methods := map[string]bool{}
@@ -109,8 +110,8 @@ func (b *builder) inFolder(base *Table, dir string) *Table {
 		r.Below = dir
 		in.methods[name] = r
 		if r.Capability != "" && (was == nil || was.Target != Handler) {
-			b.problem("routes: %s: outside of this folder, %s goes to the client or to nobody, but the client is told once for all folders "+
-				"whether handlers serve %q: route it to a handler there, too", l.name, name, r.Capability)
+			b.problem("routes: %s: no handler answers %s outside of this folder, but the capability %q is advertised once, for "+
+				"all folders: route it to a handler there, too", l.name, name, r.Capability)
 		}
 	}
 	return in

@@ -91,7 +91,7 @@ func TestFolders_RejectsInvalidRoutes(t *testing.T) {
 		{"a namespace of nobody", []route.Claim{terminalClaim(), builder}, map[string]string{"_y/* below /srv": "builder", "terminal/* below /srv": "builder"}, "declares no method of this namespace"},
 		{"half a capability", []route.Claim{terminalClaim(), builder}, map[string]string{"terminal/*": "terminal", "terminal/create below /srv": "builder"}, "one capability"},
 		{"a capability that the client has elsewhere", []route.Claim{terminalClaim(), builder},
-			map[string]string{"terminal/*": "front", "terminal/* below /srv": "builder"}, "the client is told once"},
+			map[string]string{"terminal/*": "front", "terminal/* below /srv": "builder"}, "advertised once"},
 		{"two that answer everywhere else", []route.Claim{terminalClaim(), builder, claim("third", route.KindTerminal, terminalService)},
 			map[string]string{"terminal/* below /srv": "builder"}, `handlers "terminal" and "third" all declare`},
 	} {

@@ -19,11 +19,11 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// maxImportDepth bounds how deep imports nest; the files come from another process and are linked by recursion.
+// maxImportDepth limits the nesting of imports: the files come from another process and are linked by recursion.
 const maxImportDepth = 100
 
-// linker turns a handler's file descriptor protos into descriptors. Files of acphost's own packages and of
-// google/protobuf are replaced by the compiled-in ones, so that our messages and options mean what we compiled.
+// linker converts a handler's file descriptor protos to descriptors. It replaces files of acphost's own packages and of
+// google/protobuf by the compiled-in ones, so that messages and options have the compiled-in meaning.
 type linker struct {
 	files      map[string]*descriptorpb.FileDescriptorProto
 	replaced   map[string]string // path in the handler's set → compiled-in path
@@ -33,7 +33,7 @@ type linker struct {
 	hasOptions bool
 }
 
-// linkFiles links all of the files. The protos are changed on the way.
+// linkFiles links all of the files. It modifies the protos.
 func linkFiles(files []*descriptorpb.FileDescriptorProto) (*linker, error) {
 	l := &linker{
 		files:    make(map[string]*descriptorpb.FileDescriptorProto, len(files)),
@@ -57,7 +57,7 @@ func linkFiles(files []*descriptorpb.FileDescriptorProto) (*linker, error) {
 	return l, nil
 }
 
-// add takes in one file, or notes which compiled-in file stands for it.
+// add adds one file, or records the compiled-in file that replaces it.
 func (l *linker) add(f *descriptorpb.FileDescriptorProto) error {
 	name := f.GetName()
 	if ours(f.GetPackage()) {
@@ -80,7 +80,7 @@ func (l *linker) add(f *descriptorpb.FileDescriptorProto) error {
 	return nil
 }
 
-// link builds a file after everything that it imports.
+// link builds a file after its imports.
 func (l *linker) link(name string, depth int) error {
 	if _, done := l.imports[name]; done {
 		return nil
@@ -124,8 +124,8 @@ func (l *linker) link(name string, depth int) error {
 	return nil
 }
 
-// dropOptions removes what looks like our options from a file that cannot have meant them: numbers of custom options
-// are only unique among those that know of each other.
+// dropOptions removes fields with the numbers of acphost's options from a file that does not import them: numbers of
+// custom options are unique only among files that import each other.
 func dropOptions(f *descriptorpb.FileDescriptorProto) {
 	for _, s := range f.GetService() {
 		for _, m := range s.GetMethod() {
@@ -150,8 +150,8 @@ func dropOptions(f *descriptorpb.FileDescriptorProto) {
 	}
 }
 
-// resolver finds what a file refers to: among the handler's files, and among the compiled-in ones that may stand for
-// its own. The rest of the program's registry is no business of a handler.
+// resolver resolves the references of a file: in the handler's files, and in the compiled-in files that may replace
+// these. A handler cannot refer to other files of the program's registry.
 type resolver struct{ built *protoregistry.Files }
 
 // FindFileByPath implements protodesc.Resolver.
@@ -192,8 +192,8 @@ func global(name string) protoreflect.FileDescriptor {
 	return nil
 }
 
-// compiledInFile returns the compiled-in file that stands for one of a handler's in an acphost package, or nil. The
-// folder may differ, since it depends on where the handler's author ran the compiler.
+// compiledInFile returns the compiled-in file that replaces a handler's file in an acphost package, or nil. The folder
+// may differ, since it depends on where the handler's author ran the compiler.
 func compiledInFile(f *descriptorpb.FileDescriptorProto) protoreflect.FileDescriptor {
 	for _, own := range contract() {
 		if string(own.Package()) == f.GetPackage() && path.Base(own.Path()) == path.Base(f.GetName()) {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// What the configuration may say of a method, beside a handler's name.
+// The configured targets of a method, other than a handler's name.
 const (
 	wordHandler = "handler"
 	wordClient  = "front"
@@ -27,31 +27,31 @@ const (
 	KindExtension  = "extension"
 )
 
-// maxNameLen bounds a method's name in bytes: names go into logs, errors and lists.
+// maxNameLen is the limit of a method's name in bytes: names are parts of logs, errors and lists.
 const maxNameLen = 256
 
-// targets are what the words mean.
+// targets are the meanings of the words.
 var targets = map[string]Target{wordHandler: Handler, wordClient: Client, wordDeny: Deny}
 
-// IsWord reports whether s means something of its own as a route's target, so that no handler can be called that.
+// IsWord reports whether s is a reserved target of routes, so that no handler can have that name.
 func IsWord(s string) bool {
 	_, word := targets[s]
 	return word
 }
 
-// below stands between a method and the folder whose sessions a route is for: "terminal/* below /srv".
+// below separates a method from the folder whose sessions a route is for: "terminal/* below /srv".
 const below = " below "
 
-// SplitFolder returns the method or namespace that a route in the configuration is for, and the folder if it is for the sessions
-// of one; empty: it is for all.
+// SplitFolder returns the method or namespace of a configured route, and the folder whose sessions it is for; empty: it
+// is for all sessions.
 func SplitFolder(name string) (method, folder string) {
 	method, folder, _ = strings.Cut(name, below)
 	return method, folder
 }
 
-// CheckName returns an error if s cannot name a route in the configuration: a method ("fs/write_text_file") or a
-// namespace ("terminal/*"), for all sessions or for those of a folder ("terminal/* below /srv"). The methods that the link
-// itself lives by cannot be routed.
+// CheckName returns an error if s cannot name a configured route: a method ("fs/write_text_file") or a namespace
+// ("terminal/*"), for all sessions or for those of a folder ("terminal/* below /srv"). Methods that are reserved for
+// the link cannot be routed.
 func CheckName(s string) error {
 	if method, folder, limited := strings.Cut(s, below); limited {
 		if err := CheckName(method); err != nil {
@@ -78,8 +78,8 @@ func CheckName(s string) error {
 	return nil
 }
 
-// misspelt returns what was meant by a name that no agent calls but that looks like a namespace or a method of ACP's, such as
-// "terminal", "Terminal/*" and "fs/read"; empty: it may be called.
+// misspelt returns the probably meant name for a name that no agent calls but that looks like a namespace or a method
+// of ACP, such as "terminal", "Terminal/*" and "fs/read"; empty: the name is possible.
 func misspelt(name string) string {
 	for _, namespace := range []string{KindFS, KindTerminal} {
 		folded := strings.ToLower(name)
@@ -102,7 +102,7 @@ func misspelt(name string) string {
 	return ""
 }
 
-// methods are those of ACP that handlers answer.
+// methods are the methods of ACP that handlers answer.
 var methods = []string{
 	acp.MethodReadTextFile, acp.MethodWriteTextFile, acp.MethodListDirectory, acp.MethodTerminalCreate, acp.MethodTerminalRun, acp.MethodTerminalOutput,
 	acp.MethodTerminalWait, acp.MethodTerminalKill, acp.MethodTerminalRelease,
@@ -113,7 +113,8 @@ func checkMethod(name string) error {
 	if err := checkSpelling(name); err != nil {
 		return fmt.Errorf("%q is not a method: %w", name, err)
 	}
-	if today := string(acp.Method([]byte(name))); today != name { // whoever calls it calls that
+	// Calls with an old name are converted to the current one.
+	if today := string(acp.Method([]byte(name))); today != name {
 		return fmt.Errorf("%s is another name of %s: write that", name, today)
 	}
 	if reserved(name) {
@@ -122,7 +123,7 @@ func checkMethod(name string) error {
 	return nil
 }
 
-// namespacePrefix returns what the methods of a namespace begin with, "terminal/" for "terminal/*".
+// namespacePrefix returns the common prefix of the methods of a namespace, "terminal/" for "terminal/*".
 func namespacePrefix(s string) (prefix string, ok bool) {
 	if strings.HasSuffix(s, "/*") {
 		return strings.TrimSuffix(s, "*"), true
@@ -130,8 +131,8 @@ func namespacePrefix(s string) (prefix string, ok bool) {
 	return "", false
 }
 
-// checkSpelling keeps names to what every place that shows them can show: ACP itself uses letters, digits, "_" and "/",
-// extensions add the characters of a domain name.
+// checkSpelling restricts names to characters that can be shown everywhere: ACP itself uses letters, digits, "_" and
+// "/", extensions add the characters of a domain name.
 func checkSpelling(name string) error {
 	switch {
 	case name == "":
@@ -151,15 +152,15 @@ func checkSpelling(name string) error {
 	return nil
 }
 
-// reserved reports whether the name belongs to the path itself: the connection's start, sessions, cancellation. They
-// are typed code, and a route for one would take the link apart.
+// reserved reports whether a method belongs to the link itself: the start of the connection, sessions, cancellation.
+// The link implements them, and a route for one would break it.
 func reserved(name string) bool {
 	return slices.Contains([]string{"initialize", "authenticate", "logout"}, name) ||
 		strings.HasPrefix(name, "session/") || strings.HasPrefix(name, "$/")
 }
 
-// kindOf returns the kind of handler that a core method belongs to; "" for a core method that belongs to the client by
-// its nature. core is false for extensions and for names that ACP does not have, which anybody may declare.
+// kindOf returns the kind of handler that a core method belongs to; "" for a core method that always belongs to the
+// client. core is false for extensions and for names that are not in ACP, which any handler may declare.
 func kindOf(method string) (kind string, core bool) {
 	switch {
 	case strings.HasPrefix(method, "fs/"):
@@ -172,8 +173,8 @@ func kindOf(method string) (kind string, core bool) {
 	return "", false
 }
 
-// Answering returns the handlers that may answer methods of a kind (KindFS, KindTerminal) by the configured routes, sorted:
-// the kind's own, and those that routes name for its methods.
+// Answering returns the handlers that may answer methods of a kind (KindFS, KindTerminal) according to the configured
+// routes, sorted: the kind's own handler, and the handlers that routes name for its methods.
 func Answering(configured map[string]string, kind string) []string {
 	names := []string{kind}
 	for name, target := range configured {
@@ -186,8 +187,8 @@ func Answering(configured map[string]string, kind string) []string {
 	return slices.Compact(names)
 }
 
-// Override returns what configured and flags say together. An entry of flags replaces the entries of configured with
-// the same name, and for a namespace also those of every name inside it: "fs/*" on a command line means all of fs/*.
+// Override merges configured routes with those of flags. An entry of flags replaces the entries of configured with the
+// same name, and for a namespace also those of every name inside it: "fs/*" on a command line means all of fs/*.
 // Neither map is changed.
 func Override(configured, flags map[string]string) map[string]string {
 	merged := make(map[string]string, len(configured)+len(flags))

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Bounds on what reflection may bring: descriptors of a handler are kilobytes, and their sender is not ours.
+// Limits of reflection: descriptors of a handler have a few kilobytes, and the handler is not trusted.
 const (
 	maxReflectedFiles = 1000
 	maxReflectedBytes = 64 << 20
@@ -23,8 +23,8 @@ const (
 // reflectionV1Alpha is the older name of grpc.reflection.v1; the messages are the same on the wire.
 const reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
-// reflectFiles asks a handler's gRPC reflection for the files of services and for everything that these import. The
-// older v1alpha is asked where v1 is not served.
+// reflectFiles reads the files of services, and all their imports, by a handler's gRPC reflection. It uses the older
+// v1alpha if v1 is not served.
 func reflectFiles(ctx context.Context, conn grpc.ClientConnInterface, services []string) ([]*descriptorpb.FileDescriptorProto, error) {
 	files, err := walk(ctx, conn, reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName, services)
 	if status.Code(err) == codes.Unimplemented {
@@ -33,7 +33,7 @@ func reflectFiles(ctx context.Context, conn grpc.ClientConnInterface, services [
 	return files, err
 }
 
-// walk asks for the services' files, then for imports until none is missing.
+// walk requests the services' files, then imports until none is missing.
 func walk(ctx context.Context, conn grpc.ClientConnInterface, method string, services []string) ([]*descriptorpb.FileDescriptorProto, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream
 	defer cancel()
@@ -83,10 +83,10 @@ func walk(ctx context.Context, conn grpc.ClientConnInterface, method string, ser
 	return files, nil
 }
 
-// question names what is asked for: the file that declares a symbol, or a file by its path.
+// question identifies the requested file: by a symbol that it declares, or by its path.
 type question struct{ symbol, file string }
 
-// ask returns serialised files: the one asked for and, as the server likes, its imports.
+// ask returns serialized files: the requested file and, depending on the server, its imports.
 func (q question) ask(stream grpc.ClientStream) ([][]byte, error) {
 	req := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: q.symbol}}
 	if q.file != "" {
@@ -99,7 +99,7 @@ func (q question) ask(stream grpc.ClientStream) ([][]byte, error) {
 	if err := stream.RecvMsg(resp); err != nil {
 		return nil, err
 	}
-	if e := resp.GetErrorResponse(); e != nil { // without a gRPC status: the server does have reflection
+	if e := resp.GetErrorResponse(); e != nil { // without a gRPC status: the server does support reflection
 		return nil, fmt.Errorf("%s%s: %s", q.symbol, q.file, e.GetErrorMessage())
 	}
 	return resp.GetFileDescriptorResponse().GetFileDescriptorProto(), nil

@@ -1,11 +1,11 @@
 // Package route determines which peer answers each JSON-RPC method of an agent: a handler, the client, or none.
 //
-// The table of routes is built when the handlers have described themselves. It follows from the descriptors of their services
-// (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor the capabilities
-// that acphost advertises are written by hand.
+// The table of routes is built when the handlers have described themselves. It follows from the descriptors of their
+// services (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor
+// the capabilities that acphost advertises are written by hand.
 //
-// The package knows method names, descriptors and the configured routes. It must not know how a handler is started or called,
-// what the gate decides, or what a client can do.
+// The package knows method names, descriptors and the configured routes. It must not know how a handler is started or
+// called, what the gate decides, or what a client can do.
 package route
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// Target is who answers a method.
+// Target is the kind of peer that answers a method.
 type Target uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	Handler Target = iota
 	// Client is the ACP client: the request is forwarded to it.
 	Client
-	// Deny is nobody: the agent gets an error.
+	// Deny means that no peer answers: the agent gets an error.
 	Deny
 )
 
@@ -34,22 +34,22 @@ func (t Target) String() string {
 	return [...]string{wordHandler, wordClient, wordDeny}[t]
 }
 
-// Route says who answers one method, or every method of one namespace that has no route of its own. Its fields do not
+// Route is the target of one method, or of every method of a namespace that has no route of its own. Its fields do not
 // change once the table is built; the counters are safe for concurrent use. A Route must not be copied.
 type Route struct {
-	// Target is who answers.
+	// Target is the kind of peer that answers.
 	Target Target
 	// Handler is the handler's name, for target Handler only.
 	Handler string
-	// Method is the RPC that declares the method. It is set for target Handler, and for the other targets where any
-	// descriptor declares the method, so that its params can be understood; else nil.
+	// Method is the RPC that declares the method. It is set for target Handler, and for other targets if a known
+	// descriptor declares the method, so that its params can be decoded; else nil.
 	Method *transcode.Method
-	// Name is the JSON-RPC method, or a namespace as it stands in the configuration: "_acme.com/*".
+	// Name is the JSON-RPC method, or a namespace as configured: "_acme.com/*".
 	Name string
-	// Below is the folder whose sessions the route is for; empty: all that no route of a folder is for.
+	// Below is the folder whose sessions the route is for. Empty: all sessions without a route of a folder.
 	Below string
-	// Action is the kind of action that the gate sees: "fs.read". For ACP's own methods it comes from the compiled-in
-	// descriptors, whatever a handler's say. Empty for a namespace.
+	// Action is the kind of action for the gate: "fs.read". For ACP's own methods it comes from the compiled-in
+	// descriptors, regardless of a handler's. Empty for a namespace.
 	Action string
 	// Capability is the path in clientCapabilities that advertises the method, "fs.readTextFile"; empty: none. Its
 	// source is that of Action.
@@ -57,10 +57,10 @@ type Route struct {
 
 	calls  atomic.Uint64
 	errors atomic.Uint64
-	sample [sampleSize]atomic.Int64 // durations in nanoseconds, the newest over the oldest
+	sample [sampleSize]atomic.Int64 // durations in nanoseconds; the newest replaces the oldest
 }
 
-// sampleSize is how many of the last calls the median is taken of: enough to be steady, small enough to sort on demand.
+// sampleSize is the number of latest calls for the median: enough to be steady, few enough to sort on demand.
 const sampleSize = 64
 
 // Observe counts one call that took d and, if failed, was answered with an error. It neither blocks nor allocates.
@@ -92,7 +92,7 @@ func (r *Route) Median() time.Duration {
 	return time.Duration(sorted[n/2])
 }
 
-// Title is the route's name as the configuration spells it: "terminal/create", "terminal/create below /srv".
+// Title returns the route's name as in the configuration: "terminal/create", "terminal/create below /srv".
 func (r *Route) Title() string {
 	if r.Below == "" {
 		return r.Name
@@ -100,7 +100,7 @@ func (r *Route) Title() string {
 	return r.Name + below + r.Below
 }
 
-// State returns the route as operators see it.
+// State returns the route for operators.
 func (r *Route) State() *supervisorv1.Route {
 	s := &supervisorv1.Route{
 		Method:       r.Title(),

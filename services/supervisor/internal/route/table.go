@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// Table is a finished set of routes. It is safe for concurrent use.
+// Table is a complete set of routes. Safe for concurrent use.
 type Table struct {
 	methods      map[string]*Route
 	namespaces   []namespace // the longest prefix first
@@ -27,8 +27,9 @@ type folder struct {
 	table *Table
 }
 
-// At returns the routes of the sessions whose working directory, when they were opened, was dir: those of the longest folder that
-// contains it, by names alone; the table itself if none does. It does not allocate unless there are routes of folders.
+// At returns the routes of the sessions whose working directory was dir when they were opened: those of the longest
+// folder that contains it, by names alone; the table itself if there is none. It does not allocate unless there are
+// routes of folders.
 func (t *Table) At(dir string) *Table {
 	if len(t.folders) == 0 {
 		return t
@@ -45,7 +46,7 @@ func (t *Table) At(dir string) *Table {
 // Divided reports whether sessions of different folders have different routes.
 func (t *Table) Divided() bool { return len(t.folders) > 0 }
 
-// Handlers returns the handlers that answer a method, sorted and once each.
+// Handlers returns the handlers that answer a method, sorted and without duplicates.
 func (t *Table) Handlers() []string {
 	var names []string
 	for _, r := range t.sorted {
@@ -57,7 +58,7 @@ func (t *Table) Handlers() []string {
 	return slices.Compact(names)
 }
 
-// Folders returns the folders whose sessions a handler answers methods of by routes of these folders, sorted.
+// Folders returns the folders with routes to a handler, sorted.
 func (t *Table) Folders(handler string) []string {
 	var names []string
 	for _, f := range t.folders {
@@ -72,14 +73,14 @@ func (t *Table) Folders(handler string) []string {
 	return names
 }
 
-// namespace is a route for every method that begins with prefix and has none of its own.
+// namespace is a route for every method that begins with prefix and has no route of its own.
 type namespace struct {
 	prefix string
 	route  *Route
 }
 
-// Lookup returns the route of a method, or nil if no handler declares it and no configuration names it; such a method
-// goes to the client. The method is spelled without JSON escapes. Lookup does not allocate and keeps nothing of method.
+// Lookup returns the route of a method, or nil if no handler declares it and it is not configured; such a method goes
+// to the client. method must not contain JSON escapes. Lookup does not allocate and does not keep method.
 func (t *Table) Lookup(method []byte) *Route {
 	if r, ok := t.methods[string(method)]; ok {
 		return r
@@ -93,13 +94,13 @@ func (t *Table) Lookup(method []byte) *Route {
 	return nil
 }
 
-// Routes returns every route, those of folders too, sorted by name and folder. ACP's own methods that nobody declares are among
-// them, with target Client.
+// Routes returns every route, including those of folders, sorted by name and folder. It includes ACP's own methods
+// without a handler, with target Client.
 func (t *Table) Routes() []*Route {
 	all := slices.Clone(t.sorted)
 	for _, f := range t.folders {
 		for _, r := range f.table.sorted {
-			if r.Below == f.path { // else it is one of those above
+			if r.Below == f.path { // otherwise it was added above
 				all = append(all, r)
 			}
 		}
@@ -110,7 +111,8 @@ func (t *Table) Routes() []*Route {
 	return all
 }
 
-// Methods returns the methods that the named handler answers, sorted, as Route.Title spells them; nil if it answers none.
+// Methods returns the methods that the named handler answers, sorted, in the form of Route.Title; nil if it answers
+// none.
 func (t *Table) Methods(handler string) []string {
 	var names []string
 	for _, r := range t.Routes() {
@@ -121,16 +123,16 @@ func (t *Table) Methods(handler string) []string {
 	return names
 }
 
-// Capabilities returns the flags of ACP v1's clientCapabilities that routes set, by the path to each, dots between the names
-// ("fs.readTextFile"): true if a handler answers the methods that the flag stands for, false if nobody does. Flags whose
-// methods go to the client are left out: they are as the client says.
+// Capabilities returns the flags of ACP v1's clientCapabilities that routes set, by their paths with dots between the
+// names ("fs.readTextFile"): true if a handler answers the methods of the flag, false if their target is Deny. It omits
+// flags whose methods go to the client: the client sets these.
 func (t *Table) Capabilities() map[string]bool { return maps.Clone(t.capabilities) }
 
-// CapabilityMeta returns what clientCapabilities._meta gets from the handlers that answer a method, by name; each value
-// is one compact JSON value. Empty: nothing.
+// CapabilityMeta returns the additions to clientCapabilities._meta of the handlers that answer a method, by name; each
+// value is one compact JSON value. Empty if there are none.
 func (t *Table) CapabilityMeta() map[string]json.RawMessage { return maps.Clone(t.meta) }
 
-// finish derives from the routes what is asked of the table often.
+// finish computes frequently used values from the routes.
 func (t *Table) finish() {
 	for _, f := range t.folders {
 		f.table.finish()

@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// Context names a span to others, as the Trace Context of the W3C does. The zero Context names none.
+// Context identifies a span to peers, as in the W3C's Trace Context. The zero Context identifies none.
 type Context struct {
 	TraceID [16]byte
 	SpanID  [8]byte
-	// Sampled: whoever began the trace records it.
+	// Sampled reports whether the peer that began the trace records it.
 	Sampled bool
-	// State is the tracestate: what vendors add.
+	// State is the tracestate: additions of vendors.
 	State string
-	// Remote: the span is another program's.
+	// Remote reports whether the span belongs to another program.
 	Remote bool
 }
 
-// Valid reports whether c names a span.
+// Valid reports whether c identifies a span.
 func (c Context) Valid() bool { return c.TraceID != [16]byte{} && c.SpanID != [8]byte{} }
 
-// Lengths of a traceparent of version 00, and of the longest values that are read. The W3C has a tracestate pass with 512
-// characters at least.
+// Lengths of a traceparent of version 00, and the limits of accepted values. The W3C requires support for a tracestate
+// of at least 512 characters.
 const (
 	parentLength = 55 // VERSION-TRACE-SPAN-FLAGS, 2, 32, 16 and 2 digits
 	maxParent    = 256
 	maxState     = 512
 )
 
-// Parse reads a trace context that a peer has sent. It is not valid unless the traceparent is one, to the letter: a peer may
-// send anything. A tracestate that is too long, or has other characters than printable ASCII, is left out.
+// Parse parses a trace context from a peer. The result is invalid unless the traceparent is strictly valid. A
+// tracestate that is too long, or contains other characters than printable ASCII, is dropped.
 func Parse(traceparent, tracestate string) Context {
 	var c Context
 	p := traceparent
 	if len(p) < parentLength || len(p) > maxParent || p[2] != '-' || p[35] != '-' || p[52] != '-' || p[:2] == "ff" ||
-		len(p) > parentLength && (p[:2] == "00" || p[parentLength] != '-') { // versions to come may have more
+		len(p) > parentLength && (p[:2] == "00" || p[parentLength] != '-') { // future versions may have more members
 		return Context{}
 	}
 	var version, flags [1]byte
@@ -59,7 +59,7 @@ func Parse(traceparent, tracestate string) Context {
 	return c
 }
 
-// Traceparent is c as the W3C writes it.
+// Traceparent returns c in the form of the W3C.
 func (c Context) Traceparent() string {
 	b := make([]byte, 0, parentLength)
 	b = hex.AppendEncode(append(b, "00-"...), c.TraceID[:])

@@ -1,8 +1,8 @@
-// Package span has the types of trace spans that the data path reports to a tracer. It also reads and writes the trace
-// context of the W3C, by which peers name a span.
+// Package span has the types of trace spans that the data path reports to a tracer. It also parses and formats the
+// W3C's trace context, with which peers identify a span.
 //
-// A nil *Span stands for work that is not traced; its methods do nothing, and cost nothing. Attributes are text that acphost
-// chose, or that was checked: whoever sets one sees to it that it has no content, no path and no text of an agent.
+// A nil *Span is work that is not traced; its methods do nothing, and cost nothing. Attributes are constant or
+// validated text: the caller ensures that they contain no content, no path and no text of an agent.
 //
 // The package holds types. It must not know who collects spans.
 package span
@@ -13,43 +13,43 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Kind says between whom a span's work is done.
+// Kind is the kind of the peers in a span's work.
 type Kind uint8
 
-// The kinds, as OpenTelemetry has them.
+// The kinds, as in OpenTelemetry.
 const (
 	Internal Kind = iota // within acphost
-	Server               // a peer asked acphost
-	Client               // acphost asks a peer
+	Server               // a peer calls acphost
+	Client               // acphost calls a peer
 )
 
-// Start says what a span begins with.
+// Start has the initial properties of a span.
 type Start struct {
 	Name string
 	Kind Kind
-	// Parent is the span that it is a part of. If it is not valid, a new trace begins.
+	// Parent is the parent span. If it is not valid, a new trace begins.
 	Parent Context
-	// Link is another span that caused it, of a trace that it does not belong to. If it is not valid, there is none.
+	// Link is another span that caused this one, in another trace. If it is not valid, there is none.
 	Link Context
 }
 
-// Tracer makes spans. It is called concurrently and must not wait.
+// Tracer makes spans. It is called concurrently and must not block.
 type Tracer interface {
 	Start(s Start) Recorder
 }
 
-// Recorder takes what is told of one span. It is called concurrently and must not wait.
+// Recorder records one span. It is called concurrently and must not block.
 type Recorder interface {
-	// Context names the span to others.
+	// Context identifies the span to peers.
 	Context() Context
 	// Set sets an attribute.
 	Set(key, value string)
-	// End ends the span. failure says in one word, such as a code, how the work failed; empty: it did not. A second call does
+	// End ends the span. failure describes a failure in one word, such as a code; empty: success. A second call does
 	// nothing.
 	End(failure string)
 }
 
-// Span is a piece of work that is traced. Safe for concurrent use. Nil: the work is not traced.
+// Span is traced work. Safe for concurrent use. Nil: the work is not traced.
 type Span struct {
 	tracer Tracer
 	rec    Recorder
@@ -63,7 +63,7 @@ func Begin(t Tracer, s Start) *Span {
 	return &Span{tracer: t, rec: t.Start(s)}
 }
 
-// Child begins a span that is a part of s.
+// Child begins a child span of s.
 func (s *Span) Child(name string, kind Kind) *Span {
 	if s == nil {
 		return nil
@@ -71,7 +71,7 @@ func (s *Span) Child(name string, kind Kind) *Span {
 	return Begin(s.tracer, Start{Name: name, Kind: kind, Parent: s.rec.Context()})
 }
 
-// Context names the span to others. It is not valid if s is nil.
+// Context identifies the span to peers. It is not valid if s is nil.
 func (s *Span) Context() Context {
 	if s == nil {
 		return Context{}
@@ -86,7 +86,7 @@ func (s *Span) Set(key, value string) {
 	}
 }
 
-// End ends the span. failure says in one word how the work failed; empty: it did not. Only the first call counts.
+// End ends the span. failure describes a failure in one word; empty: success. Only the first call has an effect.
 func (s *Span) End(failure string) {
 	if s != nil {
 		s.rec.End(failure)
@@ -99,13 +99,13 @@ const (
 	Tracestate  = "tracestate"
 )
 
-// Continue returns ctx with metadata by which those who are called through gRPC continue the trace.
+// Continue returns ctx with metadata with which the callees of gRPC calls continue the trace.
 func (s *Span) Continue(ctx context.Context) context.Context {
 	if s == nil {
 		return ctx
 	}
 	c := s.rec.Context()
-	md, _ := metadata.FromOutgoingContext(ctx) // which is a copy
+	md, _ := metadata.FromOutgoingContext(ctx) // it is a copy
 	if md == nil {
 		md = metadata.MD{}
 	}

@@ -35,8 +35,8 @@ type openCall struct {
 	awaited bool
 }
 
-// Invoke makes a unary call. Each call is answered once: by this instance; by its replacement, if this instance was replaced before the
-// call began; or with UNAVAILABLE, if this instance was stopped during the call.
+// Invoke makes a unary call. Each call is answered once: by this instance; by its replacement, if this instance was
+// replaced before the call began; or with UNAVAILABLE, if this instance was stopped during the call.
 func (a *attached) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ctx, call := a.calls.begin(ctx)
 	if call == nil {
@@ -67,8 +67,8 @@ func (a *attached) NewStream(
 	return a.Instance.NewStream(ctx, desc, method, opts...)
 }
 
-// begin adds a call; nil: the instance is retired, and the call is for its replacement. A call without a deadline, such as waiting for a
-// command's end, may last for ever, and drain does not wait for it.
+// begin adds a call; nil: the instance is retired, and the call is for its replacement. A call without a deadline, such
+// as waiting for a command's end, may last forever, and drain does not wait for it.
 func (c *calls) begin(ctx context.Context) (context.Context, *openCall) {
 	_, awaited := ctx.Deadline()
 	c.mu.Lock()
@@ -153,8 +153,8 @@ func (c *calls) cutAll() (forced int) {
 	return c.forced
 }
 
-// drain lets a replaced instance finish its active calls, for at most 10 s and not after Stop, then ends it. It returns how many calls
-// failed because of that.
+// drain lets a replaced instance finish its active calls, for at most 10 s and not after Stop, then ends it. It returns
+// how many calls failed because of that.
 func (h *Handler) drain(a *attached) (forced int) {
 	a.calls.retire()
 	select {

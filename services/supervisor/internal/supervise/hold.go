@@ -15,14 +15,14 @@ import (
 const (
 	// holdAgain is the wait before an ended HoldAll or Hold is opened again, while the handler still keeps the scopes.
 	holdAgain = time.Second
-	// letsGo is how long after the end of a stream a handler releases its scopes. After that, the wait before the next attempt doubles,
-	// up to holdSeldom.
-	letsGo     = 10 * time.Second
-	holdSeldom = 30 * time.Second
+	// releaseDelay is how long after the end of a stream a handler releases its scopes. After that, the wait before the
+	// next attempt doubles, up to holdSeldom.
+	releaseDelay = 10 * time.Second
+	holdSeldom   = 30 * time.Second
 )
 
-// attached is an instance in use, with the scopes held in it and its active calls. hold and drop are called with the handler's lock held,
-// and not after release.
+// attached is an instance in use, with the scopes held in it and its active calls. hold and drop are called with the
+// handler's lock held, and not after release.
 type attached struct {
 	Instance
 	h      *Handler
@@ -73,7 +73,7 @@ func (a *attached) drop(scope string) {
 	} else {
 		a.change(&pluginv1.HoldAllRequest{Scope: scope, Drop: true})
 	}
-	a.work.Go(panics.Guard(a.h.log, "releasing a session at the handler", func() { a.letGo(scope) }))
+	a.work.Go(panics.Guard(a.h.log, "releasing a session at the handler", func() { a.releaseNow(scope) }))
 }
 
 // change queues a change of the held scopes for the handler. mu is held.
@@ -146,7 +146,7 @@ func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 	}
 }
 
-// end says how a stream ended, and whether the handler had answered.
+// end is how a stream ended, and whether the handler had answered.
 type end struct {
 	answered bool
 	err      error
@@ -165,8 +165,9 @@ func untilEnd[T any](recv func() (T, error)) (e end) {
 // releaseTimeout bounds the wait until a handler has released a scope.
 const releaseTimeout = 10 * time.Second
 
-// letGo asks the handler to release a scope at once. A handler that does not implement that releases it later by itself.
-func (a *attached) letGo(scope string) {
+// releaseNow asks the handler to release a scope at once. A handler that does not implement that releases it later by
+// itself.
+func (a *attached) releaseNow(scope string) {
 	ctx, cancel := context.WithTimeout(a.ctx, releaseTimeout)
 	defer cancel()
 	_, err := pluginv1.NewPluginServiceClient(a.Instance).Release(ctx, &pluginv1.ReleaseRequest{Scope: scope})
@@ -184,8 +185,8 @@ func (a *attached) release() {
 // unknownHold reports whether the error of a handler that never answered means that it does not implement Hold.
 func unknownHold(err error) bool { return status.Code(err) == codes.Unimplemented }
 
-// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and every handler
-// implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
+// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and
+// every handler implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
 func unknownHoldAll(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:
@@ -206,10 +207,10 @@ func (a *attached) keep(ctx context.Context, open func(context.Context) (answere
 		case answered:
 			wait, last = holdAgain, time.Now()
 		case unknown(err):
-			a.h.log.Debug("handler does not know a method by which it is told when a session has ended", "error", err)
+			a.h.log.Debug("handler does not implement the method that releases a session at once", "error", err)
 			return false
 		default:
-			if time.Since(last) >= letsGo {
+			if time.Since(last) >= releaseDelay {
 				a.warn(err)
 				wait = min(2*wait, holdSeldom)
 			}

@@ -35,8 +35,8 @@ func (i introduction) description() string {
 	return i.describe.GetName() + " " + i.describe.GetVersion()
 }
 
-// introduce describes and configures a handler that was just started. kept is the data that the previous instance gave to be kept; nil:
-// the handler uses its files.
+// introduce describes and configures a handler that was just started. kept is the data that the previous instance gave
+// to be kept; nil: the handler uses its files.
 func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept []byte) (introduction, error) {
 	client := pluginv1.NewPluginServiceClient(inst)
 	describe, err := call(ctx, func(ctx context.Context) (*pluginv1.DescribeResponse, error) {
@@ -55,7 +55,8 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept 
 	return introduction{describe: describe, notes: configured.GetNotes(), keep: keepable(t, configured.GetKeep())}, nil
 }
 
-// configure sends the settings; a sidecar only validates them. reload: a person ordered the handler to read its files again.
+// configure sends the settings; a sidecar only validates them. reload: a person ordered the handler to read its files
+// again.
 func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte, reload bool) (*pluginv1.ConfigureResponse, error) {
 	req := cmp.Or(proto.CloneOf(t.configure), &pluginv1.ConfigureRequest{})
 	h.mu.Lock()

@@ -30,8 +30,8 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// life runs a handler with one program or address: from Start, or from the swap that installed it, until the next swap, failure or Stop.
-// One goroutine runs it.
+// life runs a handler with one program or address: from Start, or from the swap that installed it, until the next swap,
+// failure or Stop. One goroutine runs it.
 type life struct {
 	ctx    context.Context // ends with Stop, and when the life is replaced
 	cancel context.CancelFunc
@@ -126,8 +126,9 @@ func (h *Handler) run(l *life) {
 	}
 }
 
-// next runs one instance until it ends. ready reports whether the instance became ready; ended, whether its end counts towards exitLimit.
-// It does not count if a sidecar is unreachable, since acphost does not start sidecars, or if the system had no room for a process.
+// next runs one instance until it ends. ready reports whether the instance became ready; ended, whether its end counts
+// towards exitLimit. It does not count if a sidecar is unreachable, since acphost does not start sidecars, or if the
+// system had no room for a process.
 func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	if first && l.begun != nil {
 		return true, true, h.stay(l, l.begun)
@@ -247,7 +248,8 @@ func (h *Handler) attachLocked(a *attached, in introduction) {
 	h.last = last{description: in.description(), notes: in.notes, mutualTLS: a.MutualTLS(), pid: a.PID()}
 }
 
-// detach takes an instance out of use, and sets the state at once: ending it may take a moment. False: the life was replaced.
+// detach takes an instance out of use, and sets the state at once: ending it may take a moment. False: the life was
+// replaced.
 func (h *Handler) detach(l *life, a *attached, state supervisorv1.HandlerState, cause error) bool {
 	detached := h.changeOf(l, func() {
 		h.current = nil
@@ -307,8 +309,9 @@ func (e *Ends) Add(now time.Time, within time.Duration) int {
 	return len(*e)
 }
 
-// Delay returns how long to wait before a restart after a number of failures in a row: 200 ms, doubled with each failure, at most 30 s,
-// plus a random amount of up to half as much, so that processes that ended together do not start together.
+// Delay returns how long to wait before a restart after a number of failures in a row: 200 ms, doubled with each
+// failure, at most 30 s, plus a random amount of up to half as much, so that processes that ended together do not start
+// together.
 func Delay(failures int) time.Duration {
 	d := maxBackoff
 	if failures < 8 { // 200 ms << 8 is more than 30 s

@@ -12,12 +12,12 @@ import (
 type SwappedError struct {
 	// Program is the path of the file.
 	Program string
-	// Want is the digest at the first start, Got the present one: SHA-256, hexadecimal. Both are empty if the program changed before its
-	// digest was computed.
+	// Want is the digest at the first start, Got the present one: SHA-256, hexadecimal. Both are empty if the program
+	// changed before its digest was computed.
 	Want, Got string
 }
 
-// Error says what to do.
+// Error describes the difference and the remedy.
 func (s *SwappedError) Error() string {
 	how := fmt.Sprintf("is another program now (sha256 %s) than the one that was started first (%s)", s.Got, s.Want)
 	if s.Want == "" {
@@ -29,8 +29,8 @@ func (s *SwappedError) Error() string {
 // pin returns the digest that a program must have, that of the first instance; nil: any digest.
 type pin func() string
 
-// digest waits until the digest of the first program is computed, which takes a moment. It must not be called with mu held. If the
-// program changed before, it returns an error.
+// digest waits until the digest of the first program is computed, which takes a moment. It must not be called with mu
+// held. If the program changed before, it returns an error.
 func (p pin) digest(t *target) (string, error) {
 	if p == nil {
 		return "", nil

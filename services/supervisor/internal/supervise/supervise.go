@@ -1,10 +1,10 @@
-// Package supervise keeps one handler running. It starts or dials the handler, introduces itself, and watches the handler's health. If
-// the handler ends, the package starts it again, until it has failed too often or is stopped. While the handler runs, another program can
-// replace it without a lost call (Swap).
+// Package supervise keeps one handler running. It starts or dials the handler, introduces itself, and watches the
+// handler's health. If the handler ends, the package starts it again, until it has failed too often or is stopped.
+// While the handler runs, another program can replace it without a lost call (Swap).
 //
-// To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not know the
-// handler's other services, nor its callers. A caller asks for the current connection, and gets it or the reason why there is none,
-// without waiting. Calls are neither queued nor repeated, because a write is not idempotent.
+// To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not
+// know the handler's other services, nor its callers. A caller asks for the current connection, and gets it or the
+// reason why there is none, without waiting. Calls are neither queued nor repeated, because a write is not idempotent.
 package supervise
 
 import (
@@ -62,27 +62,28 @@ type Instance interface {
 type Options struct {
 	// Name is the handler's name in the configuration. Required.
 	Name string
-	// Kind says which methods the handler is configured for: "fs", "terminal", "permission", "extension". For logs.
+	// Kind is the kind of methods that the handler is configured for: "fs", "terminal", "permission", "extension". For
+	// logs.
 	Kind string
-	// Spec says how to start the handler or connect to it.
+	// Spec describes how to start the handler or connect to it.
 	Spec launch.Spec
 	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: empty settings.
 	Configure *pluginv1.ConfigureRequest
-	// Needs are the services that a restarted handler must have; it may be another program, or another sidecar at the same address. Nil:
-	// exactly the services of the first start, since routes depend on them.
+	// Needs are the services that a restarted handler must have; it may be another program, or another sidecar at the
+	// same address. Nil: exactly the services of the first start, since routes depend on them.
 	Needs []string
 	// Version is the supervisor's, sent with Describe. May be empty.
 	Version string
-	// OnChange is called after each change of state, in order, one call at a time. It must return soon, and must not call Stop, Swap or
-	// Restart. The status has no digest. Nil: not called.
+	// OnChange is called after each change of state, in order, one call at a time. It must return soon, and must not
+	// call Stop, Swap or Restart. The status has no digest. Nil: not called.
 	OnChange func(*supervisorv1.HandlerStatus)
-	// Changed is called after each change of the answering handler, or of its settings or kept data, from any goroutine and possibly
-	// without a change. It must return soon, and must not call the Handler. Nil: not called.
+	// Changed is called after each change of the answering handler, or of its settings or kept data, from any goroutine
+	// and possibly without a change. It must return soon, and must not call the Handler. Nil: not called.
 	Changed func()
 	// Logger logs changes of state. Nil: nothing is logged.
 	Logger *slog.Logger
-	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a *SwappedError reports
-	// another digest.
+	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a
+	// *SwappedError reports another digest.
 	Start func(ctx context.Context, pin string) (Instance, error)
 }
 
@@ -95,28 +96,28 @@ type Handler struct {
 	verbs chan struct{} // semaphore of Swap, Restart and Configure
 	order sync.Mutex    // held during a change of state and its OnChange; taken before mu
 
-	mu       sync.Mutex
-	target   target                     // guarded by mu, as are the fields below
-	life     *life                      // the current one; nil: not started
-	state    supervisorv1.HandlerState  // of life
-	since    time.Time                  // of state; for a ready handler: of current
-	changed  chan struct{}              // closed and replaced at each change of state
-	cause    error                      // why it is not ready, or why it last ended
-	current  *attached                  // the ready instance; nil: none
-	describe *pluginv1.DescribeResponse // of the first start of target
-	last     last                       // of the latest instance
-	pin      pin                        // of the first start of target
-	restarts uint64                     // starts after an end; for a sidecar: connections after the first
-	told     uint64                     // changes before and after each Configure of the running instance
-	keep     []byte                     // data of the latest instance to be kept; nil: none
-	scopes   map[string]bool
-	guarded  []string           // paths protected since New, in addition to those of target
-	ctx      context.Context    // parent of all lives
-	cancel   context.CancelFunc // ends ctx; nil: not started
-	stopCtx  context.Context    // of the first Stop; nil: none
+	mu         sync.Mutex
+	target     target                     // guarded by mu, as are the fields below
+	life       *life                      // the current one; nil: not started
+	state      supervisorv1.HandlerState  // of life
+	since      time.Time                  // of state; for a ready handler: of current
+	changed    chan struct{}              // closed and replaced at each change of state
+	cause      error                      // why it is not ready, or why it last ended
+	current    *attached                  // the ready instance; nil: none
+	describe   *pluginv1.DescribeResponse // of the first start of target
+	last       last                       // of the latest instance
+	pin        pin                        // of the first start of target
+	restarts   uint64                     // starts after an end; for a sidecar: connections after the first
+	configures uint64                     // changes before and after each Configure of the running instance
+	keep       []byte                     // data of the latest instance to be kept; nil: none
+	scopes     map[string]bool
+	guarded    []string           // paths protected since New, in addition to those of target
+	ctx        context.Context    // parent of all lives
+	cancel     context.CancelFunc // ends ctx; nil: not started
+	stopCtx    context.Context    // of the first Stop; nil: none
 }
 
-// target says what to run and how to configure it.
+// target describes the handler to run and its configuration.
 type target struct {
 	spec      launch.Spec
 	configure *pluginv1.ConfigureRequest
@@ -169,8 +170,8 @@ func New(o Options) *Handler {
 	return h
 }
 
-// Start starts the handler and returns at once. The handler runs until Stop: ctx only supplies values. A second call, or one after Stop,
-// does nothing.
+// Start starts the handler and returns at once. The handler runs until Stop: ctx only supplies values. A second call,
+// or one after Stop, does nothing.
 func (h *Handler) Start(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,8 +182,8 @@ func (h *Handler) Start(ctx context.Context) {
 	h.beginLocked(nil)
 }
 
-// Ready waits until the handler is ready. It returns an error if that cannot happen any more (the first start failed, the handler ended
-// too often, it was stopped), or if ctx ends first.
+// Ready waits until the handler is ready. It returns an error if that cannot happen any more (the first start failed,
+// the handler ended too often, it was stopped), or if ctx ends first.
 func (h *Handler) Ready(ctx context.Context) error {
 	for {
 		h.mu.Lock()
@@ -202,8 +203,9 @@ func (h *Handler) Ready(ctx context.Context) error {
 	}
 }
 
-// Conn returns the connection to the current instance. It does not block: its error is an *Unavailable. The connection is valid for this
-// run of the handler: call Conn for each call. A call that begins after the instance was replaced goes to the replacement.
+// Conn returns the connection to the current instance. It does not block: its error is an *Unavailable. The connection
+// is valid for this run of the handler: call Conn for each call. A call that begins after the instance was replaced
+// goes to the replacement.
 func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,7 +219,8 @@ func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	}
 }
 
-// Describe returns the description from the handler's first start or from the latest swap; nil before. It must not be changed.
+// Describe returns the description from the handler's first start or from the latest swap; nil before. It must not be
+// changed.
 func (h *Handler) Describe() *pluginv1.DescribeResponse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,8 +230,8 @@ func (h *Handler) Describe() *pluginv1.DescribeResponse {
 // Configured returns the original configuration, regardless of swaps; nil: none. It must not be changed.
 func (h *Handler) Configured() *pluginv1.ConfigureRequest { return h.opts.Configure }
 
-// Hold keeps the handler's state of a scope alive, in this run of the handler and in later ones, until Drop. It does not wait for the
-// handler. A second Hold of a scope has no effect.
+// Hold keeps the handler's state of a scope alive, in this run of the handler and in later ones, until Drop. It does
+// not wait for the handler. A second Hold of a scope has no effect.
 func (h *Handler) Hold(scope string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,7 +244,8 @@ func (h *Handler) Hold(scope string) {
 	}
 }
 
-// Drop ends Hold: the handler releases the state of the scope, at once if it implements that, otherwise 10 s later. It does not wait.
+// Drop ends Hold: the handler releases the state of the scope, at once if it implements that, otherwise 10 s later. It
+// does not wait.
 func (h *Handler) Drop(scope string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,15 +255,16 @@ func (h *Handler) Drop(scope string) {
 	}
 }
 
-// Status returns the status for operators, without the digest. The caller fills in the methods, which depend on the routes.
+// Status returns the status for operators, without the digest. The caller fills in the methods, which depend on the
+// routes.
 func (h *Handler) Status() *supervisorv1.HandlerStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.statusLocked()
 }
 
-// Digest returns the SHA-256 of the program that a restart would start, in lower-case hexadecimal; empty for a sidecar, before the first
-// start, and if the program changed before its digest was computed. It may take some 10 ms.
+// Digest returns the SHA-256 of the program that a restart would start, in lower-case hexadecimal; empty for a sidecar,
+// before the first start, and if the program changed before its digest was computed. It may take some 10 ms.
 func (h *Handler) Digest() string {
 	h.mu.Lock()
 	pin := h.pin
@@ -270,8 +275,9 @@ func (h *Handler) Digest() string {
 	return pin()
 }
 
-// Stop stops the handler as Instance.Stop does, and waits. It always returns soon after ctx ends; an error says that a process may be
-// left. It aborts an active swap or restart. It may be called repeatedly, concurrently, and before Start.
+// Stop stops the handler as Instance.Stop does, and waits. It always returns soon after ctx ends; an error says that a
+// process may be left. It aborts an active swap or restart. It may be called repeatedly, concurrently, and before
+// Start.
 func (h *Handler) Stop(ctx context.Context) error {
 	h.mu.Lock()
 	h.stopCtx = cmp.Or(h.stopCtx, ctx)
@@ -346,7 +352,8 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	return s
 }
 
-// set changes the state, wakes waiters, and calls OnChange. It returns false, without a change, if the life was replaced.
+// set changes the state, wakes waiters, and calls OnChange. It returns false, without a change, if the life was
+// replaced.
 func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) bool {
 	return h.changeOf(l, func() { h.setLocked(state, cause) })
 }
@@ -362,14 +369,14 @@ func (h *Handler) changeOf(l *life, step func()) bool {
 	})
 }
 
-func (h *Handler) tellChanged() {
+func (h *Handler) notifyChanged() {
 	if h.opts.Changed != nil {
 		h.opts.Changed()
 	}
 }
 
-// change applies step and reports the change, in order with other changes. It calls step with mu held; step returns whether anything
-// changed.
+// change applies step and reports the change, in order with other changes. It calls step with mu held; step returns
+// whether anything changed.
 func (h *Handler) change(step func() bool) bool {
 	h.order.Lock()
 	defer h.order.Unlock()
@@ -377,7 +384,7 @@ func (h *Handler) change(step func() bool) bool {
 	changed := step()
 	status := h.statusLocked()
 	h.mu.Unlock()
-	h.tellChanged()
+	h.notifyChanged()
 	if changed && h.opts.OnChange != nil {
 		h.opts.OnChange(status)
 	}

@@ -484,7 +484,7 @@ func TestHold_BacksOff(t *testing.T) {
 			defer f.mu.Unlock()
 			return f.opened
 		}
-		time.Sleep(letsGo)
+		time.Sleep(releaseDelay)
 		if n := opened(); n < 10 || n > 11 {
 			t.Errorf("opened %d times before the handler lets go, want once a second", n)
 		}
@@ -579,7 +579,7 @@ func TestStop_WaitsUntilDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		was := changes.Load()
-		if h.tell(); changes.Load() != was+1 {
+		if h.markConfigure(); changes.Load() != was+1 {
 			t.Errorf("told %d changes when it is configured, want 1", changes.Load()-was)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

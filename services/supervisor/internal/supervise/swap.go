@@ -15,28 +15,30 @@ import (
 
 // Swap describes a handler's replacement.
 type Swap struct {
-	// Spec says how to start it or connect to it. Its SHA256 is the digest that the program must have; empty: any. The digest is pinned
-	// from then on.
+	// Spec describes how to start it or connect to it. Its SHA256 is the digest that the program must have; empty: any.
+	// The digest is pinned from then on.
 	Spec launch.Spec
-	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: the handler's present configuration.
+	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: the handler's present
+	// configuration.
 	Configure *pluginv1.ConfigureRequest
-	// Check may reject the new instance, after it was described and configured and before callers use it. Nil: no check.
+	// Check may reject the new instance, after it was described and configured and before callers use it. Nil: no
+	// check.
 	Check func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error
 	// Start replaces launch.Start, as in Options.
 	Start func(ctx context.Context, pin string) (Instance, error)
 }
 
-// Swap replaces the handler by another program or sidecar while callers continue. It first starts, describes, configures and checks the
-// new instance. If that fails, or ctx ends before, the old instance stays in use, the new one is removed, and the error says why. Then
-// new calls go to the new instance, it holds the held scopes, and the old instance has 10 s to finish its active calls. Swap does not
-// wait for streams and calls without a deadline.
+// Swap replaces the handler by another program or sidecar while callers continue. It first starts, describes,
+// configures and checks the new instance. If that fails, or ctx ends before, the old instance stays in use, the new one
+// is removed, and the error says why. Then new calls go to the new instance, it holds the held scopes, and the old
+// instance has 10 s to finish its active calls. Swap does not wait for streams and calls without a deadline.
 //
-// Swap returns when the old instance has ended, even if ctx ends meanwhile. forced is the number of calls that the old instance did not
-// answer; each has failed with UNAVAILABLE. From then on, restarts start the new program, whose digest is pinned, and earlier ends do not
-// count.
+// Swap returns when the old instance has ended, even if ctx ends meanwhile. forced is the number of calls that the old
+// instance did not answer; each has failed with UNAVAILABLE. From then on, restarts start the new program, whose digest
+// is pinned, and earlier ends do not count.
 //
-// Swap works in every state except STOPPING and STOPPED: it revives a failed handler, and replaces a start in progress. Swap, Restart and
-// Configure wait for one another; Stop aborts them.
+// Swap works in every state except STOPPING and STOPPED: it revives a failed handler, and replaces a start in progress.
+// Swap, Restart and Configure wait for one another; Stop aborts them.
 func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 	forced, err = h.replace(ctx, func(now target, _ pin, _ *pluginv1.DescribeResponse) successor {
 		if s.Configure == nil {
@@ -50,9 +52,9 @@ func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 	return forced, nil
 }
 
-// Restart is Swap with the handler's present program or sidecar: a new process of the same file, or a new connection to the same address,
-// which must serve the same methods and gets the kept data. check may reject it as in Swap; nil: no check. If the program's file was
-// replaced, the error is a *SwappedError.
+// Restart is Swap with the handler's present program or sidecar: a new process of the same file, or a new connection to
+// the same address, which must serve the same methods and gets the kept data. check may reject it as in Swap; nil: no
+// check. If the program's file was replaced, the error is a *SwappedError.
 func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) error {
 	_, err := h.replace(ctx, func(now target, pin pin, before *pluginv1.DescribeResponse) successor {
 		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
@@ -73,11 +75,13 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 	return nil
 }
 
-// Configure sends the settings again, so that the handler reads the files that they name and uses them from then on; a sidecar gets them
-// with validate_only. Status then has the handler's answer. The error is the handler's own, or an *Unavailable.
+// Configure sends the settings again, so that the handler reads the files that they name and uses them from then on; a
+// sidecar gets them with validate_only. Status then has the handler's answer. The error is the handler's own, or an
+// *Unavailable.
 func (h *Handler) Configure(ctx context.Context) error { return h.configureAgain(ctx, false) }
 
-// Reload is Configure on a person's order: a sidecar, which keeps its own settings, reads these and the files that they name again.
+// Reload is Configure on a person's order: a sidecar, which keeps its own settings, reads these and the files that they
+// name again.
 func (h *Handler) Reload(ctx context.Context) error { return h.configureAgain(ctx, true) }
 
 func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
@@ -95,9 +99,9 @@ func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	if a == nil {
 		return &Unavailable{Name: h.name, State: Backoff}
 	}
-	h.tell()
+	h.markConfigure()
 	answer, err := h.configure(ctx, a.Instance, &t, nil, reload)
-	h.tell()
+	h.markConfigure()
 	if err != nil {
 		return err
 	}
@@ -112,8 +116,8 @@ func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	return nil
 }
 
-// Protect adds absolute paths that no agent may access. The handler gets them with its next configuration: at its next start, by a swap,
-// or by Configure. Protect does not wait for the handler. A sidecar has its own paths.
+// Protect adds absolute paths that no agent may access. The handler gets them with its next configuration: at its next
+// start, by a swap, or by Configure. Protect does not wait for the handler. A sidecar has its own paths.
 func (h *Handler) Protect(paths []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Unavailable says that a handler cannot be called now, and why.
+// Unavailable is the error of a handler that cannot be called now.
 type Unavailable struct {
 	// Name is the handler's name in the configuration.
 	Name string
@@ -36,8 +36,8 @@ func (u *Unavailable) Error() string {
 // Unwrap returns the cause.
 func (u *Unavailable) Unwrap() error { return u.Cause }
 
-// GRPCStatus returns the status for agents: UNAVAILABLE and the state. It omits the cause, whose words an agent could take for an answer
-// about its file.
+// GRPCStatus returns the status for agents: UNAVAILABLE and the state. It omits the cause, whose words an agent could
+// take for an answer about its file.
 func (u *Unavailable) GRPCStatus() *status.Status { return status.New(codes.Unavailable, u.brief()) }
 
 var doing = map[supervisorv1.HandlerState]string{

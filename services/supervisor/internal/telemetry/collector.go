@@ -23,37 +23,37 @@ import (
 const (
 	defaultInterval = time.Minute
 	exportTimeout   = 10 * time.Second
-	// sayAgain is how long after a failure was logged another one is.
-	sayAgain = 10 * time.Minute
+	// logInterval is the minimum time between two logged failures.
+	logInterval = 10 * time.Minute
 )
 
-// Collector is a collector of OpenTelemetry, reached by OTLP over gRPC.
+// Collector is an OpenTelemetry collector that accepts OTLP over gRPC.
 type Collector struct {
 	// Endpoint is its "HOST:PORT". Required.
 	Endpoint string
-	// Insecure: without TLS.
+	// Insecure disables TLS.
 	Insecure bool
-	// CA is the PEM of the authority of its certificate. Empty: the system's authorities.
+	// CA is the authority of its certificate, in PEM. Empty: the system's authorities.
 	CA []byte
-	// Headers go with each call.
+	// Headers are sent with each call.
 	Headers map[string]string
 	// Interval is the time between two reports of the metrics. Default: a minute.
 	Interval time.Duration
-	// NoMetrics: it gets no metrics.
+	// NoMetrics disables sending metrics.
 	NoMetrics bool
-	// Traces are those that it gets. Nil: none.
+	// Traces configures the traces that are sent. Nil: none.
 	Traces *Traces
 }
 
-// connection is a connection to a collector. What the environment says (OTEL_*) does not count: all that the exporters would
-// read there is set, or belongs to the connection.
+// connection is a connection to a collector. The environment (OTEL_*) has no effect: all values that the exporters
+// would read there are set, or belong to the connection.
 type connection struct {
 	*Collector
 	conn   *grpc.ClientConn
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	said time.Time // guarded by mu: when a failure was logged
+	said time.Time // guarded by mu: time of the last log entry
 }
 
 // connect makes the connection, which is dialled with the first report.
@@ -76,25 +76,25 @@ func connect(c *Collector, logger *slog.Logger) (*connection, error) {
 	return &connection{Collector: c, conn: conn, logger: cmp.Or(logger, slog.New(slog.DiscardHandler))}, nil
 }
 
-// metrics returns what reports the metrics from time to time.
+// metrics returns a reader that sends the metrics at intervals.
 func (c *connection) metrics(who *resource.Resource) (sdkmetric.Reader, error) {
-	headers := map[string]string{} // not nil, or the environment's would count
+	headers := map[string]string{} // not nil, because nil would use the environment's
 	maps.Copy(headers, c.Headers)
 	exporter, err := otlpmetricgrpc.New(context.Background(),
 		otlpmetricgrpc.WithGRPCConn(c.conn), otlpmetricgrpc.WithHeaders(headers), otlpmetricgrpc.WithTimeout(exportTimeout),
 		otlpmetricgrpc.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
-		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false})) // the next report has it all
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false})) // the next report has all data
 	if err != nil {
 		return nil, err
 	}
-	return sdkmetric.NewPeriodicReader(told{exporter, c, who}, sdkmetric.WithInterval(cmp.Or(c.Interval, defaultInterval)), sdkmetric.WithTimeout(exportTimeout)), nil
+	return sdkmetric.NewPeriodicReader(metricsExporter{exporter, c, who}, sdkmetric.WithInterval(cmp.Or(c.Interval, defaultInterval)), sdkmetric.WithTimeout(exportTimeout)), nil
 }
 
-// failed logs that a report did not arrive, once in a while.
+// failed logs that a report did not arrive, at most once per logInterval.
 func (c *connection) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.said.IsZero() || time.Since(c.said) >= sayAgain {
+	if c.said.IsZero() || time.Since(c.said) >= logInterval {
 		c.said = time.Now()
 		c.logger.Warn("the collector (telemetry.otlp) did not take a report; further failures within ten minutes are not logged", "endpoint", c.Endpoint, "error", err)
 	}
@@ -102,15 +102,16 @@ func (c *connection) failed(err error) {
 
 func (c *connection) close() { _ = c.conn.Close() }
 
-// told is an exporter of who reports, whose failures are logged as acphost logs.
-type told struct {
+// metricsExporter is an exporter with a fixed resource, whose failures acphost logs.
+type metricsExporter struct {
 	sdkmetric.Exporter
 	to  *connection
 	who *resource.Resource
 }
 
-// Export implements sdkmetric.Exporter. The provider has put the environment's attributes into the resource: they do not count. A failure is logged here, and the next report has what this one had.
-func (t told) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+// Export implements sdkmetric.Exporter. It replaces the resource, because the provider has added the environment's
+// attributes. It logs a failure, and the next report contains the data of this one.
+func (t metricsExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	m.Resource = t.who
 	if err := t.Exporter.Export(ctx, m); err != nil {
 		t.to.failed(err)

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxSessions bounds the sessions whose turn and cost are known; of those beyond, turns are counted and not timed.
+	// maxSessions limits the sessions with tracked turns and costs; turns of further sessions are counted and not
+	// timed.
 	maxSessions = 4096
-	// maxTokens and maxCost bound what one report can add: an agent may report anything.
+	// maxTokens and maxCost limit the amount that one report can add: an agent may report anything.
 	maxTokens = 1 << 32
 	maxCost   = 1e6
-	// currencyLength is that of ISO 4217's codes.
+	// currencyLength is the length of ISO 4217's codes.
 	currencyLength = 3
 )
 
-// sessions is what is known of sessions between two events.
+// sessions tracks the state of sessions between two events.
 type sessions struct {
 	mu    sync.Mutex
 	known map[sessionKey]*session // guarded by mu
@@ -30,13 +31,13 @@ type sessions struct {
 type sessionKey struct{ agent, id string }
 
 type session struct {
-	began time.Time // of its turn; zero: none is under way
+	began time.Time // start of its turn; zero: no active turn
 	cost  float64   // reported so far
 }
 
 func newSessions() sessions { return sessions{known: map[sessionKey]*session{}} }
 
-// at returns a session, made if there is room; nil: there is none. mu is held.
+// at returns a session, and creates it if there is room; nil otherwise. mu is held.
 func (ss *sessions) at(key sessionKey) *session {
 	s := ss.known[key]
 	if s == nil && len(ss.known) < maxSessions {
@@ -46,8 +47,8 @@ func (ss *sessions) at(key sessionKey) *session {
 	return s
 }
 
-// Told measures what an event tells. agent is its agent's name. History, which an agent repeats, is not counted again.
-func (t *Telemetry) Told(agent string, ev *supervisorv1.Event) {
+// Event counts an event. agent is its agent's name. It ignores history, which an agent repeats.
+func (t *Telemetry) Event(agent string, ev *supervisorv1.Event) {
 	if t == nil {
 		return
 	}
@@ -110,7 +111,7 @@ func (t *Telemetry) turnEnded(agent string, key sessionKey, now time.Time, end *
 	}
 }
 
-// spent counts what a session has cost since its last report: agents report the sum.
+// spent counts the cost of a session since its last report: agents report the sum.
 func (t *Telemetry) spent(agent string, key sessionKey, u *supervisorv1.ContextUsage) {
 	if u.Cost == nil || math.IsNaN(u.GetCost()) {
 		return
@@ -126,7 +127,7 @@ func (t *Telemetry) spent(agent string, key sessionKey, u *supervisorv1.ContextU
 	}
 }
 
-// currency is a code of three letters, "none" or "other".
+// currency returns a code of three letters, "none" or "other".
 func (t *Telemetry) currency(code string) string {
 	if code == "" {
 		return none

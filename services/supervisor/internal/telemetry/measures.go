@@ -11,38 +11,39 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Bounds of histograms, in seconds: of calls and decisions, of people, and of turns.
+// Buckets of histograms, in seconds: of calls and decisions, of people, and of turns.
 var (
 	quick  = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30}
 	people = []float64{0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600}
 	turns  = []float64{0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 )
 
-// State is what a supervisor is like at the moment.
+// State is the current state of a supervisor.
 type State struct {
 	Start            time.Time
 	Agents, Sessions int
-	// Questions wait for a person, the oldest for so long.
+	// Questions is the number of questions that wait for a person; the oldest has waited for Oldest.
 	Questions int
 	Oldest    time.Duration
-	// QueuedBytes are of frames that wait to become events.
+	// QueuedBytes is the number of bytes of frames that are not events yet.
 	QueuedBytes int
 	Link        *supervisorv1.LinkCounters
 	Gate        *supervisorv1.GateCounters
 	Handlers    []*supervisorv1.HandlerStatus
 	Goroutines  int
 	HeapBytes   uint64
-	// Certificates are times of certificates, by the setting that names their file.
+	// Certificates are the validity of certificates, by the setting that names their file.
 	Certificates map[string]Certificate
 }
 
-// Certificate is when a certificate expires, and from when on it should be renewed.
+// Certificate has the expiry of a certificate, and the time from which it should be renewed.
 type Certificate struct{ Expires, RenewFrom time.Time }
 
-// Source says what a supervisor is like. It is called when the metrics are read, concurrently, and must not wait for an agent.
+// Source returns the state of a supervisor. It is called when the metrics are read, concurrently, and must not wait for
+// an agent.
 type Source func() State
 
-// measures are the instruments of what happens; what merely is, is asked for when somebody reads.
+// measures are the instruments for events; the values of Source are observed when the metrics are read.
 type measures struct {
 	opened, turns, tokens, decisions, dropped metric.Int64Counter
 	cost                                      metric.Float64Counter
@@ -169,7 +170,7 @@ func (m *measures) make(meter metric.Meter, source Source, l *labels) error {
 	return err
 }
 
-// lost makes the instrument of the spans that did not reach the collector.
+// lost makes the instrument for spans that did not reach the collector.
 func (*measures) lost(meter metric.Meter, t *tracing) error {
 	_, err := meter.Int64ObservableCounter("acphost.dropped_spans",
 		metric.WithDescription("Spans that the collector did not get, by reason: too many waited (queue), or it did not take them (collector)."),
@@ -182,7 +183,7 @@ func (*measures) lost(meter metric.Meter, t *tracing) error {
 	return err
 }
 
-// clamp is a count as instruments take it.
+// clamp converts a count to the type of instruments.
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 var (
@@ -192,7 +193,7 @@ var (
 	stops    = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )
 
-// Decided measures a decision, by its record. It keeps nothing of it.
+// Decided counts a decision, by its record. It does not keep the record.
 func (t *Telemetry) Decided(rec *supervisorv1.AuditRecord) {
 	if t == nil {
 		return
@@ -210,7 +211,7 @@ func (t *Telemetry) Decided(rec *supervisorv1.AuditRecord) {
 	}
 }
 
-// Called measures a call of a handler, answered with an error if it failed. The method is the route's, not the agent's.
+// Called counts a call of a handler, with an error if it failed. The method is the route's, not the agent's.
 func (t *Telemetry) Called(handler, method string, took time.Duration, failed bool) {
 	if t == nil {
 		return

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Path is where the metrics are served.
+// Path is the path of the metrics.
 const Path = "/metrics"
 
-// Handler serves the metrics in Prometheus' text format; nil: they are not for Prometheus.
+// Handler returns a handler that serves the metrics in Prometheus' text format; nil if Prometheus is disabled.
 func (t *Telemetry) Handler() http.Handler {
 	if t == nil || t.read == nil {
 		return nil
@@ -41,13 +41,13 @@ func (t *Telemetry) Handler() http.Handler {
 		encoder := expfmt.NewEncoder(w, format)
 		for _, family := range families(&all) {
 			if err := encoder.Encode(family); err != nil {
-				return // whoever reads is gone
+				return // the reader has disconnected
 			}
 		}
 	})
 }
 
-// families are metrics as Prometheus has them, sorted by name.
+// families converts metrics to Prometheus' form, sorted by name.
 func families(all *metricdata.ResourceMetrics) []*dto.MetricFamily {
 	var out []*dto.MetricFamily
 	for _, scope := range all.ScopeMetrics {
@@ -100,7 +100,7 @@ func counters[N int64 | float64](points []metricdata.DataPoint[N]) []*dto.Metric
 	return out
 }
 
-// pairs are labels, in the order of their names.
+// pairs converts attributes to labels, sorted by name.
 func pairs(set attribute.Set) []*dto.LabelPair {
 	var out []*dto.LabelPair
 	for _, kv := range set.ToSlice() {

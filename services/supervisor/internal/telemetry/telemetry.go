@@ -1,9 +1,9 @@
 // Package telemetry creates metrics and traces of a supervisor, for Prometheus, for an OpenTelemetry collector, or for
-// both. It also makes traces of what the data path tells (package span), and sends them to the collector.
+// both. It also makes traces of the data path's spans (package span), and sends them to the collector.
 //
-// It has one set of instruments and two outlets. Others tell it what happens (Decided, Called, Told), or are asked when the
-// metrics are read (Source). No session's id, path, prompt, command or text of an agent becomes a label, and each label has a
-// bounded number of values: see words. A nil *Telemetry measures nothing and costs nothing.
+// It has one set of instruments and two outputs. Callers report events (Decided, Called, Event), and provide a Source
+// that is read with the metrics. Session ids, paths, prompts, commands and texts of an agent never become labels, and
+// each label has a bounded number of values: see words. A nil *Telemetry measures nothing and costs nothing.
 //
 // The package knows instruments and their names. It must not know how a supervisor works, and it decides nothing.
 package telemetry
@@ -27,38 +27,38 @@ import (
 
 const (
 	scope = "github.com/acphost/acphost"
-	// maxSeries bounds the series of one metric, whatever its labels.
+	// maxSeries limits the series of one metric, with any labels.
 	maxSeries = 2000
-	// closeTimeout bounds the last report to a collector.
+	// closeTimeout limits the last report to a collector.
 	closeTimeout = 2 * time.Second
 )
 
-// Options say what is measured, and for whom. Without an outlet, New returns nil.
+// Options configure telemetry. Without an output, New returns nil.
 type Options struct {
-	// Prometheus: the metrics can be read through Handler.
+	// Prometheus enables Handler.
 	Prometheus bool
-	// OTLP is the collector that gets reports. Nil: none does.
+	// OTLP is the collector that receives reports. Nil: none.
 	OTLP *Collector
-	// Source has the state of the supervisor. Required.
+	// Source returns the state of the supervisor. Required.
 	Source Source
-	// Version is acphost's, Instance tells this supervisor from all others.
+	// Version is acphost's version, Instance identifies this supervisor.
 	Version, Instance string
-	// Logger is told when a collector cannot be reached. Nil: nobody is.
+	// Logger logs failures to reach a collector. Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
 // Telemetry has the instruments. Safe for concurrent use; the methods of a nil one do nothing.
 type Telemetry struct {
 	provider  *sdkmetric.MeterProvider
-	read      *sdkmetric.ManualReader // nil: nobody reads
-	collector *connection             // nil: there is none
-	tracing   *tracing                // nil: nothing is traced
+	read      *sdkmetric.ManualReader // nil: Prometheus is disabled
+	collector *connection             // nil: there is no collector
+	tracing   *tracing                // nil: no traces
 	measures  measures
 	labels    labels
 	sessions  sessions
 }
 
-// New makes the instruments and, if there is a collector, begins to report to it. Nil: there is no outlet.
+// New makes the instruments and, with a collector, begins to report to it. It returns nil if there is no output.
 func New(o Options) (*Telemetry, error) {
 	if !o.Prometheus && o.OTLP == nil {
 		return nil, nil
@@ -110,21 +110,21 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Tracer makes spans for the collector. Nil: it gets none.
+// Tracer returns a tracer for the collector. Nil: it gets no traces.
 func (t *Telemetry) Tracer() span.Tracer {
 	if t == nil || t.tracing == nil {
-		return nil // and no interface that holds nil
+		return nil // not an interface that contains nil
 	}
 	return t.tracing
 }
 
-// noExemplars: no measurement is kept as an example.
+// noExemplars disables exemplars.
 func noExemplars(context.Context) bool { return false }
 
-// Close reports a last time, within two seconds, and ends all reporting.
+// Close sends a last report, within two seconds, and stops reporting.
 func (t *Telemetry) Close() { t.CloseBefore(context.Background()) }
 
-// CloseBefore is Close, and gives the last report up when ctx ends.
+// CloseBefore is Close, but gives up the last report when ctx ends.
 func (t *Telemetry) CloseBefore(ctx context.Context) {
 	if t == nil {
 		return
@@ -145,7 +145,7 @@ func (t *Telemetry) CloseBefore(ctx context.Context) {
 	}
 }
 
-// with are the labels of one measurement.
+// with returns the labels of one measurement.
 func with(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }

@@ -87,7 +87,7 @@ func TestNew_NilWithoutExporter(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		tel.Decided(rec)
 		tel.Called("fs", "fs/read_text_file", time.Millisecond, false)
-		tel.Told("claude", ev)
+		tel.Event("claude", ev)
 	}); n != 0 {
 		t.Errorf("to measure nothing takes %v allocations", n)
 	}
@@ -106,17 +106,17 @@ func TestMetrics_PrometheusFormat(t *testing.T) {
 	cost := func(sum float64) *supervisorv1.Event {
 		return at(1, &supervisorv1.Event{Event: &supervisorv1.Event_Usage{Usage: &supervisorv1.ContextUsage{Cost: &sum, Currency: "USD"}}})
 	}
-	tel.Told("claude", at(1, &supervisorv1.Event{Event: &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{}}}))
-	tel.Told("claude", at(2, &supervisorv1.Event{Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{}}}))
+	tel.Event("claude", at(1, &supervisorv1.Event{Event: &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{}}}))
+	tel.Event("claude", at(2, &supervisorv1.Event{Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{}}}))
 	for _, sum := range []float64{0.5, 0.75, 0.75, 0.5, math.NaN()} { // a sum grows
-		tel.Told("claude", cost(sum))
+		tel.Event("claude", cost(sum))
 	}
 	ended := at(9, &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{StopReason: "end_turn", Usage: &supervisorv1.TokenUsage{Input: 100, Output: 20}}}})
-	tel.Told("claude", ended)
+	tel.Event("claude", ended)
 	repeated := proto.CloneOf(ended)
 	repeated.History = true
-	tel.Told("claude", repeated)
-	tel.Told("claude", &supervisorv1.Event{Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 12}}})
+	tel.Event("claude", repeated)
+	tel.Event("claude", &supervisorv1.Event{Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 12}}})
 	_, text := scrape(t, tel)
 	expectLines(t, text,
 		`acphost_decisions_total{door="call",outcome="allowed",rule="edits \"here\"",verdict="ask"} 1`,
@@ -162,7 +162,7 @@ func TestMetrics_LimitsSeries(t *testing.T) {
 			{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{StopReason: name, Usage: &supervisorv1.TokenUsage{Input: math.MaxUint64}}}},
 		} {
 			e.AgentId, e.SessionId = name, name
-			tel.Told(name, e)
+			tel.Event(name, e)
 		}
 	}
 	tel.Called("fs", "fs/read_text_file", time.Millisecond, false)

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// maxSpans bounds the spans that wait to be sent. One more is lost, and counted.
+	// maxSpans is the limit of queued spans. Further ones are dropped, and counted.
 	maxSpans = 4096
-	// maxBatch is how many spans one report has at most, batchWait how long it waits for more.
+	// maxBatch is the limit of spans in one report, batchWait the time to wait for more.
 	maxBatch  = 512
 	batchWait = 2 * time.Second
-	// maxAttributes and maxAttribute bound what one span holds, the latter in bytes.
+	// maxAttributes and maxAttribute limit the attributes of one span; the latter is the length of one, in bytes.
 	maxAttributes = 32
 	maxAttribute  = 1024
 )
 
-// Traces say which traces a collector gets.
+// Traces configures the traces for a collector.
 type Traces struct {
-	// Ratio of the traces that acphost begins and records, 0 to 1. A trace that a client began is recorded if the client
-	// records it.
+	// Ratio is the recorded fraction of the traces that acphost begins, 0 to 1. A trace that a client began is recorded
+	// if the client records it.
 	Ratio float64
 }
 
-// tracing makes spans and sends them. It implements span.Tracer. Ended spans wait in a bounded queue for one goroutine, which
-// sends them: whoever ends a span waits for nobody.
+// tracing makes spans and sends them. It implements span.Tracer. Ended spans wait in a bounded queue for one goroutine,
+// which sends them, so that ending a span does not block.
 type tracing struct {
 	tracer   trace.Tracer
 	exporter *otlptrace.Exporter
@@ -46,21 +46,22 @@ type tracing struct {
 	who      *resource.Resource
 
 	queue  chan sdktrace.ReadOnlySpan
-	ending chan struct{} // closed by close: what waits is sent, and no more is taken
-	ended  chan struct{} // closed once nothing is sent any more
+	ending chan struct{} // closed by close: queued spans are sent, and further ones dropped
+	ended  chan struct{} // closed after the last report
 	cut    context.CancelFunc
 	once   sync.Once
 
-	overflowed, failed atomic.Uint64 // spans that were lost: the queue was full, the collector did not take them
+	overflowed, failed atomic.Uint64 // spans that were lost: the queue was full, or the collector did not accept them
 }
 
-// traces makes what sends spans.
+// traces makes the sender of spans.
 func (c *connection) traces(o *Traces, who *resource.Resource) (*tracing, error) {
-	headers := map[string]string{} // not nil, or the environment's would count
+	headers := map[string]string{} // not nil, because nil would use the environment's
 	maps.Copy(headers, c.Headers)
 	exporter, err := otlptracegrpc.New(context.Background(),
 		otlptracegrpc.WithGRPCConn(c.conn), otlptracegrpc.WithHeaders(headers), otlptracegrpc.WithTimeout(exportTimeout),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false})) // what waits behind them would be lost
+		// The spans queued behind them would be lost.
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (t *tracing) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) []sdk
 	return batch[:0]
 }
 
-// close sends what waits, until ctx ends, and ends the goroutine.
+// close sends the queued spans, until ctx ends, and stops the goroutine.
 func (t *tracing) close(ctx context.Context) {
 	t.once.Do(func() { close(t.ending) })
 	stop := context.AfterFunc(ctx, t.cut)
@@ -133,7 +134,7 @@ func (t *tracing) close(ctx context.Context) {
 	_ = t.exporter.Shutdown(ctx)
 }
 
-// lost returns how many spans did not reach the collector, by the reason.
+// lost returns the number of spans that did not reach the collector, by reason.
 func (t *tracing) lost() (overflowed, failed uint64) {
 	return t.overflowed.Load(), t.failed.Load()
 }
@@ -145,7 +146,7 @@ func (processor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
 func (p processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	select {
-	case p.queue <- whose{s, p.who}:
+	case p.queue <- resourceSpan{s, p.who}:
 	default:
 		p.overflowed.Add(1)
 	}
@@ -154,13 +155,13 @@ func (p processor) OnEnd(s sdktrace.ReadOnlySpan) {
 func (processor) Shutdown(context.Context) error   { return nil }
 func (processor) ForceFlush(context.Context) error { return nil }
 
-// whose is a span of who reports it: the provider has put the environment's attributes into the resource, which do not count.
-type whose struct {
+// resourceSpan is a span with a fixed resource, because the provider has added the environment's attributes.
+type resourceSpan struct {
 	sdktrace.ReadOnlySpan
 	who *resource.Resource
 }
 
-func (w whose) Resource() *resource.Resource { return w.who }
+func (w resourceSpan) Resource() *resource.Resource { return w.who }
 
 // Start implements span.Tracer.
 func (t *tracing) Start(s span.Start) span.Recorder {
@@ -178,7 +179,7 @@ func (t *tracing) Start(s span.Start) span.Recorder {
 	return recording{made}
 }
 
-// named is a span's context as OpenTelemetry has it. A tracestate that it does not take is left out.
+// named converts a span's context to OpenTelemetry's. It drops an invalid tracestate.
 func named(c span.Context) trace.SpanContext {
 	config := trace.SpanContextConfig{TraceID: c.TraceID, SpanID: c.SpanID, Remote: c.Remote}
 	if c.Sampled {
@@ -198,8 +199,8 @@ func (r recording) Context() span.Context {
 
 func (r recording) Set(key, value string) { r.span.SetAttributes(attribute.String(key, value)) }
 
-// End implements span.Recorder. The attribute is that of OpenTelemetry's conventions; an error's text may hold paths and
-// contents, so there is none.
+// End implements span.Recorder. The attribute is that of OpenTelemetry's conventions. It contains no error text, which
+// may contain paths and contents.
 func (r recording) End(failure string) {
 	if failure != "" {
 		r.span.SetAttributes(attribute.String("error.type", failure))

@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// other stands for values beyond those that are told apart.
+	// other replaces values beyond the limit.
 	other = "other"
-	// none stands for a value that is missing.
+	// none replaces a missing value.
 	none = "none"
-	// maxWord is the longest value of a label, in bytes.
+	// maxWord is the limit of a label's value, in bytes.
 	maxWord = 96
 )
 
-// words are the values of one label: the first so many are told apart, and all others are "other". What an agent can choose, it
-// can choose a million times.
+// words are the values of one label: the first maxWords values are kept, and all others are "other", because an agent
+// can choose any number of values.
 type words struct {
-	most int
+	maxWords int
 
 	mu    sync.Mutex
 	known map[string]struct{} // guarded by mu
 }
 
-func newWords(most int) *words { return &words{most: most, known: map[string]struct{}{}} }
+func newWords(maxWords int) *words { return &words{maxWords: maxWords, known: map[string]struct{}{}} }
 
-// of returns a value as a label has it.
+// of returns the label's value for a value.
 func (w *words) of(value string) string {
 	switch {
 	case value == "":
@@ -40,14 +40,14 @@ func (w *words) of(value string) string {
 	if _, ok := w.known[value]; ok {
 		return value
 	}
-	if len(w.known) >= w.most {
+	if len(w.known) >= w.maxWords {
 		return other
 	}
 	w.known[strings.Clone(value)] = struct{}{}
 	return value
 }
 
-// labels are the values of all labels that others than acphost choose.
+// labels are the values of all labels that are not chosen by acphost.
 type labels struct {
 	agent, rule, method, handler, currency *words
 }

@@ -12,17 +12,17 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Times are durations, of which the sum is known, and each to within an eighth. The zero value has none.
+// Times are durations, with their sum, and each with a precision of an eighth. The zero value is empty.
 type Times struct {
 	n       uint64
 	sum     uint64 // microseconds
 	buckets map[uint16]uint64
 }
 
-// Count returns how many there are.
+// Count returns the number of durations.
 func (t *Times) Count() uint64 { return t.n }
 
-// Add adds a duration; one below 0 counts as 0.
+// Add adds a duration; a negative one counts as 0.
 func (t *Times) Add(d time.Duration) {
 	micros := uint64(max(0, d.Microseconds()))
 	t.put(bucketOf(micros), 1)
@@ -44,7 +44,8 @@ func (t *Times) merge(o *Times) {
 	t.sum += o.sum
 }
 
-// bucketOf is the bucket of a number: those below 16 have one each, and of greater ones the four highest bits tell.
+// bucketOf returns the bucket of a number: numbers below 16 have a bucket each, and greater ones are grouped by their
+// four highest bits.
 func bucketOf(n uint64) uint16 {
 	if n < 16 {
 		return uint16(n)
@@ -53,7 +54,7 @@ func bucketOf(n uint64) uint16 {
 	return uint16(shift*8) + uint16(n>>shift)
 }
 
-// middle is the number in the middle of a bucket.
+// middle returns the number in the middle of a bucket.
 func middle(bucket uint16) uint64 {
 	if bucket < 16 {
 		return uint64(bucket)
@@ -63,10 +64,10 @@ func middle(bucket uint16) uint64 {
 	return low + 1<<shift/2
 }
 
-// lastBucket is that of the greatest number.
+// lastBucket is the bucket of the greatest number.
 var lastBucket = bucketOf(math.MaxUint64)
 
-// quantile is a number that so many of them do not exceed, from 0 to 1.
+// quantile returns a number that the fraction q of the durations do not exceed.
 func (t *Times) quantile(q float64) uint64 {
 	rank := max(1, uint64(math.Ceil(q*float64(t.n))))
 	for _, bucket := range slices.Sorted(maps.Keys(t.buckets)) {

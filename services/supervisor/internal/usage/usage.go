@@ -1,7 +1,7 @@
 // Package usage sums up the usage of agents, by day and agent: turns, tokens, cost, decisions, and their durations.
 //
-// The package knows figures and the bounds of an answer. It must not know where the figures are recorded: package
-// journal/index keeps those of turns, package audit those of decisions, and others bring them here.
+// The package knows figures and the limits of a response. It must not know where the figures are recorded: package
+// journal/index records those of turns, package audit those of decisions, and callers pass them on.
 package usage
 
 import (
@@ -16,28 +16,28 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Quarter is to what figures are counted. In every time zone, days begin at a full quarter of an hour.
+// Quarter is the resolution of figures. In every time zone, days begin at a full quarter of an hour.
 const Quarter = 15 * time.Minute
 
-// Bounds of an answer, and of what is held while it is made.
+// Limits of a response, and of the memory for computing it.
 const (
-	maxAgents     = 20  // with rows of their own
-	maxKnown      = 100 // agents of which rows are held
+	maxAgents     = 20  // with separate rows
+	maxKnown      = 100 // agents with rows in memory
 	maxCurrencies = 8   // in a row
 	maxAgentName  = 128 // bytes
-	// maxTokens and maxCost bound what one report can add: an agent may report anything.
+	// maxTokens and maxCost limit the amount that one report can add: an agent may report anything.
 	maxTokens = 1 << 32
 	maxCost   = 1e6
 )
 
-// Turns are turns of one agent, or of one session, that ended in the same quarter of an hour, and what was spent then.
+// Turns are the turns of one agent, or of one session, that ended in the same quarter of an hour, and their cost.
 type Turns struct {
 	Times  Times
-	Tokens *supervisorv1.TokenUsage // nil: the agent does not say
+	Tokens *supervisorv1.TokenUsage // nil: the agent does not report tokens
 	Costs  map[string]float64       // by currency: see Currency
 }
 
-// End adds a turn that ended: how long it took, and its tokens, if the agent says.
+// End adds a turn that ended: its duration, and its tokens if the agent reports them.
 func (t *Turns) End(took time.Duration, tokens *supervisorv1.TokenUsage) {
 	t.Times.Add(took)
 	if tokens != nil {
@@ -50,7 +50,7 @@ func (t *Turns) End(took time.Duration, tokens *supervisorv1.TokenUsage) {
 
 // Spend adds an amount.
 func (t *Turns) Spend(amount float64, currency string) {
-	if !(amount > 0) { // NaN too
+	if !(amount > 0) { // also NaN
 		return
 	}
 	if t.Costs == nil {
@@ -71,7 +71,7 @@ func spend(costs map[string]float64, currency string, amount float64) {
 	costs[currency] += amount
 }
 
-// Currency is a code of three capital letters; "" stands for everything else that an agent may say.
+// Currency returns a code of three capital letters; "" for any other text.
 func Currency(code string) string {
 	if len(code) != 3 || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
 		return ""
@@ -79,15 +79,15 @@ func Currency(code string) string {
 	return code
 }
 
-// Decision is what counts of one decision.
+// Decision has the counted properties of one decision.
 type Decision struct {
-	// Verdict is the policy's: "allow", "deny", "ask"; any other counts nothing.
+	// Verdict is the policy's: "allow", "deny", "ask"; others are not counted.
 	Verdict string
-	// Unasked: the agent did it without asking, and the verdict came too late.
+	// Unasked reports whether the agent acted without asking, so that the verdict came too late.
 	Unasked bool
-	// Repeats is how often an earlier decision held again, which took no time; 0: this is a decision.
+	// Repeats is how often an earlier decision was reused, which took no time; 0: this is a decision.
 	Repeats uint64
-	// Policy is how long it took without the user, and User how long the user took; 0: nobody was asked.
+	// Policy is the duration without the user, and User the user's; 0: the user was not asked.
 	Policy, User time.Duration
 }
 
@@ -95,7 +95,7 @@ type Decision struct {
 type Sums struct {
 	days []time.Time
 	rows map[rowKey]*row
-	used map[string]uint64 // by agent: turns and decisions
+	used map[string]uint64 // turns and decisions, by agent
 }
 
 type rowKey struct {
@@ -112,12 +112,12 @@ type row struct {
 	policy, user Times
 }
 
-// New returns sums of the days that begin at these times; the last is the end of the last day. They are in order.
+// New returns empty sums. days are the beginnings of the days in order; the last is the end of the last day.
 func New(days []time.Time) *Sums {
 	return &Sums{days: days, rows: map[rowKey]*row{}, used: map[string]uint64{}}
 }
 
-// at is the row for a time and an agent; nil: it is of none of the days.
+// at returns the row for a time and an agent; nil: the time is in none of the days.
 func (s *Sums) at(t time.Time, agent string, uses uint64) *row {
 	day, found := slices.BinarySearchFunc(s.days, t, time.Time.Compare)
 	if !found {
@@ -143,7 +143,7 @@ func (s *Sums) row(key rowKey) *row {
 	return r
 }
 
-// Turns adds what an agent took in the quarter of an hour that begins at a time.
+// Turns adds the usage of an agent in the quarter of an hour that begins at a time.
 func (s *Sums) Turns(at time.Time, agent string, t *Turns) {
 	if r := s.at(at, agent, t.Times.n); r != nil {
 		r.turns.Add(t)
@@ -162,21 +162,21 @@ func (t *Turns) Add(o *Turns) {
 	}
 }
 
-// named is an agent's name as rows have it; "" stands for all others.
+// named returns an agent's name as in rows; "" for all others.
 func named(agent string) string {
 	agent, _ = safetext.Prefix(strings.ToValidUTF8(agent, "?"), maxAgentName)
 	return cmp.Or(agent, "?")
 }
 
-// Decisions sums up decisions by quarters of an hour and agents, of which days of every caller can be made. The zero
-// value has none. Not safe for concurrent use.
+// Decisions sums up decisions by quarters of an hour and agents, so that the days of any time zone can be computed. The
+// zero value is empty. Not safe for concurrent use.
 type Decisions struct {
 	cells map[cellKey]*cell
-	order []cellKey // as they came: the agents that came first have rows of their own
+	order []cellKey // in order of arrival: the first agents have separate rows
 }
 
 type cellKey struct {
-	quarter int64 // when it begins, in seconds since 1970
+	quarter int64 // its start, in seconds since 1970
 	agent   string
 }
 
@@ -185,10 +185,10 @@ type cell struct {
 	uses uint64
 }
 
-// Len is how many quarters of an hour there are, each agent's counted.
+// Len returns the number of sums, one for each agent and quarter of an hour.
 func (d *Decisions) Len() int { return len(d.order) }
 
-// Add adds a decision about what an agent wanted at a time.
+// Add adds a decision about an action of an agent at a time.
 func (d *Decisions) Add(at time.Time, agent string, one *Decision) {
 	key := cellKey{at.Truncate(Quarter).Unix(), named(agent)}
 	c := d.cells[key]
@@ -204,7 +204,7 @@ func (d *Decisions) Add(at time.Time, agent string, one *Decision) {
 	c.decide(one)
 }
 
-// Decisions adds decisions, which it does not change.
+// Decisions adds decisions, without changing them.
 func (s *Sums) Decisions(d *Decisions) {
 	for _, key := range d.order {
 		c := d.cells[key]
@@ -248,7 +248,7 @@ func (r *row) merge(o *row) {
 	r.user.merge(&o.user)
 }
 
-// Response returns the sums. The agents that were used least are summed up as others, if there are too many.
+// Response returns the sums. If there are too many agents, those with the least use are summed up as others.
 func (s *Sums) Response() *supervisorv1.GetUsageResponse {
 	agents := make([]string, 0, len(s.used))
 	for agent := range s.used {
@@ -271,7 +271,7 @@ func (s *Sums) Response() *supervisorv1.GetUsageResponse {
 		}
 	}
 	if s.used[""] > 0 {
-		out.OtherAgents++ // one at least
+		out.OtherAgents++ // at least one
 	}
 	for key, r := range s.rows {
 		out.Rows = append(out.Rows, r.message(key))

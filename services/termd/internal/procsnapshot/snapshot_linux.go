@@ -79,7 +79,7 @@ func (c *Snapshot) Descendants(roots ...int) []int {
 }
 
 func (c *Snapshot) add(pid int, prefix string) {
-	p, err := proc.Look(pid)
+	p, err := proc.Stat(pid)
 	if err != nil {
 		return // gone, or hidden from this process
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 )
@@ -50,7 +50,7 @@ func (l *leader) wait() proc.ExitStatus {
 	}
 	defer l.pipe.Close()
 	var o sandbox.Outcome
-	err := entries.Read(l.outcome, &o)
+	err := nulmsg.Read(l.outcome, &o)
 	switch {
 	case err != nil:
 		l.startResult <- errors.New("its sandbox ended before it could start it")
@@ -61,7 +61,7 @@ func (l *leader) wait() proc.ExitStatus {
 	default:
 		l.startResult <- nil
 		o = sandbox.Outcome{}
-		if entries.Read(l.outcome, &o) == nil && o.Ended != nil {
+		if nulmsg.Read(l.outcome, &o) == nil && o.Ended != nil {
 			return endedAs(*o.Ended)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
@@ -47,7 +47,7 @@ func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 			t.Fatal(err)
 		}
 		for _, o := range outcomes {
-			data, err := entries.Marshal(o)
+			data, err := nulmsg.Marshal(o)
 			if err == nil {
 				_, err = w.Write(data)
 			}

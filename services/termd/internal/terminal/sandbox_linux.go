@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/termd/internal/command"
@@ -43,7 +43,7 @@ func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, cl
 
 // jobFile returns a file in memory with a job.
 func jobFile(j sandbox.Job) (*os.File, error) {
-	text, err := entries.Marshal(&j)
+	text, err := nulmsg.Marshal(&j)
 	if err != nil {
 		return nil, err
 	}

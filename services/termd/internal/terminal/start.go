@@ -112,7 +112,7 @@ func openTerminal() (*os.File, int, error) {
 // kernel supports that.
 func (s *Terminals) confineFunc(limits Limits) func(start func() error) error {
 	return func(start func() error) error {
-		return proc.Confine(limits.Confinement, func(w proc.Walls) error {
+		return proc.Confine(limits.Confinement, func(w proc.Restrictions) error {
 			c := limits.Confinement
 			if (!w.Landlock && !c.NoLandlock) || (!w.Seccomp && !c.NoSeccomp) || !w.Capabilities {
 				s.warnOnce.Do(func() {

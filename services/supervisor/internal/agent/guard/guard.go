@@ -2,8 +2,8 @@
 // agent leaves behind. It is the supervisor's own program, started again as "acphost guard".
 //
 // There is a guard for each agent, and it only waits. To use little memory and time, it runs before the rest of the
-// program is initialised. Go initialises a package when all its imports are initialised, and among several such packages
-// first the one whose path sorts first. Therefore this package has few imports. A test checks this.
+// program is initialised. Go initialises a package when all its imports are initialised, and among several such
+// packages first the one whose path sorts first. Therefore this package has few imports. A test checks this.
 //
 // The package knows processes, and the messages between supervisor and guard (Job, Report). It must not know ACP.
 package guard
@@ -26,14 +26,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Command is the argument that makes this program a guard. The command is hidden: it is for supervisors alone.
+// Command is the argument that makes this program a guard. The command is hidden, because only supervisors use it.
 const Command = "guard"
 
-// slack is added where something should long have ended.
+// slack is added to timeouts for operations that should have completed.
 const slack = 3 * time.Second
 
 func init() {
@@ -42,8 +42,8 @@ func init() {
 	}
 }
 
-// run is the whole life of a guard. It reads what to run from a pipe that the supervisor left open for it, and returns the
-// exit status of the guard's process, which nobody looks at.
+// run runs a guard. It reads the job from a pipe that the supervisor opened, and returns the exit status of the
+// process, which is not used.
 func run() int {
 	g, err := newGuard()
 	if err != nil {
@@ -52,7 +52,7 @@ func run() int {
 	}
 	job, err := g.readJob()
 	if err != nil {
-		return 1 // the supervisor ended before it said what to run
+		return 1 // the supervisor ended before it sent a job
 	}
 	return g.run(job)
 }
@@ -60,13 +60,13 @@ func run() int {
 // guard is the state of the guard's process.
 type guard struct {
 	life    *bufio.Reader
-	signals chan os.Signal // asking for the end
+	signals chan os.Signal // signals that request the end
 	sigchld chan os.Signal
 	notes   []string
 
-	agent atomic.Int64  // the agent's pid, from its start until it was waited for
-	group atomic.Int64  // the agent's process group, from its start on
-	gone  chan struct{} // closed when the agent was waited for
+	agent atomic.Int64  // the agent's pid, from its start until it was reaped
+	group atomic.Int64  // the agent's process group, set at its start
+	gone  chan struct{} // closed when the agent was reaped
 
 	mu     sync.Mutex
 	status *os.File // guarded by mu
@@ -80,9 +80,9 @@ func newGuard() (*guard, error) {
 		}
 		unix.CloseOnExec(fd)
 	}
-	_ = unix.SetNonblock(LifeFD, true) // or waiting for orders would take a thread
+	_ = unix.SetNonblock(LifeFD, true) // otherwise reading orders would need a thread
 	keepFiles()
-	proc.TakeName()
+	proc.SetName()
 	g := &guard{
 		life:    bufio.NewReader(os.NewFile(LifeFD, "life")),
 		status:  os.NewFile(StatusFD, "status"),
@@ -103,11 +103,11 @@ func newGuard() (*guard, error) {
 
 func (g *guard) readJob() (Job, error) {
 	var j Job
-	err := entries.Read(g.life, &j)
+	err := nulmsg.Read(g.life, &j)
 	return j, err
 }
 
-// run starts the agent and stays until nothing of it is left.
+// run starts the agent and returns when all of its processes have ended.
 func (g *guard) run(j Job) int {
 	if err := g.start(j); err != nil {
 		g.report(Report{Failed: failureOf(j.Command[0], err)})
@@ -148,20 +148,20 @@ func (g *guard) run(j Job) int {
 	}
 }
 
-// start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and so
-// the guard, is killed.
+// start starts the agent on a thread that lives as long as the agent: the kernel kills the agent when the thread, and
+// so the guard, is killed.
 func (g *guard) start(j Job) error {
 	result := make(chan error, 1)
 	go func() {
-		_ = proc.Confine(j.Confinement, func(w proc.Walls) error { g.live(j, w, result); return nil })
+		_ = proc.Confine(j.Confinement, func(w proc.Restrictions) error { g.live(j, w, result); return nil })
 	}()
 	return <-result
 }
 
-// live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
-func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
+// live starts the agent on the calling thread, reports the result, and returns when the agent has ended.
+func (g *guard) live(j Job, restrictions proc.Restrictions, result chan<- error) {
 	var p *os.Process
-	err := walls.Closed(j.Confinement)
+	err := restrictions.CheckUnreadable(j.Confinement)
 	if err == nil {
 		p, err = execute(j)
 	}
@@ -169,17 +169,17 @@ func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
 		result <- err
 		return
 	}
-	g.letGo() // before the supervisor hears of the start, so that it never meets the guard at the other end of a pipe
+	g.closeAgentPipes() // before the report, so that the supervisor never finds the guard at the other end of a pipe
 	g.agent.Store(int64(p.Pid))
 	g.group.Store(int64(p.Pid))
-	for _, note := range walls.Notes {
+	for _, note := range restrictions.Notes {
 		if len(j.Sandbox) > 0 && strings.HasPrefix(note, "no seccomp filter") {
-			continue // the sandbox has put it around the agent
+			continue // the sandbox installs it for the agent
 		}
 		g.notes = append(g.notes, "the agent has "+note)
 	}
-	walls.Notes = g.notes
-	g.report(Report{Started: &Started{PID: p.Pid, Walls: walls}})
+	restrictions.Notes = g.notes
+	g.report(Report{Started: &Started{PID: p.Pid, Restrictions: restrictions}})
 	result <- nil
 	state, err := p.Wait()
 	g.agent.Store(0)
@@ -199,12 +199,12 @@ func execute(j Job) (*os.Process, error) {
 	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
 	if len(j.Sandbox) > 0 {
 		decisions := os.NewFile(DecisionsFD, "decisions")
-		defer decisions.Close() // the supervisor is to see the sandbox's end
+		defer decisions.Close() // so that the supervisor observes the end of the sandbox
 		attr.Files = append(attr.Files, decisions)
 		return startLimited(j.Sandbox[0], slices.Concat([]string{os.Args[0]}, j.Sandbox[1:], []string{"--"}, j.Command), attr)
 	}
 	p, err := startLimited(program, j.Command, attr)
-	if errors.Is(err, syscall.ENOEXEC) { // a script that names no interpreter: do as execvp and shells do
+	if errors.Is(err, syscall.ENOEXEC) { // a script without an interpreter line: run it with the shell, as execvp does
 		p, err = startLimited("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,7 +215,7 @@ func execute(j Job) (*os.Process, error) {
 
 func startLimited(program string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
 	_, err = proc.StartLimited(attr.Sys, func() (int, error) {
-		if p, err = os.StartProcess(program, argv, attr); err != nil { // #nosec G702 -- the user's agent, behind its walls
+		if p, err = os.StartProcess(program, argv, attr); err != nil { // #nosec G702 -- the user's agent, with its restrictions
 			return 0, err
 		}
 		return p.Pid, nil
@@ -223,18 +223,18 @@ func startLimited(program string, argv []string, attr *os.ProcAttr) (p *os.Proce
 	return p, err
 }
 
-// letGo closes the guard's own hold of the agent's pipes: it must not keep the other ends from seeing their end.
-func (g *guard) letGo() {
+// closeAgentPipes closes the guard's own files of the agent's pipes, so that the other ends observe their end.
+func (g *guard) closeAgentPipes() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	for fd := range 3 {
 		if err != nil || dupOnto(int(null.Fd()), fd) != nil {
 			_ = unix.Close(fd)
 		}
 	}
-	_ = os.Chdir("/") // nor a file system from being unmounted
+	_ = os.Chdir("/") // so that the guard does not keep a file system from being unmounted
 }
 
-// readOrders hands on what the supervisor orders, to the end of the pipe and of the process.
+// readOrders passes on the supervisor's orders until the pipe or the process ends.
 func (g *guard) readOrders(orders chan<- string) {
 	for {
 		order, err := g.life.ReadString('\n')
@@ -247,13 +247,13 @@ func (g *guard) readOrders(orders chan<- string) {
 	}
 }
 
-// end ends the agent and all that it left; when ctx ends, at once. An error says that something is left.
+// end ends the agent and all remaining processes, at once if ctx has ended. It returns an error if a process is left.
 func (g *guard) end(ctx context.Context, grace time.Duration) error {
 	last, cancel := context.WithTimeout(context.Background(), grace+slack)
 	defer cancel()
 	if err := g.endTree(ctx, grace); err != nil {
 		if err := g.endTree(last, 0); err != nil {
-			if group := int(g.group.Load()); group > 1 { // what it leads can be ended at least
+			if group := int(g.group.Load()); group > 1 { // at least its process group can be ended
 				_ = syscall.Kill(-group, syscall.SIGKILL)
 			}
 			return err
@@ -270,11 +270,11 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 func (g *guard) report(r Report) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	message, _ := entries.Marshal(&r)
-	_, _ = g.status.Write(message) // a supervisor that is gone need not know
+	message, _ := nulmsg.Marshal(&r)
+	_, _ = g.status.Write(message) // fails if the supervisor has ended
 }
 
-// failureOf says why a program could not be started.
+// failureOf returns the reason why a program could not be started.
 func failureOf(program string, err error) *Failed {
 	return &Failed{NotFound: errors.Is(err, fs.ErrNotExist), Detail: fmt.Sprintf("%s: %v", program, err)}
 }

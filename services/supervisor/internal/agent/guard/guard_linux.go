@@ -12,22 +12,22 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// agentAttr: a session of its own keeps the agent off the supervisor's terminal, and gives what it starts a number to
-// be found by.
+// agentAttr starts a session for the agent. It separates the agent from the supervisor's terminal, and identifies the
+// agent's processes.
 func agentAttr(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c}
 }
 
-// reap collects what the guard adopted; the agent itself has its own waiter.
+// reap reaps the processes that the guard adopted. The agent itself is reaped by its own waiter.
 func (g *guard) reap() {
 	_, _ = proc.ReapAdopted(func(pid int) bool { return int64(pid) == g.agent.Load() })
 }
 
-// endTree ends every descendant, and is done when the kernel says that the guard has no children at all.
+// endTree ends every descendant, and returns when the guard has no children.
 func (g *guard) endTree(ctx context.Context, grace time.Duration) error {
 	list := func() ([]int, error) { return proc.Descendants(os.Getpid()) }
 	deadline := time.Now().Add(grace)
-	tick := time.NewTicker(2 * time.Millisecond) // for the agent's own waiter to come round
+	tick := time.NewTicker(2 * time.Millisecond) // the agent's own waiter may be late
 	defer tick.Stop()
 	for {
 		if err := proc.End(ctx, list, time.Until(deadline)); err != nil {
@@ -45,7 +45,7 @@ func (g *guard) endTree(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// childless looks without reaping.
+// childless reports whether there are no children. It does not reap.
 func childless() bool {
 	var info unix.Siginfo
 	for {
@@ -56,7 +56,8 @@ func childless() bool {
 	}
 }
 
-// keepFiles keeps files that the supervisor itself inherited, from an editor that leaks them, from the agent.
+// keepFiles keeps the agent from inheriting files that the supervisor itself inherited, for example from an editor that
+// leaks them.
 func keepFiles() { _ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) }
 
 func dupOnto(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agentAttr: the agent leads a session and with it a process group, which is all that can be ended here.
+// agentAttr makes the agent the leader of a session and so of a process group, which is all that can be ended on this
+// system.
 func agentAttr(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Credential: c}
 }
 
-// reap has nothing to do where nothing is adopted.
+// reap does nothing: the guard adopts no processes on this system.
 func (g *guard) reap() {}
 
 // endTree ends the agent's process group.
@@ -24,8 +25,8 @@ func (g *guard) endTree(ctx context.Context, grace time.Duration) error {
 	return EndGroup(ctx, int(g.group.Load()), grace)
 }
 
-// keepFiles keeps files that the supervisor itself inherited, from an editor that leaks them, from the agent. There is
-// no list of them here; descriptors are small numbers.
+// keepFiles keeps the agent from inheriting files that the supervisor itself inherited, for example from an editor that
+// leaks them. This system has no list of open files, but descriptors are small numbers.
 func keepFiles() {
 	for fd := 3; fd < 1024; fd++ {
 		unix.CloseOnExec(fd)
@@ -34,7 +35,7 @@ func keepFiles() {
 
 func dupOnto(from, to int) error { return unix.Dup2(from, to) }
 
-// EndGroup ends a process group, after a grace by force, until ctx ends.
+// EndGroup ends a process group, with SIGKILL after a grace period, until ctx ends.
 func EndGroup(ctx context.Context, group int, grace time.Duration) error {
 	if group <= 1 {
 		return nil

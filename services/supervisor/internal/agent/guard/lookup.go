@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lookPath finds a program as execvp would, from the agent's working directory and PATH, neither of which is the
-// guard's. An error is fs.ErrNotExist if there is none, errNotExecutable if what there is cannot be executed.
+// lookPath finds a program as execvp would with the agent's working directory and PATH, which differ from the guard's.
+// The error is fs.ErrNotExist if there is no such program, and errNotExecutable if it cannot be executed.
 func lookPath(program, dir string, env []string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !path.IsAbs(program) {
@@ -23,23 +23,24 @@ func lookPath(program, dir string, env []string) (string, error) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
 			folders = value
-			break // the first one, as getenv
+			break // the first value, as for getenv
 		}
 	}
 	var denied error
 	for folder := range strings.SplitSeq(folders, ":") {
 		if folders == "" {
-			break // no folder at all
+			break // not a folder
 		}
 		if !path.IsAbs(folder) {
-			folder = path.Join(dir, folder) // an empty one is the working directory
+			folder = path.Join(dir, folder) // an empty entry is the working directory
 		}
 		candidate := path.Join(folder, program)
 		err := executable(candidate)
 		if err == nil {
 			return candidate, nil
 		}
-		if errors.Is(err, errNotExecutable) && denied == nil { // not so a folder that may not be searched: there may be nothing
+		// A folder that cannot be searched may not contain the program.
+		if errors.Is(err, errNotExecutable) && denied == nil {
 			denied = err
 		}
 	}

@@ -1,49 +1,49 @@
 package guard
 
-import "github.com/acphost/acphost/internal/entries"
+import "github.com/acphost/acphost/internal/nulmsg"
 
-// Exchange implements entries.Message.
-func (j *Job) Exchange(c *entries.Codec) {
+// Exchange implements nulmsg.Message.
+func (j *Job) Exchange(c *nulmsg.Codec) {
 	c.Texts("command", &j.Command)
 	c.Text("dir", &j.Dir)
 	c.Texts("env", &j.Env)
 	c.Text("mark", &j.Mark)
-	if user := entries.Optional(c, "user", &j.Credential); user != nil {
-		entries.Number(c, "uid", &user.Uid)
-		entries.Number(c, "gid", &user.Gid)
-		entries.Numbers(c, "group", &user.Groups)
+	if user := nulmsg.Optional(c, "user", &j.Credential); user != nil {
+		nulmsg.Number(c, "uid", &user.Uid)
+		nulmsg.Number(c, "gid", &user.Gid)
+		nulmsg.Numbers(c, "group", &user.Groups)
 		c.Flag("no_set_groups", &user.NoSetGroups)
 	}
-	entries.Number(c, "grace_ns", &j.Grace)
+	nulmsg.Number(c, "grace_ns", &j.Grace)
 	c.Texts("sandbox", &j.Sandbox)
 	c.Flag("no_landlock", &j.NoLandlock)
 	c.Flag("no_seccomp", &j.NoSeccomp)
 	c.Texts("unreadable", &j.Unreadable)
 	c.Flag("one_port", &j.OnePort)
-	entries.Number(c, "port", &j.Port)
-	entries.Numbers(c, "keep", &j.Keep)
+	nulmsg.Number(c, "port", &j.Port)
+	nulmsg.Numbers(c, "keep", &j.Keep)
 	c.Flag("changes_user", &j.ChangesUser)
 }
 
-// Exchange implements entries.Message.
-func (r *Report) Exchange(c *entries.Codec) {
-	if s := entries.Optional(c, "started", &r.Started); s != nil {
-		entries.Number(c, "pid", &s.PID)
-		c.Flag("landlock", &s.Walls.Landlock)
-		c.Flag("unreadable", &s.Walls.Unreadable)
-		c.Flag("one_port", &s.Walls.OnePort)
-		c.Flag("seccomp", &s.Walls.Seccomp)
-		c.Flag("capabilities", &s.Walls.Capabilities)
-		c.Texts("note", &s.Walls.Notes)
+// Exchange implements nulmsg.Message.
+func (r *Report) Exchange(c *nulmsg.Codec) {
+	if s := nulmsg.Optional(c, "started", &r.Started); s != nil {
+		nulmsg.Number(c, "pid", &s.PID)
+		c.Flag("landlock", &s.Restrictions.Landlock)
+		c.Flag("unreadable", &s.Restrictions.Unreadable)
+		c.Flag("one_port", &s.Restrictions.OnePort)
+		c.Flag("seccomp", &s.Restrictions.Seccomp)
+		c.Flag("capabilities", &s.Restrictions.Capabilities)
+		c.Texts("note", &s.Restrictions.Notes)
 	}
-	if f := entries.Optional(c, "failed", &r.Failed); f != nil {
+	if f := nulmsg.Optional(c, "failed", &r.Failed); f != nil {
 		c.Flag("not_found", &f.NotFound)
 		c.Text("detail", &f.Detail)
 	}
-	if e := entries.Optional(c, "ended", &r.Ended); e != nil {
-		entries.Number(c, "code", &e.Code)
+	if e := nulmsg.Optional(c, "ended", &r.Ended); e != nil {
+		nulmsg.Number(c, "code", &e.Code)
 		c.Text("signal", &e.Signal)
-		entries.Number(c, "number", &e.Number)
+		nulmsg.Number(c, "number", &e.Number)
 	}
 	c.Flag("clean", &r.Clean)
 }

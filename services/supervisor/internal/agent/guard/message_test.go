@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/nulmsg"
 )
 
 // A field that is added and not written would be lost between supervisor and guard: a wall, say.
 func TestMessages_CarryEachField(t *testing.T) {
-	for _, m := range []struct{ full, read entries.Message }{{new(Job), new(Job)}, {new(Report), new(Report)}} {
+	for _, m := range []struct{ full, read nulmsg.Message }{{new(Job), new(Job)}, {new(Report), new(Report)}} {
 		fill(t, reflect.ValueOf(m.full).Elem())
 		carry(t, m.full, m.read)
 	}
@@ -21,32 +21,32 @@ func TestMessages_CarryEachField(t *testing.T) {
 }
 
 func TestMessages_RejectNUL(t *testing.T) {
-	if _, err := entries.Marshal(&Job{Env: []string{"A=1", "B=\x00sandbox=/bin/true"}}); err == nil || !strings.Contains(err.Error(), "env:") {
+	if _, err := nulmsg.Marshal(&Job{Env: []string{"A=1", "B=\x00sandbox=/bin/true"}}); err == nil || !strings.Contains(err.Error(), "env:") {
 		t.Errorf("err = %v, want one that names env", err)
 	}
 }
 
 func TestMessages_RejectTruncated(t *testing.T) {
-	whole, err := entries.Marshal(&Job{Command: []string{"agent"}, Mark: "A=1"})
+	whole, err := nulmsg.Marshal(&Job{Command: []string{"agent"}, Mark: "A=1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range whole {
-		if err := entries.Read(bufio.NewReader(bytes.NewReader(whole[:n])), new(Job)); err == nil {
+		if err := nulmsg.Read(bufio.NewReader(bytes.NewReader(whole[:n])), new(Job)); err == nil {
 			t.Errorf("the first %d bytes of %q were read as a whole message", n, whole)
 		}
 	}
 }
 
-func carry(t *testing.T, m, read entries.Message) {
+func carry(t *testing.T, m, read nulmsg.Message) {
 	t.Helper()
-	text, err := entries.Marshal(m)
+	text, err := nulmsg.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rest := "next"
 	from := bufio.NewReader(strings.NewReader(string(text) + rest))
-	if err := entries.Read(from, read); err != nil || !reflect.DeepEqual(read, m) {
+	if err := nulmsg.Read(from, read); err != nil || !reflect.DeepEqual(read, m) {
 		t.Errorf("%q was read as %+v, %v; want %+v", text, read, err, m)
 	}
 	if after, _ := from.ReadString(0); after != rest {

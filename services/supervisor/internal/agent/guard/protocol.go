@@ -7,29 +7,29 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// The guard's own pipes, beside the three that it hands on. Down the life pipe go one job, then orders; its end is the
-// order to end the agent, whether the supervisor closed it or died. Up the status pipe go reports.
+// The guard's own pipes, in addition to the three that it passes to the agent. The life pipe carries one job, then
+// orders; its end is the order to end the agent, whether the supervisor closed it or died. The status pipe carries
+// reports.
 const (
 	LifeFD   = 3
 	StatusFD = 4
-	// DecisionsFD is a socket that the guard hands on to the sandbox, if it starts the agent in one.
+	// DecisionsFD is a socket that the guard passes to the sandbox, if it starts the agent in one.
 	DecisionsFD = 5
 
-	// EndWell and KillNow are the orders: to end the agent, and to end it at once.
+	// EndWell and KillNow are the orders to end the agent after the grace period, and at once.
 	EndWell = "end\n"
 	KillNow = "kill\n"
 )
 
-// Job is what a guard is asked to do. It travels in a pipe and not in arguments or the environment, which others can
-// read.
+// Job is the guard's job. It is sent over a pipe, because others can read arguments and the environment.
 type Job struct {
 	Command    []string
 	Dir        string // absolute
 	Env        []string
-	Mark       string              // the entry of Env by which strays are found
-	Credential *syscall.Credential // the user to run as; nil: the guard's own
+	Mark       string              // the entry of Env that identifies processes of the agent
+	Credential *syscall.Credential // the agent's user; nil: the guard's user
 	Grace      time.Duration
-	// Sandbox is the program that starts the agent in a sandbox, with its arguments; nil: the agent is started as it is.
+	// Sandbox is the program that starts the agent in a sandbox, with its arguments. Nil: no sandbox.
 	Sandbox []string
 	proc.Confinement
 }
@@ -39,17 +39,17 @@ type Report struct {
 	Started *Started
 	Failed  *Failed
 	Ended   *proc.ExitStatus
-	Clean   bool // nothing of the agent is left
+	Clean   bool // no process of the agent is left
 }
 
-// Started says that the agent's program runs.
+// Started reports that the agent's program runs.
 type Started struct {
-	PID   int
-	Walls proc.Walls
+	PID          int
+	Restrictions proc.Restrictions
 }
 
-// Failed says why the agent's program could not be started.
+// Failed is the reason why the agent's program could not be started.
 type Failed struct {
-	NotFound bool // there is no such program
+	NotFound bool // the program does not exist
 	Detail   string
 }

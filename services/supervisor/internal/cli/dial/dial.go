@@ -132,7 +132,7 @@ func callerOn(stdin, stdout *os.File) (*caller, error) {
 		err = vet(by)
 	}
 	if err == nil {
-		err = peer.TellSenders(in)
+		err = peer.ReportSenders(in)
 	}
 	if err != nil {
 		c.Close()

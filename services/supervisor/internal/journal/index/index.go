@@ -1,8 +1,8 @@
 // Package index lists and searches the files of a journal, and sums up their usage data, with an SQLite database beside
-// them. The database holds nothing that the files do not hold. If it is damaged, missing or of another version, the
-// package makes it again.
+// them. The database contains only data from the files. If it is damaged, missing or of another version, the package
+// makes it again.
 //
-// The package is apart from journal, so that a program that only writes or reads a journal does not link SQLite.
+// The package is separate from journal, so that a program that only writes or reads a journal does not link SQLite.
 package index
 
 import (
@@ -26,12 +26,12 @@ import (
 
 const (
 	indexName = "index.db"
-	// schemaVersion changes with what is indexed; an index of another version is made anew.
+	// schemaVersion changes with the indexed data; an index of another version is made anew.
 	schemaVersion = 3
-	// maxText is how much of a session's text can be searched, in bytes.
+	// maxText is the limit of a session's searchable text, in bytes.
 	maxText = 256 << 10
-	// indexPatience is how long another process that has the index is waited for.
-	indexPatience = 5 * time.Second
+	// busyTimeout is how long to wait for another process that has the index locked.
+	busyTimeout = 5 * time.Second
 )
 
 const schema = `CREATE TABLE IF NOT EXISTS sessions (
@@ -79,7 +79,7 @@ func Open(dir string) (*Index, error) {
 	return x, nil
 }
 
-// private makes a private file, or refuses what stands there.
+// private creates a private file, or returns an error for an existing file that is not private.
 func private(path string) error {
 	f, err := ownfile.Append(path)
 	if err != nil {
@@ -88,8 +88,8 @@ func private(path string) error {
 	return f.Close()
 }
 
-// List brings a folder's index up to date and lists the sessions that a query wants. Where the index cannot be written, on a disk that
-// is full or read-only, one is made in memory for this call: what is recorded can be read all the same.
+// List updates a folder's index and lists the sessions that match a query. If the index cannot be written, on a disk
+// that is full or read-only, List makes one in memory for this call.
 func List(dir string, q Query) (all []journal.Session, err error) {
 	err = withCurrent(context.Background(), dir, func(x *Index) error {
 		all, err = x.List(q)
@@ -98,7 +98,7 @@ func List(dir string, q Query) (all []journal.Session, err error) {
 	return all, err
 }
 
-// Update brings a folder's index up to date.
+// Update updates a folder's index.
 func Update(dir string) error {
 	x, err := Open(dir)
 	if err != nil {
@@ -108,7 +108,7 @@ func Update(dir string) error {
 	return x.Sync(context.Background())
 }
 
-// withCurrent calls do with a folder's index, which is up to date, or with one in memory.
+// withCurrent calls do with a folder's updated index, or with one in memory.
 func withCurrent(ctx context.Context, dir string, do func(*Index) error) error {
 	if err := journal.MakeDir(dir); err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -127,7 +127,7 @@ func withCurrent(ctx context.Context, dir string, do func(*Index) error) error {
 	return errors.Join(do(x), x.Close())
 }
 
-// current opens an index and brings it up to date.
+// current opens and updates an index.
 func current(ctx context.Context, opened func() (*Index, error)) (*Index, error) {
 	x, err := opened()
 	if err != nil {
@@ -139,10 +139,10 @@ func current(ctx context.Context, opened func() (*Index, error)) (*Index, error)
 	return x, nil
 }
 
-// open opens an index that is there, or makes it; without a path, in memory.
+// open opens an existing index, or makes it; without a path, in memory.
 func open(dir, path string) (*Index, error) {
 	query := url.Values{"_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", indexPatience.Milliseconds()), "journal_mode(WAL)", "synchronous(OFF)",
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(OFF)",
 	}, "_txlock": {"immediate"}}
 	at := &url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
 	if path == "" {
@@ -188,10 +188,10 @@ func (x *Index) prepare() error {
 // Close closes the index.
 func (x *Index) Close() error { return x.db.Close() }
 
-// syncBytes is how much is read of the journal before what was found is kept.
+// syncBytes is how many bytes of the journal are read before the results are committed.
 const syncBytes = 64 << 20
 
-// Sync brings the index to what the files hold. What was read before is not read again, also if ctx ended then.
+// Sync updates the index from the files. It reads only new entries, also after a call that ctx interrupted.
 func (x *Index) Sync(ctx context.Context) error {
 	files, err := journal.Files(x.dir, false)
 	if err != nil {
@@ -214,7 +214,7 @@ func (x *Index) Sync(ctx context.Context) error {
 	return nil
 }
 
-// forget removes what the index has of files that are gone.
+// forget removes files that no longer exist from the index.
 func (x *Index) forget(ctx context.Context, there map[string]bool) error {
 	return x.write(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.Query("SELECT file FROM sessions")
@@ -265,7 +265,7 @@ func (x *Index) write(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// readSome reads what is new in some of the files, and returns of how many.
+// readSome reads the new entries of some of the files, and returns the number of these files.
 func (x *Index) readSome(ctx context.Context, files []string) (n int, err error) {
 	err = x.write(ctx, func(tx *sql.Tx) error {
 		for read := int64(0); n < len(files) && read < syncBytes; n++ {
@@ -283,7 +283,7 @@ func (x *Index) readSome(ctx context.Context, files []string) (n int, err error)
 	return n, err
 }
 
-// readNew reads what is new in a file, and returns how much that was.
+// readNew reads the new entries of a file, and returns their length in bytes.
 func (x *Index) readNew(tx *sql.Tx, path string) (read int64, err error) {
 	file, err := filepath.Rel(x.dir, path)
 	if err != nil {
@@ -297,9 +297,9 @@ func (x *Index) readNew(tx *sql.Tx, path string) (read int64, err error) {
 	}
 	info, err := os.Lstat(path)
 	if err != nil || known && info.Size() == size {
-		return 0, nil //nolint:nilerr // it is gone, or was read
+		return 0, nil //nolint:nilerr // it was removed, or read completely
 	}
-	if info.Size() < size { // the file was cut: it is read anew
+	if info.Size() < size { // the file was truncated: read it again
 		if err := remove(tx, file); err != nil {
 			return 0, err
 		}
@@ -308,7 +308,7 @@ func (x *Index) readNew(tx *sql.Tx, path string) (read int64, err error) {
 	return info.Size() - size, x.read(tx, path, file, size)
 }
 
-// read folds what a file has from an offset on into what the index has of it.
+// read adds the entries of a file from an offset on to the index.
 func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	var s summary
 	use := &usageOf{counted: from}
@@ -322,7 +322,7 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	}
 	r, err := journal.OpenReader(path, use.safe)
 	if err != nil {
-		return nil // it is gone, or no file of ours: it is not listed
+		return nil // removed, or not owned by this user: it is not listed
 	}
 	defer r.Close()
 	for err == nil {
@@ -340,7 +340,7 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil // it is no journal: it is not listed
+		return nil // not a journal: it is not listed
 	}
 	if _, err = tx.Exec(`INSERT OR REPLACE INTO sessions (file, session, agent, cwd, title, started, ended, turns, frames, lost, size, text, safe, cost)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -351,18 +351,18 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	return use.write(tx, file)
 }
 
-// Query says which sessions are wanted. What is empty does not matter.
+// Query selects sessions. Empty fields match all.
 type Query struct {
-	// Session is an id or how one begins, or the end of a file's name.
+	// Session is an id or its beginning, or the end of a file's name.
 	Session string
 	Agent   string
-	// Cwd is a folder; those below it count too.
+	// Cwd is a folder; it also matches sessions in folders below.
 	Cwd string
-	// Text stands somewhere in the title or what was said.
+	// Text is contained in the title or the messages.
 	Text string
 }
 
-// List returns the sessions that a query wants, oldest first.
+// List returns the sessions that match a query, oldest first.
 func (x *Index) List(q Query) ([]journal.Session, error) {
 	where, args := []string{"1"}, []any{}
 	and := func(cond string, values ...any) {
@@ -402,7 +402,8 @@ func (x *Index) List(q Query) ([]journal.Session, error) {
 	return all, rows.Err()
 }
 
-// nanos is a time as the index has it. 0 is no time: a file without a line has none, and time.Time's zero is out of range.
+// nanos returns a time as stored in the index. 0 is no time: a file without a line has none, and time.Time's zero value
+// is out of range.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -417,7 +418,7 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// like is text as LIKE takes it literally.
+// like escapes text for LIKE.
 func like(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxTitle is the longest title that is kept, in bytes.
+// maxTitle is the limit of a title, in bytes.
 const maxTitle = 200
 
-// summary folds a file's entries into what the index keeps of it.
+// summary collects the indexed data of a file from its entries.
 type summary struct {
 	journal.Session
-	text []byte // the text that can be searched
+	text []byte // the searchable text
 }
 
 func (s *summary) fold(e *journal.Entry) {
@@ -44,17 +44,18 @@ func (s *summary) fold(e *journal.Entry) {
 				if s.Title == "" {
 					s.Title = titleOf(text)
 				}
-				s.say(text + "\n")
+				s.addText(text + "\n")
 			}
 			return true
 		})
-	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0 && e.Dir != frame.OursToClient.String(): // acphost's own notices repeat commands
+	// Acphost's own notices repeat commands.
+	case e.Method == acp.MethodSessionUpdate && len(e.Frame) > 0 && e.Dir != frame.OursToClient.String():
 		update := acp.UpdateOf(acp.Get(e.Frame, "params"))
 		kind, _ := acp.String(acp.Get(update, "sessionUpdate"))
 		switch kind {
 		case "agent_message_chunk", "agentMessageChunk":
 			if text, ok := acp.String(acp.Get(update, "content", "text")); ok {
-				s.say(text)
+				s.addText(text)
 			}
 		case "session_info_update", "sessionInfoUpdate":
 			if title, ok := acp.String(acp.Get(update, "title")); ok && title != "" {
@@ -62,13 +63,13 @@ func (s *summary) fold(e *journal.Entry) {
 			}
 		case "tool_call", "toolCall":
 			if title, ok := acp.String(acp.Get(update, "title")); ok {
-				s.say("\n" + title + "\n")
+				s.addText("\n" + title + "\n")
 			}
 		}
 	}
 }
 
-func (s *summary) say(text string) {
+func (s *summary) addText(text string) {
 	if room := maxText - len(s.text); room > 0 {
 		s.text = append(s.text, strings.ToValidUTF8(text[:min(room, len(text))], "")...)
 	}

@@ -20,15 +20,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// maxOpen is how many turns of a session are known to be under way at once; a session has one, as a rule. One that has
-// not ended within maxTurn is given up.
+// maxOpen is the limit of tracked concurrent turns of a session, which usually has one. A turn that has not ended
+// within maxTurn is dropped.
 const (
 	maxOpen = 16
 	maxTurn = 24 * time.Hour
 )
 
-// Usage brings a folder's index up to date, and yields what agents took from one time until another, to a quarter of an
-// hour. An error of yield is returned as it is.
+// Usage updates a folder's index, and yields the usage of agents between two times, in quarters of an hour. It returns
+// an error of yield unchanged.
 func Usage(ctx context.Context, dir string, from, until time.Time, yield func(at time.Time, agent string, t *usage.Turns) error) error {
 	return withCurrent(ctx, dir, func(x *Index) error { return x.usage(ctx, from, until, yield) })
 }
@@ -63,7 +63,7 @@ func (x *Index) usage(ctx context.Context, from, until time.Time, yield func(at 
 	return rows.Err()
 }
 
-// turnsOf reads turns as the index has them.
+// turnsOf decodes turns as stored in the index.
 func turnsOf(times, tokens []byte) (*usage.Turns, error) {
 	t := &usage.Turns{}
 	if times != nil {
@@ -80,29 +80,29 @@ func turnsOf(times, tokens []byte) (*usage.Turns, error) {
 	return t, nil
 }
 
-// quarterOf is the number of the quarter of an hour that a time lies in.
+// quarterOf returns the number of the quarter of an hour that contains a time.
 func quarterOf(t time.Time) int64 { return t.Unix() / int64(usage.Quarter/time.Second) }
 
-// usageOf folds a file's entries into what the index keeps of usage. A turn is counted where it ends: so as to know
-// when it began, reading goes on where nothing was under way, and what was counted before is not counted again.
+// usageOf collects the indexed usage of a file from its entries. A turn is counted at its end. To know its start,
+// reading continues at an offset at which no turn was active, and skips entries that were counted before.
 type usageOf struct {
 	counted int64           // entries before this offset were counted
-	safe    int64           // where to go on the next time
-	cost    sql.NullFloat64 // what the session had cost at the last report; null: not known yet
+	safe    int64           // the offset for the next update
+	cost    sql.NullFloat64 // the session's cost in the last report; null: unknown
 
 	decoder *event.Decoder
-	began   []openTurn // turns under way, oldest first
+	began   []openTurn // active turns, oldest first
 	loading int        // requests to load the session
 	found   map[int64]*usage.Turns
 }
 
-// openTurn is a turn that is under way, by the id of its request.
+// openTurn is an active turn, with the id of its request.
 type openTurn struct {
 	id string
 	at time.Time
 }
 
-// fold takes the entry that stands from one offset to another.
+// fold adds an entry between two offsets.
 func (u *usageOf) fold(tx *sql.Tx, s *summary, file string, e *journal.Entry, at, next int64) error {
 	if !matters(e) {
 		u.settle(next)
@@ -125,9 +125,9 @@ func (u *usageOf) fold(tx *sql.Tx, s *summary, file string, e *journal.Entry, at
 	case e.Answers == acp.MethodSessionLoad || e.Answers == acp.MethodSessionResume:
 		u.loading = max(0, u.loading-1)
 	case e.Method == acp.MethodSessionPrompt:
-		u.loading = 0 // as the decoder takes it
+		u.loading = 0 // as the decoder does
 	case (e.Answers == acp.MethodSessionNew || e.Answers == acp.MethodSessionFork) && counts:
-		u.cost = sql.NullFloat64{Valid: true} // a session of this id that was there before is another one
+		u.cost = sql.NullFloat64{Valid: true} // an earlier session with this id was another one
 	}
 	if len(e.Message()) == 0 { // content is not recorded
 		switch {
@@ -155,14 +155,14 @@ func (u *usageOf) fold(tx *sql.Tx, s *summary, file string, e *journal.Entry, at
 	return nil
 }
 
-// settle notes where reading can go on.
+// settle records the offset for the next update.
 func (u *usageOf) settle(next int64) {
 	if len(u.began) == 0 && u.loading == 0 {
 		u.safe = next
 	}
 }
 
-// matters reports whether an entry can say anything of turns and usage. Most are pieces of messages, and do not.
+// matters reports whether an entry may be about turns or usage. Most entries are pieces of messages, and are not.
 func matters(e *journal.Entry) bool {
 	switch {
 	case e.Dir == "":
@@ -186,7 +186,7 @@ func (u *usageOf) begin(id string, at time.Time) {
 	u.began = append(u.began, openTurn{id, at})
 }
 
-// end ends the turn whose request has an id, or the oldest, where the agent ends it otherwise than by its answer.
+// end ends the turn of the request with an id, or the oldest turn if the agent ends it other than by an answer.
 func (u *usageOf) end(id string, at time.Time, tokens *supervisorv1.TokenUsage, counts bool) {
 	if len(u.began) == 0 {
 		return
@@ -199,7 +199,7 @@ func (u *usageOf) end(id string, at time.Time, tokens *supervisorv1.TokenUsage, 
 	}
 }
 
-// in are the turns of a quarter of an hour.
+// in returns the turns of the quarter of an hour that contains a time.
 func (u *usageOf) in(at time.Time) *usage.Turns {
 	if u.found == nil {
 		u.found = map[int64]*usage.Turns{}
@@ -211,8 +211,8 @@ func (u *usageOf) in(at time.Time) *usage.Turns {
 	return u.found[quarter]
 }
 
-// costs counts what a session has cost since its last report: agents report the sum. What a session cost before this
-// file began stands in another file, unless its agent counts from 0 again.
+// costs counts the cost of a session since its last report: agents report the sum. The cost before this file is in
+// another file, unless the agent counts from 0 again.
 func (u *usageOf) costs(tx *sql.Tx, s *summary, file string, at time.Time, c *supervisorv1.ContextUsage) error {
 	cost := c.GetCost()
 	if c.Cost == nil || math.IsNaN(cost) || math.IsInf(cost, 0) {
@@ -235,7 +235,7 @@ func (u *usageOf) costs(tx *sql.Tx, s *summary, file string, at time.Time, c *su
 	return nil
 }
 
-// write adds what was found to what the index has of a file.
+// write adds the collected usage of a file to the index.
 func (u *usageOf) write(tx *sql.Tx, file string) error {
 	for quarter, found := range u.found {
 		t, err := kept(tx, file, quarter)
@@ -271,7 +271,7 @@ func (u *usageOf) write(tx *sql.Tx, file string) error {
 	return nil
 }
 
-// kept is what the index has of a file and a quarter of an hour.
+// kept returns the stored usage of a file in a quarter of an hour.
 func kept(tx *sql.Tx, file string, quarter int64) (*usage.Turns, error) {
 	var times, tokens []byte
 	err := tx.QueryRow("SELECT times, tokens FROM turns WHERE file = ? AND quarter = ?", file, quarter).Scan(&times, &tokens)

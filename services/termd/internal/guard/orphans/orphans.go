@@ -37,7 +37,7 @@ func init() {
 
 // run is the main function of a guard.
 func run(pipe io.Reader, mark string) {
-	proc.TakeName()
+	proc.SetName()
 	_ = proc.Undumpable() // as termd is: its files in /proc must not be accessible to the guarded processes
 	sessions := map[int]bool{}
 	lines := bufio.NewScanner(pipe)

@@ -18,8 +18,8 @@ import (
 func Exec(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error) {
 	walls.ChangesUser = as != nil
 	// The thread that executes a program is the process from then on, with its walls.
-	err = proc.Confine(walls, func(stand proc.Walls) error {
-		if err := stand.Closed(walls); err != nil {
+	err = proc.Confine(walls, func(applied proc.Restrictions) error {
+		if err := applied.CheckUnreadable(walls); err != nil {
 			return err
 		}
 		if as != nil {

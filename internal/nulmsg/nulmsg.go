@@ -1,10 +1,10 @@
-// Package entries writes and reads messages between processes of acphost's own that have to stay small: lists of
-// entries, "NAME=VALUE", each ended by a NUL, and an empty entry after the last. What is not set has no entry; a list
-// has one for each of its values. No value has a NUL, as no argument, variable or path can have one.
+// Package nulmsg encodes and decodes messages between acphost's own small processes: lists of entries "NAME=VALUE",
+// each terminated by a NUL, and an empty entry at the end. An unset value has no entry; a list has an entry for each of
+// its values. Values cannot contain a NUL, and neither can arguments, variables and paths.
 //
-// encoding/json would do as well, but it takes 0.1 MB of memory and more in each process that uses it, and such a
-// process may stand beside each agent and each command. The package knows no messages of its own.
-package entries
+// encoding/json would add at least 0.1 MB of memory to each process that uses it, and such a process may run beside
+// each agent and each command. The package does not know the messages.
+package nulmsg
 
 import (
 	"bufio"
@@ -13,17 +13,18 @@ import (
 	"strings"
 )
 
-// A Message names each of its fields to a Codec, in the same order each time.
+// A Message passes each of its fields to a Codec, always in the same order.
 type Message interface{ Exchange(c *Codec) }
 
-// Marshal returns the message in the form in which Read reads it. An error says that a value has a NUL.
+// Marshal returns the encoded message. It returns an error if a value contains a NUL.
 func Marshal(m Message) ([]byte, error) {
 	c := &Codec{}
 	m.Exchange(c)
 	return append(c.out, 0), c.err
 }
 
-// Read reads a message into one that is empty. Its errors are those of r, and one for what is not such a message.
+// Read decodes a message into m, which must be empty. It returns the errors of r, and an error if the message is
+// malformed.
 func Read(r *bufio.Reader, m Message) error {
 	c := &Codec{in: map[string][]string{}}
 	for {
@@ -41,11 +42,11 @@ func Read(r *bufio.Reader, m Message) error {
 	return c.err
 }
 
-// Codec writes the values of a message into out, or sets them to what in has.
+// Codec writes the values of a message to out, or sets them from in.
 type Codec struct {
-	in  map[string][]string // nil: it writes
+	in  map[string][]string // nil when encoding
 	out []byte
-	err error // the first value that cannot be written, or read
+	err error // the first value that cannot be encoded or decoded
 }
 
 func (c *Codec) fail(name string, err error) {
@@ -54,7 +55,7 @@ func (c *Codec) fail(name string, err error) {
 	}
 }
 
-// Texts is a list.
+// Texts encodes or decodes a list of texts.
 func (c *Codec) Texts(name string, list *[]string) {
 	if c.in != nil {
 		*list = c.in[name]
@@ -68,7 +69,7 @@ func (c *Codec) Texts(name string, list *[]string) {
 	}
 }
 
-// Text is a text; an empty one is not written.
+// Text encodes or decodes a text. An empty text has no entry.
 func (c *Codec) Text(name string, value *string) {
 	var list []string
 	if *value != "" {
@@ -79,7 +80,7 @@ func (c *Codec) Text(name string, value *string) {
 	}
 }
 
-// Flag is a flag.
+// Flag encodes or decodes a flag.
 func (c *Codec) Flag(name string, value *bool) {
 	var set string
 	if *value {
@@ -89,7 +90,7 @@ func (c *Codec) Flag(name string, value *bool) {
 	*value = set != ""
 }
 
-// Optional returns what is at p, or was written; nil if there is nothing.
+// Optional returns the value at p when encoding, or the encoded value when decoding; nil if there is none.
 func Optional[T any](c *Codec, name string, p **T) *T {
 	there := *p != nil
 	if c.Flag(name, &there); there && *p == nil {
@@ -102,7 +103,7 @@ type integer interface {
 	~int | ~int64 | ~uint | ~uint16 | ~uint32
 }
 
-// Number is a number; 0 is written, too.
+// Number encodes or decodes a number. 0 has an entry, too.
 func Number[T integer](c *Codec, name string, value *T) {
 	list := []T{*value}
 	if Numbers(c, name, &list); len(list) > 0 {
@@ -110,7 +111,7 @@ func Number[T integer](c *Codec, name string, value *T) {
 	}
 }
 
-// Numbers is a list of numbers.
+// Numbers encodes or decodes a list of numbers.
 func Numbers[T integer](c *Codec, name string, list *[]T) {
 	var texts []string
 	for _, n := range *list {

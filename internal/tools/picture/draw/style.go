@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// look is how text looks. The zero value is what a terminal begins with.
-type look struct {
+// style is the style of text. The zero value is the initial style of a terminal.
+type style struct {
 	bold, faint, italic, underline, struck, inverse bool
-	fore, back                                      string // "#rrggbb"; empty: the picture's own
+	fore, back                                      string // "#rrggbb"; empty: the default
 }
 
-// named are the colours 0 to 15, as most editors' dark themes have them.
+// named are the colors 0 to 15, as in most editors' dark themes.
 var named = [16]string{
 	"#000000", "#f48771", "#89d185", "#e2c08d", "#75beff", "#d7a1e6", "#4ec9b0", "#d4d4d4",
 	"#8a8a8a", "#ff9d8a", "#a5e6a1", "#f5d9a8", "#9cd2ff", "#e8bdf3", "#7fe0cb", "#ffffff",
 }
 
-// indexed is a colour of the table of 256: 16 by name, a cube of 6, and 24 greys.
+// indexed returns a color of the 256-color table: 16 named ones, a cube of 6, and 24 greys.
 func indexed(n int) string {
 	switch {
 	case n < 0 || n > 255:
@@ -41,11 +41,11 @@ func indexed(n int) string {
 
 func rgb(r, g, b int) string { return fmt.Sprintf("#%02x%02x%02x", r&0xff, g&0xff, b&0xff) }
 
-// sgr obeys the parameters of a sequence. Those that it does not know change nothing.
-func (l *look) sgr(parameters string) {
+// sgr applies the parameters of a sequence. It ignores unknown parameters.
+func (l *style) sgr(parameters string) {
 	all := strings.Split(parameters, ";")
 	for i := 0; i < len(all); i++ {
-		// A colour is "38;5;n", "38;2;r;g;b", or the same behind colons in one parameter.
+		// A color is "38;5;n", "38;2;r;g;b", or the same in one parameter with colons.
 		if parts := strings.Split(all[i], ":"); len(parts) > 1 {
 			l.colon(parts)
 			continue
@@ -66,7 +66,7 @@ func numberOf(text string) uint8 {
 	return uint8(n)
 }
 
-// extended is the colour that parameters behind a 38 or a 48 stand for, and how many of them it takes.
+// extended returns the color of the parameters after a 38 or a 48, and the number of parameters that it uses.
 func extended(p []string) (color string, used int) {
 	switch {
 	case len(p) >= 2 && p[0] == "5":
@@ -74,11 +74,11 @@ func extended(p []string) (color string, used int) {
 	case len(p) >= 4 && p[0] == "2":
 		return rgb(int(numberOf(p[1])), int(numberOf(p[2])), int(numberOf(p[3]))), 4
 	}
-	return "", len(p) // what follows cannot be told apart from it
+	return "", len(p) // the end of an unknown form is unknown
 }
 
-// colon obeys one parameter with parts: an underline's form, or a colour, whose colour space is left out or empty.
-func (l *look) colon(parts []string) {
+// colon applies one parameter with parts: an underline's form, or a color, whose color space is omitted or empty.
+func (l *style) colon(parts []string) {
 	code := int(numberOf(parts[0]))
 	switch {
 	case code == 4:
@@ -93,7 +93,7 @@ func (l *look) colon(parts []string) {
 	}
 }
 
-func (l *look) color(code int, c string) {
+func (l *style) color(code int, c string) {
 	switch {
 	case c == "":
 	case code == 38:
@@ -103,10 +103,10 @@ func (l *look) color(code int, c string) {
 	}
 }
 
-func (l *look) simple(code int) {
+func (l *style) simple(code int) {
 	switch {
 	case code == 0:
-		*l = look{}
+		*l = style{}
 	case code == 1:
 		l.bold = true
 	case code == 2:
@@ -144,8 +144,8 @@ func (l *look) simple(code int) {
 	}
 }
 
-// class is the look without its colours.
-func (l *look) class() string {
+// class returns the CSS classes of the style without its colors.
+func (l *style) class() string {
 	var all []string
 	for _, c := range []struct {
 		is   bool
@@ -161,16 +161,16 @@ func (l *look) class() string {
 	return strings.Join(all, " ")
 }
 
-// line is what a look draws where there are only blanks.
-func (l *look) line() string {
+// line returns the style's lines through blanks.
+func (l *style) line() string {
 	if l.underline || l.struck {
 		return l.class()
 	}
 	return ""
 }
 
-// text is the colour of the text; empty: the picture's own.
-func (l *look) text() string {
+// text returns the color of the text; empty: the default.
+func (l *style) text() string {
 	if !l.inverse {
 		return l.fore
 	}
@@ -180,8 +180,8 @@ func (l *look) text() string {
 	return background
 }
 
-// behind is the colour behind the text; empty: the picture's own.
-func (l *look) behind() string {
+// behind returns the color of the background; empty: the default.
+func (l *style) behind() string {
 	if !l.inverse {
 		return l.back
 	}

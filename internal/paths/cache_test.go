@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestSeen_AgreesWithSystem makes random trees and resolves paths in them with one Seen. Its cached results must not
+// TestCache_AgreesWithSystem makes random trees and resolves paths in them with one Cache. Its cached results must not
 // change an answer.
-func TestSeen_AgreesWithSystem(t *testing.T) {
+func TestCache_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	names := []string{"a", "b", "c", "d"}
 	some := func() string {
@@ -41,7 +41,7 @@ func TestSeen_AgreesWithSystem(t *testing.T) {
 				_ = os.Symlink(some(), path)
 			}
 		}
-		seen := NewSeen()
+		seen := NewCache()
 		for range 60 {
 			path := dir + "/" + some() + []string{"", "", "/", "/../" + some()}[r.IntN(4)]
 			if got, want := seen.Real(path), Real(path); got != want {
@@ -90,8 +90,8 @@ func TestSeen_AgreesWithSystem(t *testing.T) {
 	}
 }
 
-// TestSeen_LooksAtEachNameOnce: a Seen resolves each name once, and a new Seen resolves it again.
-func TestSeen_LooksAtEachNameOnce(t *testing.T) {
+// TestCache_LooksAtEachNameOnce: a Cache resolves each name once, and a new Cache resolves it again.
+func TestCache_LooksAtEachNameOnce(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +100,8 @@ func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 	if err := errors.Join(os.Symlink("one", link), os.WriteFile(program, nil, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	seen := NewSeen()
-	look := func(s *Seen) (string, bool) { return s.Real(link + "/x"), s.Executable(program) }
+	seen := NewCache()
+	look := func(s *Cache) (string, bool) { return s.Real(link + "/x"), s.Executable(program) }
 	if real, is := look(seen); real != dir+"/one/x" || !is {
 		t.Fatal(real, is)
 	}
@@ -111,14 +111,14 @@ func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 	if real, is := look(seen); real != dir+"/one/x" || !is {
 		t.Errorf("the same question has looked again: %s, %v", real, is)
 	}
-	for _, next := range []*Seen{nil, NewSeen()} {
+	for _, next := range []*Cache{nil, NewCache()} {
 		if real, is := look(next); real != dir+"/two/x" || is {
 			t.Errorf("the next question has not looked: %s, %v", real, is)
 		}
 	}
 }
 
-func TestSeen_NoFollowEndsAtLink(t *testing.T) {
+func TestCache_NoFollowEndsAtLink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -128,13 +128,13 @@ func TestSeen_NoFollowEndsAtLink(t *testing.T) {
 	if made != nil {
 		t.Fatal(made)
 	}
-	for name, before := range map[string]func(*Seen){
-		"first":              func(*Seen) {},
-		"after a follow":     func(s *Seen) { s.Real(to) },
-		"after a path below": func(s *Seen) { s.Real(filepath.Join(to, "file")) },
+	for name, before := range map[string]func(*Cache){
+		"first":              func(*Cache) {},
+		"after a follow":     func(s *Cache) { s.Real(to) },
+		"after a path below": func(s *Cache) { s.Real(filepath.Join(to, "file")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := NewSeen()
+			seen := NewCache()
 			before(seen)
 			if seen.NamesItself(to) {
 				t.Error("the path names the link before NoFollow")
@@ -148,7 +148,7 @@ func TestSeen_NoFollowEndsAtLink(t *testing.T) {
 			}
 		})
 	}
-	seen := NewSeen()
+	seen := NewCache()
 	seen.NoFollow(outside)
 	if got := seen.Real(outside); got != outside || seen.NoFolder(outside) {
 		t.Errorf("a folder leads to %s, want %s, as a folder", got, outside)

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seen caches the state of each path when it was first read, so that a decision made at one moment reads each name once. It must not
-// outlive the decision, because it does not read a path again. A nil Seen caches nothing and reads each time. It is not safe for
-// concurrent use.
-type Seen struct {
+// Cache has the state of each path when it was first read, so that one decision reads each name once. It must not
+// outlive the decision, because it does not read a path again. A nil Cache caches nothing and reads each time. It is
+// not safe for concurrent use.
+type Cache struct {
 	names      map[string]name
-	led        map[string]led
+	resolved   map[string]resolution
 	executable map[string]bool
 	itself     map[string]bool // paths whose last name is not followed
 }
 
-// NewSeen returns an empty Seen.
-func NewSeen() *Seen {
-	return &Seen{names: map[string]name{}, led: map[string]led{}, executable: map[string]bool{}}
+// NewCache returns an empty Cache.
+func NewCache() *Cache {
+	return &Cache{names: map[string]name{}, resolved: map[string]resolution{}, executable: map[string]bool{}}
 }
 
 // name is the file at a path. A symbolic link as the last name is not followed.
@@ -43,7 +43,7 @@ const (
 )
 
 // at returns the file at a path.
-func (s *Seen) at(path string) name {
+func (s *Cache) at(path string) name {
 	if s == nil {
 		return lookAt(path)
 	}
@@ -62,7 +62,7 @@ func (s *Seen) at(path string) name {
 
 // NoFollow makes further look-ups of a path end at its last name, also if that is a symbolic link: the path names the
 // link itself.
-func (s *Seen) NoFollow(path string) {
+func (s *Cache) NoFollow(path string) {
 	if s.itself[path] {
 		return
 	}
@@ -72,12 +72,12 @@ func (s *Seen) NoFollow(path string) {
 	s.itself[path] = true
 	if s.at(path).is == link {
 		s.names[path] = name{is: other}
-		clear(s.led)
+		clear(s.resolved)
 	}
 }
 
-// NamesItself reports whether NoFollow was called for a path. It returns false for a nil Seen.
-func (s *Seen) NamesItself(path string) bool { return s != nil && s.itself[path] }
+// NamesItself reports whether NoFollow was called for a path. It returns false for a nil Cache.
+func (s *Cache) NamesItself(path string) bool { return s != nil && s.itself[path] }
 
 func lookAt(path string) name {
 	var st syscall.Stat_t // os.Lstat allocates an error or a fs.FileInfo each time
@@ -109,45 +109,45 @@ func again(call func() error) error {
 	}
 }
 
-// led is the result of resolving a path.
-type led struct {
+// resolution is the result of resolving a path.
+type resolution struct {
 	real  string
-	there bool // it exists, and was resolved to the end
+	there bool // the path exists, and was resolved to the end
 	plain bool // none of its existing names is a link
 }
 
 // Real is like the function Real, with cached names.
-func (s *Seen) Real(path string) string { return s.follow(path).real }
+func (s *Cache) Real(path string) string { return s.follow(path).real }
 
 // Existing is Real for a path that must exist. ok is false if it does not exist or cannot be resolved.
-func (s *Seen) Existing(path string) (real string, ok bool) {
-	led := s.follow(path)
-	return led.real, led.there
+func (s *Cache) Existing(path string) (real string, ok bool) {
+	r := s.follow(path)
+	return r.real, r.there
 }
 
-// Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where its text says.
-// It returns false for a nil Seen.
-func (s *Seen) Plain(path string) bool {
+// Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where
+// its text says. It returns false for a nil Cache.
+func (s *Cache) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false
 	}
-	led := s.follow(path)
-	return led.plain && led.real == path
+	r := s.follow(path)
+	return r.plain && r.real == path
 }
 
-func (s *Seen) follow(path string) led {
+func (s *Cache) follow(path string) resolution {
 	if s == nil {
 		return s.walk(path)
 	}
-	l, known := s.led[path]
+	l, known := s.resolved[path]
 	if !known {
 		l = s.walk(path)
-		s.led[path] = l
+		s.resolved[path] = l
 	}
 	return l
 }
 
-func (s *Seen) walk(path string) led {
+func (s *Cache) walk(path string) resolution {
 	at, links := ".", 0
 	if filepath.IsAbs(path) {
 		at = "/"
@@ -171,18 +171,18 @@ func (s *Seen) walk(path string) led {
 		n := s.at(next)
 		switch n.is {
 		case missing:
-			return led{filepath.Join(at, rest), false, links == 0}
+			return resolution{filepath.Join(at, rest), false, links == 0}
 		case unreadable:
-			return led{path, false, false}
+			return resolution{path, false, false}
 		case folder, other:
 			if more && n.is != folder {
-				return led{path, false, false}
+				return resolution{path, false, false}
 			}
 			at, rest = next, behind
 			continue
 		}
 		if links++; links > maxLinks {
-			return led{path, false, false}
+			return resolution{path, false, false}
 		}
 		if filepath.IsAbs(n.to) {
 			at = "/"
@@ -191,23 +191,24 @@ func (s *Seen) walk(path string) led {
 			rest += "/" + behind
 		}
 	}
-	return led{at, path != "", links == 0}
+	return resolution{at, path != "", links == 0}
 }
 
-// Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot be read.
-func (s *Seen) Readlink(path string) (to string, ok bool) {
+// Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot
+// be read.
+func (s *Cache) Readlink(path string) (to string, ok bool) {
 	n := s.at(path)
 	return n.to, n.is == link
 }
 
 // Missing reports whether no file exists at a path, or can exist: the path or its last name is too long.
-func (s *Seen) Missing(path string) bool {
+func (s *Cache) Missing(path string) bool {
 	const longest = 255 // limit of a name, NAME_MAX
 	return len(path) >= unix.PathMax || len(filepath.Base(path)) > longest || s.at(path).is == missing
 }
 
 // NoFolder is like the function NoFolder, with cached names.
-func (s *Seen) NoFolder(path string) bool {
+func (s *Cache) NoFolder(path string) bool {
 	if s != nil {
 		switch n := s.at(path); n.is {
 		case missing, other:
@@ -221,7 +222,7 @@ func (s *Seen) NoFolder(path string) bool {
 }
 
 // OfProcess is like the function OfProcess, with cached names.
-func (s *Seen) OfProcess(path string) bool {
+func (s *Cache) OfProcess(path string) bool {
 	at, links := "/", 0
 	for rest := path; rest != ""; {
 		name, behind, _ := strings.Cut(rest, "/")
@@ -253,7 +254,7 @@ func (s *Seen) OfProcess(path string) bool {
 }
 
 // Executable reports whether a path leads to a regular file that this process may execute.
-func (s *Seen) Executable(file string) bool {
+func (s *Cache) Executable(file string) bool {
 	if s == nil {
 		return mayExecute(file)
 	}

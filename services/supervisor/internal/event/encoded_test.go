@@ -21,14 +21,14 @@ func TestEncoder_JoinsAdjacentEvents(t *testing.T) {
 		if i == 100 {
 			ev.Cursor = strings.Repeat("y", 2*blockSize)
 		}
-		told := e.Told(ev)
+		got := e.Encode(ev)
 		var alone supervisorv1.WatchEventsResponse
-		if err := proto.Unmarshal(slices.Concat(Single(told.Field)...), &alone); err != nil || !proto.Equal(alone.GetEvent(), ev) {
+		if err := proto.Unmarshal(slices.Concat(Single(got.Field)...), &alone); err != nil || !proto.Equal(alone.GetEvent(), ev) {
 			t.Fatalf("event %d alone: %v, %v", i, &alone, err)
 		}
 		all = append(all, ev)
-		pieces = Join(pieces, told.Field)
-		apart = append(apart, told.Field...)
+		pieces = Join(pieces, got.Field)
+		apart = append(apart, got.Field...)
 		if i%50 == 0 { // one from elsewhere
 			field, err := Encode(ev)
 			if err != nil {
@@ -57,13 +57,13 @@ func TestEncoder_JoinsAdjacentEvents(t *testing.T) {
 func TestEncoder_InvalidEventHasNoField(t *testing.T) {
 	var e Encoder
 	bad := &supervisorv1.Event{Cursor: "\xff"}
-	if told := e.Told(bad); told.Field != nil || told.Event != bad {
-		t.Errorf("got %v", told)
+	if got := e.Encode(bad); got.Field != nil || got.Event != bad {
+		t.Errorf("got %v", got)
 	}
 	if _, err := Encode(bad); err == nil {
 		t.Error("it is encoded")
 	}
-	good := e.Told(&supervisorv1.Event{Cursor: "a"})
+	good := e.Encode(&supervisorv1.Event{Cursor: "a"})
 	var r supervisorv1.WatchEventsResponse
 	if err := proto.Unmarshal(good.Field, &r); err != nil || r.GetEvents()[0].GetCursor() != "a" {
 		t.Errorf("the next one: %v, %v", &r, err)

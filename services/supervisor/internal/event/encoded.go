@@ -7,15 +7,16 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Told is an event that many are sent. Neither the event nor its encoding is theirs to change, or to append to.
-type Told struct {
+// Encoded is an event for several recipients, with its shared encoding. Recipients must not change the event or its
+// encoding, or append to it.
+type Encoded struct {
 	Event *supervisorv1.Event
-	// Field is the event as it is encoded for all of them: as a field WatchEventsResponse.events, with its tag of one byte
-	// and its length. Nil: each encodes it.
+	// Field is the shared encoding of the event: a field WatchEventsResponse.events, with its tag of one byte and its
+	// length. Nil: each recipient encodes the event.
 	Field []byte
 }
 
-// The numbers of WatchEventsResponse.event and events, whose tags have one byte.
+// The field numbers of WatchEventsResponse.event and events, whose tags have one byte.
 const (
 	eventField  = 1
 	eventsField = 2
@@ -23,17 +24,19 @@ const (
 
 var singleTag = protowire.AppendTag(nil, eventField, protowire.BytesType)
 
-// Single returns a response with the one event that a Told.Field has, in pieces.
+// Single returns a response with one event, from an Encoded.Field, in pieces.
 func Single(field []byte) [][]byte { return [][]byte{singleTag, field[len(singleTag):]} }
 
-// blockSize is how many bytes of encoded events stand in one piece of memory, so that they can be sent as one.
+// blockSize is the size of a block of encoded events, which can be sent as one piece.
 const blockSize = 64 << 10
 
-// Encoder encodes events, one behind the other. It is not safe for concurrent use, but what it returned may be read meanwhile.
+// Encoder encodes events consecutively in blocks. It is not safe for concurrent use, but its results may be read
+// concurrently.
 type Encoder struct{ block []byte }
 
-// Told returns an event with its encoding. Field is nil if the event cannot be encoded: Encode says why.
-func (e *Encoder) Told(ev *supervisorv1.Event) Told {
+// Encode returns an event with its encoding. Field is nil if the event cannot be encoded: the function Encode returns
+// the reason.
+func (e *Encoder) Encode(ev *supervisorv1.Event) Encoded {
 	size := proto.Size(ev)
 	if need := protowire.SizeTag(eventsField) + protowire.SizeBytes(size); cap(e.block)-len(e.block) < need {
 		e.block = make([]byte, 0, max(blockSize, need))
@@ -41,13 +44,13 @@ func (e *Encoder) Told(ev *supervisorv1.Event) Told {
 	from := len(e.block)
 	block, err := appendField(e.block, ev, size)
 	if err != nil {
-		return Told{Event: ev}
+		return Encoded{Event: ev}
 	}
 	e.block = block
-	return Told{Event: ev, Field: block[from:]}
+	return Encoded{Event: ev, Field: block[from:]}
 }
 
-// Encode returns an event as Told.Field has it, in memory of its own.
+// Encode returns the encoding of an event, in the form of Encoded.Field, in separate memory.
 func Encode(ev *supervisorv1.Event) ([]byte, error) { return appendField(nil, ev, proto.Size(ev)) }
 
 func appendField(b []byte, ev *supervisorv1.Event, size int) ([]byte, error) {
@@ -56,7 +59,7 @@ func appendField(b []byte, ev *supervisorv1.Event, size int) ([]byte, error) {
 	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, ev)
 }
 
-// Join appends an encoding to pieces. If an Encoder wrote it right behind the last piece, that piece becomes longer.
+// Join appends an encoding to pieces. If an Encoder wrote it directly after the last piece, it extends that piece.
 func Join(pieces [][]byte, field []byte) [][]byte {
 	if n := len(pieces) - 1; n >= 0 && len(field) > 0 {
 		last := pieces[n]
