@@ -25,20 +25,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// slow is how long an agent may take to answer before that is worth a word.
+// slow is the time to an agent's answer from which on a warning is reported.
 const slow = 10 * time.Second
 
-// todoUser says what helps where agents cannot run as their user.
+// todoUser says what to do if agents cannot run as their user.
 const todoUser = "correct agent.user in the configuration, or run acphost as root"
 
-// todoSandbox says what helps where no agent can be confined.
+// todoSandbox says what to do if agents cannot be confined.
 const todoSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 
-// todoVersion2 says what to expect of an agent that speaks version 2 of ACP alone.
+// todoVersion2 describes the limits of an agent that supports only version 2 of ACP.
 const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
 	"so handlers serve this agent nothing: it reaches files and runs commands itself"
 
-// agent starts the agent as run would, asks it who it is, and ends it.
+// agent starts the agent as run would, sends it initialize, and ends it.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	in := d.in(Agent)
 	in.ok("command", strings.Join(secret.Shown(d.Agent.Command), " "))
@@ -100,7 +100,8 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	d.sandbox(c)
 }
 
-// sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
+// sandbox reports the restrictions that the sandbox would have. The agent was started without it, because no policy is
+// running.
 func (d *doctor) sandbox(c *config.Config) {
 	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
 	switch {
@@ -121,7 +122,7 @@ func (d *doctor) sandbox(c *config.Config) {
 	d.network(c, err)
 }
 
-// agentWords are the arguments of a command that runs the agent: the flags that doctor was given, and the agent.
+// agentWords returns the arguments of a command that runs the agent: the flags of doctor, and the agent.
 func (d *doctor) agentWords() string {
 	flags := ""
 	if len(d.Flags) > 0 {
@@ -133,7 +134,8 @@ func (d *doctor) agentWords() string {
 	return flags + "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
 }
 
-// network says what would stand of the network, if it is not open. confined is why the agent cannot be confined; nil: it can.
+// network reports the restrictions of a network that is not open. confined is the reason why the agent cannot be
+// confined, or nil.
 func (d *doctor) network(c *config.Config, confined error) {
 	in, network, observed := d.in(Agent), c.Network(), c.Sandbox() == config.SandboxObserve
 	const policy = "set a policy, with rules that name machines (host)"
@@ -165,10 +167,10 @@ func (d *doctor) network(c *config.Config, confined error) {
 	}
 }
 
-// nodeTimeout bounds how long Node.js may take to say its version.
+// nodeTimeout limits the time until Node.js reports its version.
 const nodeTimeout = 10 * time.Second
 
-// node looks whether an agent that is a package of npm supports the Node.js that would run it.
+// node checks whether an agent that is an npm package supports the Node.js that would run it.
 func (d *doctor) node(ctx context.Context, env []string) {
 	in := d.in(Agent)
 	node, program := lookPath(env, "node"), d.Agent.Command[0]
@@ -205,7 +207,7 @@ func (d *doctor) node(ctx context.Context, env []string) {
 	}
 }
 
-// lookPath finds a program in the absolute folders of an environment's PATH; empty: it is not there.
+// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if there is none.
 func lookPath(environ []string, program string) string {
 	for _, entry := range slices.Backward(environ) { // the last one counts
 		list, ok := strings.CutPrefix(entry, "PATH=")
@@ -223,7 +225,7 @@ func lookPath(environ []string, program string) string {
 	return ""
 }
 
-// todoFor says what helps against an agent that gave no answer.
+// todoFor says what to do about an agent that did not answer.
 func todoFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
 	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {
@@ -244,8 +246,8 @@ func todoFor(err error) string {
 	return "run it by itself to see what it says; is it given the flag that makes it speak ACP?"
 }
 
-// authentication lists the ways to log in, with what a person can run: a login that is known needs no way that the agent
-// offers, and may be all there is of it on a terminal.
+// authentication lists the ways to log in, with commands for the user. A preset's login command works even if the agent
+// offers no method, and may be the only one that works on a terminal.
 func (d *doctor) authentication(methods []handshake.AuthMethod) {
 	in := d.in(Agent)
 	detail := "the agent offers none"
@@ -265,7 +267,7 @@ func (d *doctor) authentication(methods []handshake.AuthMethod) {
 	in.tell(Finding{Area: in.name, Check: "login", Level: OK, Detail: detail, Todo: todo})
 }
 
-// capabilities writes what the agent can do as a line: members that are true, and objects by what is in them.
+// capabilities formats the capabilities of an agent in a line: members that are true, and the members of objects.
 func capabilities(raw []byte) string {
 	var names []string
 	walk(raw, "", 3, &names)
@@ -293,7 +295,7 @@ func walk(raw []byte, prefix string, depth int, names *[]string) {
 			if depth > 1 {
 				walk(value, name+".", depth-1, names)
 			}
-			if len(*names) == before && prefix != "" { // an empty object says that it can
+			if len(*names) == before && prefix != "" { // an empty object means that it has the capability
 				*names = append(*names, name)
 			}
 		}

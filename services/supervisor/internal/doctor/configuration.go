@@ -25,8 +25,8 @@ const (
 	stopTimeout   = 10 * time.Second
 )
 
-// configuration looks at the configuration file and at the files that it names. It returns nil if nothing can be started by
-// it; not handlers: they cannot.
+// configuration checks the configuration file and the files that it names. It returns nil if the configuration is
+// unusable. handlers is false if only handlers cannot be started.
 func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers bool) {
 	in := d.in(Configuration)
 	c, err := config.Load(d.ConfigFile, d.Env)
@@ -79,7 +79,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	return c, true
 }
 
-// again is a command that looks at the same configuration file.
+// again returns a command that uses the same configuration file.
 func (d *doctor) again(command string) string {
 	if d.ConfigFile == "" {
 		return command
@@ -87,7 +87,7 @@ func (d *doctor) again(command string) string {
 	return command + " --config " + d.ConfigFile
 }
 
-// certificates says how long the certificates of the configuration are valid.
+// certificates reports how long the certificates of the configuration are valid.
 func (d *doctor) certificates(c *config.Config) {
 	in, now := d.in(Configuration), time.Now()
 	for _, cert := range c.Certificates() {
@@ -110,7 +110,7 @@ func (d *doctor) certificates(c *config.Config) {
 	}
 }
 
-// journal looks at the folder of the record where it is not below the state folder, which is looked at with the machine.
+// journal checks the folder of the journal if it is outside of the state folder, which the machine's checks include.
 func (d *doctor) journal(c *config.Config) {
 	in, j := d.in(Configuration), c.Effective().GetJournal()
 	switch dir := j.GetDir(); {
@@ -124,7 +124,7 @@ func (d *doctor) journal(c *config.Config) {
 	}
 }
 
-// policy has permd read the rule files.
+// policy checks the rule files with permd.
 func (d *doctor) policy(ctx context.Context, c *config.Config) {
 	in := d.in(Configuration)
 	if !c.PolicySet() {
@@ -194,7 +194,7 @@ func (d *doctor) ruleFile(ctx context.Context, service permissionv1.PolicyServic
 	}
 }
 
-// presets looks at the files that name agents, and which of those are installed.
+// presets checks the files that define presets, and lists the installed ones.
 func (d *doctor) presets() {
 	in := d.in(Configuration)
 	catalog, err := preset.Load(d.Env)
