@@ -12,13 +12,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Checked is a rule file and what permd found in it.
+// Checked is a rule file with the findings of permd.
 type Checked struct {
 	File   *permissionv1.PolicyFile
 	Answer *permissionv1.CheckResponse
 }
 
-// Check has permd load a rule file, run its tests and look for mistakes.
+// Check makes permd load a rule file, run its tests and search for mistakes.
 func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*Checked, error) {
 	answer, err := service.Check(ctx, &permissionv1.CheckRequest{File: file})
 	if err != nil {
@@ -27,7 +27,7 @@ func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *
 	return &Checked{File: file, Answer: answer}, nil
 }
 
-// LayerOf returns whose rule file it is, as far as its name tells: a workspace's, else the user's.
+// LayerOf returns the layer of a rule file by its name: the workspace's, else the user's.
 func LayerOf(name string) permissionv1.Layer {
 	if clean := "/" + filepath.ToSlash(filepath.Clean(name)); strings.HasSuffix(clean, "/"+config.WorkspacePolicy) {
 		return permissionv1.Layer_LAYER_WORKSPACE
@@ -35,7 +35,7 @@ func LayerOf(name string) permissionv1.Layer {
 	return permissionv1.Layer_LAYER_USER
 }
 
-// OK reports whether the file loads; it may have warnings.
+// OK reports whether the file loads. It may have warnings.
 func (c *Checked) OK() bool { return c.errors() == 0 }
 
 func (c *Checked) errors() (n int) {
@@ -62,7 +62,7 @@ func (c *Checked) PrintFindings(w io.Writer, s Style) {
 		if rule := f.GetRule(); rule != "" && !strings.Contains(message, rule) {
 			message = "rule " + rule + ": " + message
 		}
-		// A message may hold several lines, such as a condition with a mark below it; each is made safe by itself.
+		// A message may have several lines, such as a condition with a mark below it. Each line is escaped by itself.
 		lines := strings.Split(message, "\n")
 		for i := range lines {
 			lines[i] = safetext.Exact(lines[i])
@@ -71,7 +71,7 @@ func (c *Checked) PrintFindings(w io.Writer, s Style) {
 	}
 }
 
-// Print writes the findings, and then what the file is in all.
+// Print writes the findings, and then a summary of the file.
 func (c *Checked) Print(w io.Writer, s Style) {
 	c.PrintFindings(w, s)
 	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
@@ -86,7 +86,7 @@ func (c *Checked) Print(w io.Writer, s Style) {
 	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }
 
-// JSON is what was found, as an object for JSON.
+// JSON returns the findings as an object for JSON.
 func (c *Checked) JSON() (any, error) {
 	answer, err := fields(c.Answer)
 	if err != nil {

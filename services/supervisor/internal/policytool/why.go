@@ -18,19 +18,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// Explained is a decision and how it came about.
+// Explained is a decision with its explanation.
 type Explained struct {
 	Action *permissionv1.Action
 	Files  []*permissionv1.PolicyFile
 	Answer *permissionv1.ExplainResponse
-	// Own: acphost itself decided, whatever a policy says.
+	// Own reports that acphost itself decided, independent of the policy.
 	Own bool
-	// Home is shortened to "~" in the names of files. Empty: none is.
+	// Home is replaced by "~" in the names of files. Empty replaces nothing.
 	Home string
 }
 
-// Explain has permd decide an action by rule files and say why. Without files no policy is set. What acphost itself decides
-// before or behind a policy is said as the gate would. needs are the machines without which the agent does not work.
+// Explain makes permd decide an action with rule files and explain the decision. Without files there is no policy.
+// Decisions of acphost itself before or after the policy are the same as in the gate. needs are the machines that the
+// agent requires.
 func Explain(
 	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, needs []hosts.Pattern,
 	files []*permissionv1.PolicyFile,
@@ -68,7 +69,7 @@ func Explain(
 	return e, nil
 }
 
-// unruled is what comes of an action where nobody has chosen a policy.
+// unruled returns the decision about an action without a policy.
 func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	if a.GetDoor() != permissionv1.Door_DOOR_REQUEST && a.GetDoor() != permissionv1.Door_DOOR_UNSPECIFIED {
 		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: "no policy is set: it is done, and nobody is asked"}
@@ -76,8 +77,8 @@ func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: "no policy is set: what the agent asks goes to the person"}
 }
 
-// Print writes the verdict on the first line, then every rule with why it did or did not match, then what was read from
-// the action.
+// Print writes the verdict on the first line, then every rule with the reason why it did or did not match, then the
+// parsed action.
 func (e *Explained) Print(w io.Writer, s Style) {
 	e.verdict(w, s)
 	for _, todo := range e.next() {
@@ -111,7 +112,7 @@ func (e *Explained) Print(w io.Writer, s Style) {
 	printAction(w, s, e.Action)
 }
 
-// JSON is all of it as an object for JSON.
+// JSON returns the explanation as an object for JSON.
 func (e *Explained) JSON() (any, error) {
 	all, err := fields(e.Answer)
 	if err != nil {
@@ -162,7 +163,8 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if nobody is there to answer", dim}}})
 }
 
-// place is where a rule stands: the one file of its layer, else the file's name.
+// place returns the position of a rule: the name of its layer if that has one file, else the file's name, with the
+// line.
 func (e *Explained) place(name string, line uint32) string {
 	at := e.short(name)
 	for _, f := range e.Files {
@@ -190,24 +192,24 @@ func (e *Explained) short(name string) string {
 	return name
 }
 
-// facts are rows of what was read, each with its name.
+// facts are rows of names and values.
 type facts [][]cell
 
-// add adds what is known; nothing is left out.
+// add adds a value that is not empty.
 func (f *facts) add(name, value string) {
 	if value != "" {
 		*f = append(*f, []cell{{name, dim}, {text: value}})
 	}
 }
 
-// doubt adds why something was not understood, if it was not.
+// doubt adds the reason why something could not be parsed, if there is one.
 func (f *facts) doubt(why string) {
 	if why != "" {
 		*f = append(*f, []cell{{"not understood", yellow}, {text: why}})
 	}
 }
 
-// printAction writes what was read from what the agent would send.
+// printAction writes the parsed action.
 func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	var read facts
 	read.add("kind", a.GetKind())
@@ -256,7 +258,7 @@ func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
 	s.section(w, "Command", read)
 }
 
-// argv shows the words of a sub-command one by one, so that nobody need guess where one ends.
+// argv formats the words of a sub-command, each one recognizable.
 func argv(sub *permissionv1.SubCommand) string {
 	if len(sub.GetArgv()) == 0 {
 		return "(no command)"
@@ -269,7 +271,7 @@ func argv(sub *permissionv1.SubCommand) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// notes are what else is known of a sub-command.
+// notes returns other facts about a sub-command.
 func notes(sub *permissionv1.SubCommand) []string {
 	var all []string
 	if len(sub.GetWrappers()) > 0 {
@@ -302,7 +304,7 @@ func notes(sub *permissionv1.SubCommand) []string {
 	return append(all, effects(sub)...)
 }
 
-// effects are what a sub-command does, and why that is not known in full.
+// effects returns the effects of a sub-command, and the reason why they are not known in full.
 func effects(sub *permissionv1.SubCommand) []string {
 	facts := sub.GetFacts()
 	if len(sub.GetArgv()) == 0 {
@@ -351,10 +353,10 @@ func effects(sub *permissionv1.SubCommand) []string {
 	return all
 }
 
-// mostFiles is how many files of a sub-command are shown.
+// mostFiles limits the files of a sub-command that are shown.
 const mostFiles = 8
 
-// used shows a file that a sub-command uses, and what lies below it.
+// used formats a file that a sub-command uses, with the extent of files below it.
 func used(f *permissionv1.FileUse) string {
 	text := leads(f.GetPath(), f.GetResolvedPath())
 	switch {
@@ -392,7 +394,7 @@ func dynamicNote(sub *permissionv1.SubCommand) string {
 	return "only known when it runs: " + strings.Join(words, ", ")
 }
 
-// leads shows a path and where it leads, if that is elsewhere.
+// leads formats a path and its resolved path, if that differs.
 func leads(asked, resolved string) string {
 	switch resolved {
 	case asked:
@@ -417,7 +419,7 @@ func accessWord(a permissionv1.Access) string {
 	return cmp.Or(map[permissionv1.Access]string{permissionv1.Access_ACCESS_READ: "read", permissionv1.Access_ACCESS_WRITE: "write"}[a], "?")
 }
 
-// shortLayer is whose rule file it is, in a word.
+// shortLayer returns the name of a layer in one word.
 func shortLayer(l permissionv1.Layer) string {
 	word, _, _ := strings.Cut(layerWord(l), ",")
 	return word
