@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// job is the chat as a job of a shell's: it is stopped, and goes on.
+// job stops and continues the chat as a job of a shell.
 type job struct {
 	signals  chan os.Signal
 	ctx      context.Context
@@ -25,7 +25,7 @@ type job struct {
 	loan     *loan
 }
 
-// awayMsg takes what is shown below away, or shows it again.
+// awayMsg hides or shows the lower part of the screen.
 type awayMsg bool
 
 func newJob(ctx context.Context, o Options, p *running, l *loan) *job {
@@ -38,22 +38,23 @@ func newJob(ctx context.Context, o Options, p *running, l *loan) *job {
 
 func (j *job) close() { signal.Stop(j.signals) }
 
-// calmTime is how long no signal comes until a stop is over, with all that it makes a shell send. Bubble Tea needs some of
-// it, too: a terminal that it gives back and takes again at once, it no longer draws on.
+// calmTime is the time without signals after which a stop is complete, including all signals of the shell. Bubble Tea
+// also needs a part of it: it does not draw on a terminal that it releases and acquires at once.
 const calmTime = 50 * time.Millisecond
 
-// signalled takes a signal. An error is a terminal that cannot be had any more, or that is another job's still while the
-// chat's context has ended.
+// signalled processes a signal. It returns an error if the terminal is lost, or if another job has it when the chat's
+// context ends.
 func (j *job) signalled(s os.Signal) error {
 	stopping := jobcontrol.Asks(s)
 	if j.loan.lent.Load() {
-		// The terminal is an editor's, which stops the chat by stopping.
+		// An editor has the terminal. The chat stops it by stopping itself.
 		if stopping {
 			j.loan.borrower.Suspend()
 		}
 		return nil
 	}
-	// Where it goes on without having stopped by itself, the terminal may be set otherwise by now, and be another job's.
+	// If the process was continued without having stopped itself, the terminal's settings may have changed, and another
+	// job may be in the foreground.
 	err := j.aside(func() error {
 		for {
 			if stopping {
@@ -70,7 +71,7 @@ func (j *job) signalled(s os.Signal) error {
 	return err
 }
 
-// asked waits until no signal comes and reports whether one of them asks the process to stop.
+// asked waits until no more signals arrive, and reports whether one of them asks the process to stop.
 func (j *job) asked() bool {
 	asked := false
 	for {
@@ -83,17 +84,17 @@ func (j *job) asked() bool {
 	}
 }
 
-// aside gives the terminal back, does something and takes the terminal again.
+// aside releases the terminal, calls do and acquires the terminal again.
 func (j *job) aside(do func() error) error {
 	e := &errand{do: do, begun: make(chan struct{}), over: make(chan error, 1)}
-	go func() { // until the program takes it, or ends
+	go func() { // until the program acquires it, or ends
 		j.p.Send(awayMsg(true))
 		j.p.Send(tea.Exec(e, func(error) tea.Msg { return awayMsg(false) })())
 	}()
 	select {
 	case <-e.begun:
 		return <-e.over
-	case <-j.p.over: // the person left meanwhile
+	case <-j.p.over: // the user left meanwhile
 		return nil
 	case <-time.After(closeGrace):
 	}
@@ -104,7 +105,7 @@ func (j *job) aside(do func() error) error {
 		j.loan.borrower.Suspend()
 		return nil
 	}
-	// It takes no output, and is stopped all the same.
+	// The terminal accepts no output. Stop the process nevertheless.
 	now, err := term.GetState(j.terminal.Fd())
 	if err != nil {
 		return err
@@ -112,15 +113,15 @@ func (j *job) aside(do func() error) error {
 	return cmp.Or(do(), term.Restore(j.terminal.Fd(), now))
 }
 
-// errand is what is done while the program has given the terminal back.
+// errand is a function that runs while the program has released the terminal.
 type errand struct {
 	do    func() error
 	once  sync.Once
-	begun chan struct{} // closed
+	begun chan struct{} // closed when it runs
 	over  chan error
 }
 
-// claim reports whether nobody has claimed it before.
+// claim returns true to its first caller only.
 func (e *errand) claim() (first bool) {
 	e.once.Do(func() { first = true })
 	return first
@@ -135,7 +136,7 @@ func (e *errand) Run() error {
 	err := e.do()
 	e.over <- err
 	if err != nil {
-		select {} // or the program would take the terminal again, and it is another job's
+		select {} // otherwise the program would acquire the terminal, which belongs to another job
 	}
 	return nil
 }

@@ -17,29 +17,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// keyPause is how long no key must have been pressed before a key answers a question: a question that comes while a
-// person types is not answered by what they type. Agents choose when they ask.
+// keyPause is the time without keys before a key can answer a question, so that a question that arrives while the user
+// types is not answered by accident. Agents choose when they ask.
 const keyPause = 600 * time.Millisecond
 
-// question is a question that waits.
+// question is an open question.
 type question struct {
 	approval *supervisorv1.Approval
 	since    time.Time
-	ready    bool     // keys are for it
+	ready    bool     // keys answer the question
 	writing  bool     // keys are for the input
-	sent     bool     // an answer is on its way
-	text     []string // what is asked, in rows of width
+	sent     bool     // an answer was sent
+	text     []string // the rows of the question at width
 	width    int
-	printed  bool // it was too long for its place, and stands above
+	printed  bool // it was too long, and was printed above
 	unseen   render.Hidden
 	form     *formEditor
-	at       int                            // of options, chosen with arrows; -1: none
-	held     *held                          // an answer that goes out unless more is typed
-	choice   *supervisorv1.PermissionOption // to be confirmed
-	code     *confirm.Code                  // nil: nothing is
+	at       int                            // index of the option selected with arrows; -1: none
+	held     *held                          // an answer that is sent unless another key follows
+	choice   *supervisorv1.PermissionOption // the answer that must be confirmed
+	code     *confirm.Code                  // nil: nothing to confirm
 }
 
-// question is the one that is shown: the oldest.
+// question returns the question that is shown: the oldest.
 func (m *model) question() *question {
 	if len(m.asked) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (m *model) question() *question {
 	return m.asked[0]
 }
 
-// questionWaits reports whether keys are for the input though a question is there.
+// questionWaits reports whether keys are for the input although there is a question.
 func (m *model) questionWaits() bool {
 	q := m.question()
 	switch {
@@ -65,7 +65,7 @@ func (m *model) questionWaits() bool {
 	return !m.edit.Empty() || m.now().Sub(last) < keyPause
 }
 
-// tell takes what was told of questions.
+// tell processes the stream of questions.
 func (msg questionsMsg) tell(m *model) tea.Cmd {
 	m.questions = true
 	begin := m.begin()
@@ -92,7 +92,7 @@ func (msg questionsMsg) tell(m *model) tea.Cmd {
 		m.note("you see this session, and cannot answer its questions: " + problem(msg.err))
 		return begin
 	}
-	m.asked = nil // all that wait are told again
+	m.asked = nil // all open questions are sent again
 	return tea.Batch(begin, m.again(m.sup.questions(), msg.err))
 }
 
@@ -113,7 +113,7 @@ func (m *model) questionAsked(a *supervisorv1.Approval) {
 	m.drawn(m.draw.Event(asEvent(a)))
 }
 
-// questionEnded takes a question away, and says who answered.
+// questionEnded removes a question, and prints who answered it.
 func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	i := slices.IndexFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() })
 	if i < 0 {
@@ -131,12 +131,12 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	}
 	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
 	if i == 0 && len(m.asked) > 0 {
-		m.asked[0].since = m.now() // a key that was meant for the one before
+		m.asked[0].since = m.now() // a key may have been meant for the previous question
 	}
 }
 
-// face prints the first question where there is no room to show it: nobody should allow what they cannot see. Of a form,
-// where every key is for what is typed, nothing is left out.
+// face prints the first question if the screen has no room for it, so that the user does not allow something invisible.
+// A form is always complete, because all its keys are text.
 func (m *model) face() {
 	q := m.question()
 	if q != nil && q.form != nil && q.unseen.Any() {
@@ -150,7 +150,7 @@ func (m *model) face() {
 	m.print(render.Question(m.drawing(), q.approval))
 }
 
-// showWhole prints all of a question.
+// showWhole prints a question completely.
 func (m *model) showWhole(q *question) {
 	q.printed, q.unseen = true, render.Hidden{}
 	m.flush()
@@ -171,7 +171,7 @@ func (msg answeredMsg) tell(m *model) tea.Cmd {
 	}
 	switch e := client.ErrorOf(msg.err); {
 	case e == nil:
-	case e.Answer != nil: // somebody was faster
+	case e.Answer != nil: // another client was faster
 		m.questionEnded(e.Answer)
 		return nil
 	case e.Code == codes.NotFound || e.Code == codes.FailedPrecondition:
@@ -182,7 +182,7 @@ func (msg answeredMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// key takes a key for the question.
+// key processes a key for the question.
 func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if q.sent {
 		return nil
@@ -252,7 +252,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	return q.send(m, r)
 }
 
-// optionOf is the option that a key takes; -1: none.
+// optionOf returns the option of a key, or -1.
 func (q *question) optionOf(k tea.KeyPressMsg, name string) int {
 	options := q.approval.GetPermission().GetOptions()
 	i := slices.Index(optionKeys(options), k.Text)
@@ -275,16 +275,17 @@ func (q *question) send(m *model, r *supervisorv1.AnswerApprovalRequest) tea.Cmd
 	return m.sup.answer(q.approval.GetId(), r)
 }
 
-// holdTime is how long a letter that answers by itself waits for another key, which would show that the person writes.
+// holdTime is the time that a letter which answers a question waits for another key, which would mean that the user
+// types text.
 const holdTime = 300 * time.Millisecond
 
-// held is an answer of one letter that waits.
+// held is an answer by one letter that waits.
 type held struct {
 	text string
 	r    *supervisorv1.AnswerApprovalRequest
 }
 
-// heldMsg sends an answer that waited.
+// heldMsg sends an answer that has waited.
 type heldMsg struct {
 	q *question
 	h *held
@@ -302,7 +303,8 @@ func (msg heldMsg) tell(m *model) tea.Cmd {
 	return msg.q.send(m, msg.h.r)
 }
 
-// heldKey takes a key behind a letter that answers: enter sends the answer now, another letter makes both a text.
+// heldKey processes a key after a letter that answers: enter sends the answer at once, another letter makes both a
+// text.
 func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
 	q.held, q.at = nil, -1
 	switch {
@@ -315,7 +317,7 @@ func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(h.text + k.Text)
 }
 
-// notForIt takes a key that answers nothing: what is written is for the input, so that the rest of it does not answer.
+// notForIt processes a key that does not answer: text is for the input, so that later letters of it do not answer.
 func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if k.Text == "" {
 		return nil
@@ -324,7 +326,7 @@ func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(k.Text)
 }
 
-// optionKeys are the letters of options, by what they mean; the first of a kind has it.
+// optionKeys returns the letters of options by their kinds. The first option of a kind gets the letter.
 func optionKeys(options []*supervisorv1.PermissionOption) []string {
 	letters := map[string]string{"allow_once": "a", "allow_always": "A", "reject_once": "r", "reject_always": "R"}
 	keys := make([]string, len(options))
@@ -335,7 +337,7 @@ func optionKeys(options []*supervisorv1.PermissionOption) []string {
 	return keys
 }
 
-// questionText is what is asked, in rows.
+// questionText returns the question in rows.
 func (m *model) questionText(q *question) []string {
 	if q.width != m.width {
 		text := strings.TrimRight(render.Question(m.drawing(), q.approval), "\n")
@@ -344,7 +346,7 @@ func (m *model) questionText(q *question) []string {
 	return q.text
 }
 
-// answers are the rows that say what can be pressed.
+// answers returns rows that describe the possible answers.
 func (q *question) answers(m *model) []string {
 	var rows []string
 	switch {
@@ -388,10 +390,10 @@ func (q *question) answers(m *model) []string {
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
 }
 
-// maxOptions is how many options of a question are shown at once.
+// maxOptions limits the options of a question that are shown at once.
 const maxOptions = 9
 
-// mark is what an option's row begins with.
+// mark returns the beginning of an option's row.
 func (q *question) mark(i int) string {
 	if q.at == i {
 		return "▸ "
@@ -399,7 +401,8 @@ func (q *question) mark(i int) string {
 	return "  "
 }
 
-// kindNote says what an answer means where its name does not: the name is the agent's word, the kind is what counts.
+// kindNote describes the kind of an option whose name does not. The name is a text of the agent, and the kind
+// determines the effect.
 func kindNote(o *supervisorv1.PermissionOption) string {
 	words := map[string]string{
 		"allow_once": "allows this once", "allow_always": "allows this from now on",
@@ -436,7 +439,7 @@ func (q *question) hint(m *model) []string {
 	return append(all, "esc gives no answer")
 }
 
-// rows is the question above its answers.
+// rows returns the question above its answers.
 func (q *question) rows(m *model, room int) []string {
 	answers := q.answers(m)
 	text := m.questionText(q)
