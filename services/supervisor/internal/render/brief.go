@@ -8,17 +8,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxBegun is how many tool calls are held back at once.
+// maxBegun limits the tool calls that are held back at once.
 const maxBegun = 64
 
-// failure is that a call of the agent's failed.
+// failure is a failed call of the agent.
 type failure struct {
-	line string // whole; empty: none
+	line string // a whole line; empty: none
 	why  string
 }
 
-// Overdue returns what is held back, where Options.Brief has things held back: for when nothing has come for a while, so
-// that what takes long is seen.
+// Overdue returns the text that is held back under Options.Brief. The caller calls it when no event has arrived for a
+// while, so that operations in progress are shown.
 func (r *Renderer) Overdue() string {
 	if len(r.begun) == 0 && r.failure.line == "" {
 		return ""
@@ -34,7 +34,7 @@ func (r *Renderer) Overdue() string {
 	return text + r.lines(work, failed)
 }
 
-// leftOpen has what is held back of a cancelled turn's tool calls say that they were cancelled.
+// leftOpen marks the held back tool calls of a cancelled turn as cancelled.
 func (r *Renderer) leftOpen() {
 	for _, id := range r.begun {
 		if t, ok := r.tools.Get(id); ok {
@@ -43,12 +43,13 @@ func (r *Renderer) leftOpen() {
 	}
 }
 
-// withdrawn takes that nobody answered what was asked about a tool call: that is said of it, and what is held back is not.
+// withdrawn records that a question about a tool call was not answered. This is shown, so the held back text of the
+// tool call is dropped.
 func (r *Renderer) withdrawn(toolCallID string) {
 	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
 }
 
-// brief shows a tool call that has ended, and holds back one that has not.
+// brief shows a tool call that has ended, and holds back a tool call in progress.
 func (r *Renderer) brief(t *tool) string {
 	id := t.call.GetToolCallId()
 	switch t.call.GetStatus() {
@@ -65,8 +66,8 @@ func (r *Renderer) brief(t *tool) string {
 	if r.failure.line != "" && !(t.call.GetStatus() == "failed" && saysWhy(t.call, r.failure.why)) {
 		return r.Flush() + r.tool(t)
 	}
-	r.failure = failure{} // the tool call says it
-	// Others that are under way stay held back.
+	r.failure = failure{} // the tool call contains the reason
+	// Other tool calls in progress remain held back.
 	others := slices.DeleteFunc(r.begun, func(b string) bool { return b == id })
 	r.begun = nil
 	text := r.endStream() + r.tool(t)
@@ -74,7 +75,7 @@ func (r *Renderer) brief(t *tool) string {
 	return text
 }
 
-// failed holds back that a call failed: as a rule the agent says so too, or acphost has.
+// failed holds back the failure of a call, because the agent or acphost usually reports it, too.
 func (r *Renderer) failed(line, why string) string {
 	text := r.endStream()
 	if why != "" && strings.Contains(r.toldWhy, why) {
@@ -87,7 +88,7 @@ func (r *Renderer) failed(line, why string) string {
 	return text
 }
 
-// noticed takes what acphost says of a failure: then nobody else needs to.
+// noticed records a notice of acphost about a failure, so that the failure is not shown again.
 func (r *Renderer) noticed(n *supervisorv1.Notice) {
 	if !r.o.Brief || !n.GetFromAcphost() {
 		return
@@ -98,13 +99,13 @@ func (r *Renderer) noticed(n *supervisorv1.Notice) {
 	}
 }
 
-// toldAlready reports whether all that a tool call shows is why it failed, and that was told.
+// toldAlready reports whether a tool call shows only the reason of its failure, and that was shown.
 func (r *Renderer) toldAlready(item *supervisorv1.ToolCallContent) bool {
 	text := Content(item.GetContent())
 	return len(r.toldWhy) > 8 && item.GetContent() != nil && strings.Contains(text, r.toldWhy) && len(text) < len(r.toldWhy)+32
 }
 
-// saysWhy reports whether a tool call shows why something failed.
+// saysWhy reports whether a tool call shows the reason of a failure.
 func saysWhy(c *supervisorv1.ToolCall, why string) bool {
 	return why != "" && slices.ContainsFunc(c.GetContent(), func(item *supervisorv1.ToolCallContent) bool {
 		return item.GetContent() != nil && strings.Contains(Content(item.GetContent()), why)

@@ -12,22 +12,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds of what a story holds before it is written.
+// Limits of the items that a story holds back.
 const (
 	maxHeld      = 4096    // items
-	maxHeldBytes = 8 << 20 // of what is in them
-	maxSaid      = 1 << 20 // bytes of a message; what is longer goes on in another item
-	maxKnown     = 1024    // tool calls, questions, calls and commands that are known each, written or not
-	maxTitle     = 4 << 10 // bytes of a title that is known though it was written
+	maxHeldBytes = 8 << 20 // of their content
+	maxSaid      = 1 << 20 // bytes of a message; a longer one continues in another item
+	maxKnown     = 1024    // known tool calls, questions, calls and commands each, written or not
+	maxTitle     = 4 << 10 // bytes of a title that is kept after it was written
 	maxOutput    = 256 << 10
 )
 
-// story makes items of what a journal tells, each written once. A turn is held until it ends, or until it has grown too
-// large, so that what is said later of a tool call, a question, a command stands where it began.
+// story converts the entries of a journal to items, and writes each once. It holds back a turn until it ends or is too
+// large, so that later entries about a tool call, a question or a command can be added to its item.
 type story struct {
 	write   func(*item) error
 	folder  folder
-	history bool // what the agent told again is wanted
+	history bool // include events that the agent repeated
 
 	held   []*holding
 	weight int
@@ -40,28 +40,28 @@ type story struct {
 
 	decisions decisions
 
-	notes   *render.Renderer           // speaks of what takes a line or two as it does live
-	context *supervisorv1.ContextUsage // since a turn last ended
+	notes   *render.Renderer           // formats events of one or two lines, as in the live output
+	context *supervisorv1.ContextUsage // latest value since the end of a turn
 	turns   turns
-	parts   int // files
+	parts   int // number of files
 	skipped int // events of the history
 	at      time.Time
 }
 
-// holding is an item that is not written, or was and may be spoken of again.
+// holding is an item that was not written yet, or that later entries may refer to.
 type holding struct {
 	item
 	words   strings.Builder
-	message string // the id of the message
+	message string // id of the message
 	tool    *supervisorv1.ToolCall
-	earlier []*supervisorv1.ToolCallContent // what the tool call showed before, and is told still
-	ids     []string                        // of the terminals that the tool call ever showed
+	earlier []*supervisorv1.ToolCallContent // earlier content of the tool call that is still shown
+	ids     []string                        // all terminals that the tool call has shown
 	asked   *supervisorv1.Approval
-	action  string // the kind of action that a call is
-	path    string // that a call names
+	action  string // kind of action of a call
+	path    string // path of a call
 	command string
 	output  []byte
-	cut     int // bytes of output that are not there any more
+	cut     int // bytes of output that were dropped
 	ending  *supervisorv1.WatchOutputResponse
 	owner   *holding // the tool call that shows the command
 	weight  int
@@ -75,7 +75,7 @@ func newStory(cwd string, o PageOptions, write func(*item) error) *story {
 	}
 }
 
-// tell takes one thing.
+// tell processes an entry.
 func (s *story) tell(t Entry) error {
 	s.decided(t.Time)
 	s.at = t.Time
@@ -96,7 +96,7 @@ func (s *story) tell(t Entry) error {
 	return s.err
 }
 
-// close writes what is held.
+// close writes the items that were held back.
 func (s *story) close() error {
 	s.skip(Entry{})
 	s.decided(s.at.Add(LateDecision))
@@ -120,7 +120,7 @@ func (s *story) part(t Entry) {
 	}
 }
 
-// unfinished says that the record ends within a turn.
+// unfinished adds an item if the record ends within a turn.
 func (s *story) unfinished() {
 	if s.turns.open {
 		s.turns.open = false
@@ -128,7 +128,7 @@ func (s *story) unfinished() {
 	}
 }
 
-// skip says how much of the history was left out.
+// skip adds the number of omitted events of the history.
 func (s *story) skip(t Entry) {
 	if n := s.skipped; n > 0 {
 		s.skipped = 0
@@ -145,7 +145,7 @@ func (s *story) event(t Entry) {
 			s.message(t, kindUser, b, "")
 		}
 		if len(e.TurnStarted.GetPrompt()) > 0 {
-			s.held[len(s.held)-1].message = "the prompt" // what the agent repeats of it stands apart
+			s.held[len(s.held)-1].message = "the prompt" // repeated text of the agent is separate
 		}
 	case *supervisorv1.Event_TurnEnded:
 		s.turnEnded(t, e.TurnEnded)
@@ -174,7 +174,7 @@ func (s *story) event(t Entry) {
 	case *supervisorv1.Event_Usage:
 		s.context = e.Usage
 	case *supervisorv1.Event_SessionOpened:
-		if text := s.notes.Event(t.Event); e.SessionOpened.GetMethod() != acp.MethodSessionNew { // the head says it
+		if text := s.notes.Event(t.Event); e.SessionOpened.GetMethod() != acp.MethodSessionNew { // the head contains it
 			s.noted(t, text)
 		}
 	case *supervisorv1.Event_AvailableCommands:
@@ -183,7 +183,7 @@ func (s *story) event(t Entry) {
 	}
 }
 
-// add holds an item.
+// add adds an item.
 func (s *story) add(t Entry, h *holding) *holding {
 	h.Time = s.at
 	h.History = t.Event.GetHistory()
@@ -192,7 +192,7 @@ func (s *story) add(t Entry, h *holding) *holding {
 	return h
 }
 
-// heavier says that an item has so many bytes more in it.
+// heavier adds n to the size of an item in bytes.
 func (s *story) heavier(h *holding, n int) {
 	if !h.written {
 		h.weight += n
@@ -200,15 +200,15 @@ func (s *story) heavier(h *holding, n int) {
 	}
 }
 
-// bound writes the oldest half of what is held, if that is too much.
+// bound writes the oldest half of the items if there are too many.
 func (s *story) bound() {
 	if len(s.held) > maxHeld || s.weight > maxHeldBytes {
 		s.flush(len(s.held) / 2)
 	}
 }
 
-// flush writes what is held but for the last so many items. What is written with an item is not forgotten before all are:
-// a question leaves out what its tool call shows.
+// flush writes all items except for the last keep. It keeps the state of written items until all are written, because a
+// question omits content that its tool call shows.
 func (s *story) flush(keep int) {
 	n := len(s.held) - keep
 	for _, h := range s.held[:n] {
@@ -224,7 +224,7 @@ func (s *story) flush(keep int) {
 	s.held = append([]*holding(nil), s.held[n:]...)
 }
 
-// forget lets go of what a written item does not need any more.
+// forget releases the memory that a written item does not need any more.
 func (h *holding) forget() {
 	h.Said, h.Parts, h.output, h.earlier, h.weight = "", nil, nil, nil, 0
 	h.words = strings.Builder{}
@@ -245,7 +245,7 @@ func (h *holding) forget() {
 	}
 }
 
-// finished is an item as it is written.
+// finished completes an item before it is written.
 func (s *story) finished(h *holding) *item {
 	switch {
 	case h.tool != nil:
@@ -265,7 +265,7 @@ func (s *story) finished(h *holding) *item {
 	return &h.item
 }
 
-// message takes a piece of a message.
+// message processes a piece of a message.
 func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message string) {
 	text := contentText(c)
 	if text == "" {
@@ -279,12 +279,12 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 		(last.message == message || message == "" && last.message != "the prompt" || last.message == "")
 	if !goes || last.words.Len() > maxSaid {
 		if strings.TrimSpace(text) == "" && !goes {
-			return // nothing to begin a message with
+			return // a message does not begin with an empty piece
 		}
 		last = s.add(t, &holding{item: item{Kind: k, Goes: goes}})
 	}
 	last.message = cmp.Or(message, last.message)
-	if !isText(c) { // on a line of its own
+	if !isText(c) { // on its own line
 		if soFar := last.words.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
 			text = "\n" + text
 		}
@@ -328,7 +328,7 @@ func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
 	s.flush(0)
 }
 
-// noted takes an event that takes a line or two, which are text.
+// noted adds an item for an event of one or two lines.
 func (s *story) noted(t Entry, text string) {
 	if text = strings.TrimSpace(text); text == "" {
 		return

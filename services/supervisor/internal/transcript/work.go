@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tool takes a report on a tool call. announced: it is a tool_call, not an update of one.
+// tool processes a report about a tool call. announced means that it is a tool_call, not an update.
 func (s *story) tool(t Entry, report *supervisorv1.ToolCallReport, announced bool) {
 	id := report.GetToolCallId()
 	h := s.tools.At(id)
@@ -43,15 +43,14 @@ func (s *story) tool(t Entry, report *supervisorv1.ToolCallReport, announced boo
 	s.heavier(h, size-h.weight+512)
 }
 
-// newsOf reports whether a report says more of a tool call that was written than that it is as it was.
+// newsOf reports whether a report changes a tool call that was already written.
 func newsOf(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) bool {
 	return report.GetStatus() != "" && report.GetStatus() != c.GetStatus() || report.Title != nil && report.GetTitle() != c.GetTitle() ||
 		len(report.GetContent()) > 0
 }
 
-// show takes what a tool call is going to show. What was seen of it stays: its changes of files, unless it shows the files
-// anew, and what it showed at its end, if it shows nothing after that. An agent that takes a change back has made it
-// nevertheless.
+// show sets the content of a tool call. It keeps earlier content: changes of files, unless the new content has the same
+// files, and the content at its end if it becomes empty after that, because the changes were made nevertheless.
 func (s *story) show(h *holding, content []*supervisorv1.ToolCallContent) {
 	cleared := len(content) == 0 && client.ToolCallEnded(h.tool.GetStatus())
 	h.earlier = slices.DeleteFunc(append(h.earlier, h.tool.GetContent()...), func(old *supervisorv1.ToolCallContent) bool {
@@ -76,12 +75,12 @@ func (s *story) show(h *holding, content []*supervisorv1.ToolCallContent) {
 	}
 }
 
-// content is what a tool call shows, with what it does not show any more but was seen.
+// content returns the current content of a tool call, and the earlier content that is kept.
 func (h *holding) content() []*supervisorv1.ToolCallContent {
 	return slices.Concat(h.earlier, h.tool.GetContent())
 }
 
-// finishTool fills in the item of a tool call.
+// finishTool completes the item of a tool call.
 func (s *story) finishTool(h *holding) {
 	c := h.tool
 	h.Title = cmp.Or(c.GetTitle(), c.GetName(), c.GetToolCallId(), "tool call")
@@ -100,13 +99,13 @@ func (s *story) finishTool(h *holding) {
 	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil && len(h.ids) == 0 {
 		h.Parts = append(h.Parts, ranItself(o))
 		if o.GetText() != "" {
-			raw = "" // that is where the text is from
+			raw = "" // the text is taken from it
 		}
 	}
 	h.Parts = append(h.Parts, rawParts(c.GetRawInput(), raw)...)
 }
 
-// rawParts are what went into a tool and came out of it, as the agent has it.
+// rawParts returns the raw input and output of a tool.
 func rawParts(in, out string) (parts []part) {
 	for _, p := range []part{{Kind: partRaw, Title: "input", Text: in}, {Kind: partRaw, Title: "output", Text: out}} {
 		if p.Text != "" && p.Text != "{}" && p.Text != `""` {
@@ -116,7 +115,7 @@ func rawParts(in, out string) (parts []part) {
 	return parts
 }
 
-// ranItself is the output of a command that the agent ran itself. The tool call says which.
+// ranItself returns the output of a command that the agent ran itself. The tool call names the command.
 func ranItself(o *supervisorv1.ToolOutput) part {
 	p := part{Kind: partOutput, Text: safetext.Text(string(plaintext.Text([]byte(o.GetText()))))}
 	if o.GetOmitted() > 0 || o.GetTail() != "" {
@@ -131,7 +130,7 @@ func ranItself(o *supervisorv1.ToolOutput) part {
 	return p
 }
 
-// exitStatus is how a command ended.
+// exitStatus describes the end of a command.
 func exitStatus(o *supervisorv1.WatchOutputResponse) (string, mark) {
 	text, failed := render.Exit(o)
 	switch {
@@ -143,7 +142,7 @@ func exitStatus(o *supervisorv1.WatchOutputResponse) (string, mark) {
 	return text, markNone
 }
 
-// commandPart is a command with the end of its output.
+// commandPart returns a command with the end of its output.
 func commandPart(h *holding) part {
 	p := part{Kind: partOutput, Title: h.command, Mark: markOpen, Status: "no end of it is recorded"}
 	if h.Goes {
@@ -165,7 +164,7 @@ func commandPart(h *holding) part {
 	return p
 }
 
-// asked takes a question.
+// asked processes a question.
 func (s *story) asked(t Entry, a *supervisorv1.Approval) {
 	h := s.add(t, &holding{item: item{Kind: kindQuestion, Mark: markOpen, Status: "no answer is recorded"}, asked: a})
 	s.questions.Keep(a.GetId(), h, maxKnown)
@@ -193,7 +192,7 @@ func (s *story) answered(t Entry, a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
-// finishQuestion fills in the item of a question. What its tool call shows is not shown again.
+// finishQuestion completes the item of a question. It omits content that its tool call shows.
 func (s *story) finishQuestion(h *holding) {
 	q := h.asked.GetPermission()
 	h.Title = render.QuestionTitle(h.asked)
@@ -208,7 +207,7 @@ func (s *story) finishQuestion(h *holding) {
 		}
 		return
 	}
-	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions say it in what they show
+	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions contain the reason in their content
 		h.Said = "Asked because: " + safetext.Line(q.GetReason())
 	}
 	about := s.tools.At(q.GetToolCallId())
@@ -224,7 +223,7 @@ func (s *story) finishQuestion(h *holding) {
 	}
 }
 
-// called takes a request of the agent's to its client. Those about terminals are told by what comes of them.
+// called processes a request of the agent to its client. Requests about terminals are shown by their results.
 func (s *story) called(t Entry, e *supervisorv1.CallStarted) {
 	if strings.HasPrefix(e.GetMethod(), "terminal/") {
 		return
@@ -270,7 +269,7 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 	}
 }
 
-// output takes a piece of what a command wrote, or its end.
+// output processes a piece of a command's output, or its end.
 func (s *story) output(t Entry) {
 	h := s.commands.At(t.Terminal)
 	if h == nil {
