@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// askTimeout is how long an agent may take to say how one logs in to it.
+// askTimeout limits the time until an agent reports its login methods.
 const askTimeout = 60 * time.Second
 
 func newLogin(call *command.Call, execute agentcmd.Executor) *cobra.Command {
@@ -55,7 +55,7 @@ there is instead is listed.`,
 	return cmd
 }
 
-// login becomes the agent's login, or says what to do instead.
+// login replaces this process by the agent's login, or says what to do instead.
 func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
 	rights, err := agentcmd.Configured(call, "")
 	if err != nil {
@@ -81,7 +81,7 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 	return noLogin(r, method, answer.AuthMethods)
 }
 
-// noLogin says what there is to do where no terminal helps.
+// noLogin returns advice for an agent that cannot log in on a terminal.
 func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
 	if len(methods) == 0 {
 		return fmt.Errorf("the agent %s offers no login: it may be logged in already, or take a key from its environment", r.Agent.ID)
@@ -104,7 +104,7 @@ func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) 
 	return errors.New(b.String())
 }
 
-// ask starts an agent, asks it who it is, and ends it.
+// ask starts an agent, sends it initialize, and ends it.
 func ask(ctx context.Context, call *command.Call, rights *agentcmd.Rights, r *preset.Resolved) (*handshake.Answer, error) {
 	guard, err := agent.OwnGuard()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// modeServe is the mode of a supervisor that takes agents.
+// modeServe is the mode of a supervisor that starts agents on request.
 const modeServe = "serve"
 
-// runningAgent is an agent, and who has it.
+// runningAgent is an agent with its supervisor.
 type runningAgent = reach.Item[*supervisorv1.Agent]
 
 func newStart(call *command.Call) *cobra.Command {
@@ -72,14 +72,14 @@ be seen by other processes.`,
 	return cmd
 }
 
-// startArguments reads what is to be started. Where the supervisor is far, its paths are, and absolute ones alone mean
-// something there.
+// startArguments reads the agent to start. Paths for a remote supervisor are paths on its machine, and must be
+// absolute.
 func startArguments(cmd *cobra.Command, args, values, files []string, far bool, req *supervisorv1.StartAgentRequest) error {
 	there := func(path string) (string, error) {
 		if far && !filepath.IsAbs(path) {
 			return "", command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: expected an absolute one, got %q", path)
 		}
-		return filepath.Abs(path) // relative to where the person is, not to the supervisor
+		return filepath.Abs(path) // relative to the user's working directory, not the supervisor's
 	}
 	if err := startWhat(cmd, args, there, req); err != nil {
 		return err
@@ -156,7 +156,7 @@ func newRestart(call *command.Call) *cobra.Command {
 		})
 }
 
-// agentVerb is a command that does something to a running agent.
+// agentVerb returns a command that performs an operation on a running agent.
 func agentVerb(call *command.Call, verb, done, short string, do func(context.Context, supervisorv1.AgentServiceClient, string) (*supervisorv1.Agent, error)) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
@@ -185,13 +185,13 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 	return cmd
 }
 
-// runningAt finds the supervisor that has an agent.
+// runningAt finds the supervisor of an agent.
 func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, error) {
 	switch len(all) {
 	case 0:
 		return nil, reach.None(call, "supervisor")
 	case 1:
-		return all[0], nil // it says what is wrong
+		return all[0], nil // its error describes the problem
 	}
 	var found []*reach.Supervisor
 	for _, agent := range runningAgents(ctx, call, all) {
@@ -246,7 +246,7 @@ func runningTable(list []runningAgent) *output.Table {
 	return t
 }
 
-// printAgentLine says what became of an agent.
+// printAgentLine prints the result of an operation on an agent.
 func printAgentLine(call *command.Call, done string, agent *supervisorv1.Agent) error {
 	text := fmt.Sprintf("%s: %s", output.Cell(agent.GetId()), done)
 	if info := agent.GetInfo(); info != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// answeredByCLI is who answers here, for all who learn of it.
+// answeredByCLI is the name of this client in answers.
 const answeredByCLI = "cli"
 
 // New returns the command "approvals".
@@ -37,7 +37,7 @@ it was. Agents and handlers cannot answer, and neither can what they have starte
 		newList(call), newAnswer(call))
 }
 
-// waiting is a question, and who has it.
+// waiting is a question with its supervisor.
 type waiting = reach.Item[*supervisorv1.Approval]
 
 func newList(call *command.Call) *cobra.Command {
@@ -125,7 +125,7 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 	return cmd
 }
 
-// answer answers a question of the one supervisor that has it.
+// answer answers a question at its supervisor.
 func answer(
 	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
 ) error {
@@ -152,9 +152,9 @@ func answer(
 	return err
 }
 
-// having finds the supervisor that has a question of the list, and the question's id. Where none of several supervisors has
-// it, none is asked further: handles of different supervisors can be the same. One alone says what is wrong, and who has
-// answered before.
+// having finds the supervisor of a question, and the question's id. If none of several supervisors lists the question,
+// having returns an error, because handles of different supervisors can be equal. A single supervisor is asked in any
+// case, and its error says what is wrong, or who has answered before.
 func having(call *command.Call, all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")
@@ -188,8 +188,8 @@ func approvalsOf(list []waiting) []*supervisorv1.Approval {
 	return all
 }
 
-// names returns how a question is named in a list of questions: by the unique prefix that answers it, if it has one,
-// and by its handle, which cut shortens.
+// names returns the names of a question in a list: the unique prefix that answers it, if it has one, and its handle,
+// which cut shortens.
 func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(string) string) string {
 	handle := reach.QuestionHandle(q)
 	if prefix := reach.QuestionPrefix(q, list); prefix != handle {
@@ -198,28 +198,28 @@ func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(str
 	return output.Cell(handle)
 }
 
-// shortHandle cuts a long handle of a question that can be answered by its prefix.
+// shortHandle shortens a long handle of a question that can be answered by its prefix.
 func shortHandle(handle string) string { return output.OneLine(handle, 40) }
 
-// shortList tells in an error which questions wait, for one to be copied.
+// shortList lists the open questions in an error, to be copied.
 func shortList(list []waiting) string {
-	const most = 20
+	const limit = 20
 	if len(list) == 0 {
 		return "; none waits"
 	}
 	var b strings.Builder
 	b.WriteString("; these wait:")
 	all := approvalsOf(list)
-	for _, w := range list[:min(len(list), most)] {
+	for _, w := range list[:min(len(list), limit)] {
 		fmt.Fprintf(&b, "\n  %s  %s", names(w.Of, all, shortHandle), output.OneLine(render.QuestionSubject(w.Of), 80))
 	}
-	if more := len(list) - most; more > 0 {
+	if more := len(list) - limit; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
 }
 
-// questions asks supervisors for what waits, oldest first.
+// questions returns the open questions of supervisors, oldest first.
 func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
 	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
 		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
@@ -252,7 +252,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: its name, what it is about, then what can be answered.
+// writeQuestion writes one question: its name, its content, then the possible answers.
 func writeQuestion(b *strings.Builder, look render.Options, w waiting, name string, several, full bool) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
@@ -278,7 +278,7 @@ func writeQuestion(b *strings.Builder, look render.Options, w waiting, name stri
 	}
 }
 
-// writeUnseen says how much of a question is left out, and how to see it.
+// writeUnseen writes the amount of a question that is omitted, and how to see it.
 func writeUnseen(b *strings.Builder, unseen render.Hidden) {
 	switch {
 	case unseen.Any():
@@ -288,26 +288,26 @@ func writeUnseen(b *strings.Builder, unseen render.Hidden) {
 	}
 }
 
-// cells makes text on one line each, and counts what it cuts off.
+// cells formats texts on one line each, and counts the omitted characters.
 type cells struct {
-	full   bool // nothing is cut off
+	full   bool // nothing is omitted
 	hidden render.Hidden
 }
 
-func (c *cells) line(text string, most int) string {
+func (c *cells) line(text string, limit int) string {
 	all := output.Whole(text)
 	n := utf8.RuneCountInString(all)
-	if n <= most || c.full {
+	if n <= limit || c.full {
 		return all
 	}
-	c.hidden.Characters += n - most
-	return output.OneLine(text, most)
+	c.hidden.Characters += n - limit
+	return output.OneLine(text, limit)
 }
 
 func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
 	q := a.GetPermission()
 	text := cells{full: full}
-	asks := "The agent asks" // the words are its own, and may contradict the command below
+	asks := "The agent asks" // its title is the agent's text, and may contradict the command below
 	if q.GetFromAcphost() {
 		asks = "acphost asks"
 	}
@@ -328,7 +328,7 @@ func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Ap
 		shown, unseen = render.Whole(look, a), render.Hidden{}
 	}
 	unseen.Characters += text.hidden.Characters
-	_, below, _ := strings.Cut(shown, "\n") // the title stands above already
+	_, below, _ := strings.Cut(shown, "\n") // the title is already shown above
 	b.WriteString(below)
 	writeUnseen(b, unseen)
 	b.WriteString(options.String())
@@ -355,14 +355,14 @@ func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool
 	fmt.Fprintf(b, "  %-20s you do not want to say\n", "--decline")
 }
 
-// formFields says what a form asks for, one field a line.
+// formFields describes the fields of a form, one in a line.
 func formFields(text *cells, schema string) []string {
-	const most = 64
+	const limit = 64
 	var lines []string
 	fields := form.Parse([]byte(schema)).Fields
 	for i, f := range fields {
-		if i == most && !text.full {
-			text.hidden.Lines += len(fields) - most
+		if i == limit && !text.full {
+			text.hidden.Lines += len(fields) - limit
 			break
 		}
 		line := text.line(f.Name, 60) + ": " + text.line(f.Want(), 400)
@@ -380,7 +380,7 @@ func formFields(text *cells, schema string) []string {
 	return lines
 }
 
-// clock is a time of the day, with the day if that is another one.
+// clock formats a time of the day, with the date if it is not today.
 func clock(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {
@@ -389,7 +389,7 @@ func clock(t time.Time) string {
 	return output.Moment(t) + " " + output.Zone(t)
 }
 
-// completeAnswer completes the ids of questions, then the options of one.
+// completeAnswer completes the ids of questions, then the options of a question.
 func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
 	waits := questions(ctx, call, all, "")
 	for _, w := range waits {

@@ -1,5 +1,5 @@
-// Package chat implements "acphost chat": runs a session with an agent on this terminal, with its own supervisor. Package
-// internal/chat draws the screen; this package starts and ends it.
+// Package chat implements "acphost chat": runs a session with an agent on this terminal, with its own supervisor.
+// Package internal/chat implements the screen; this package starts and ends it.
 package chat
 
 import (
@@ -84,14 +84,14 @@ Environment:
   COLUMNS, LINES  the size, where the terminal does not say it
 ` + gateway.Environment
 
-// Exporter writes a session from the journal to a file, in the format that the file's name ends with. A file that is there
-// is left as it is, and an error.
+// Exporter writes a session from the journal to a file, in the format of the file's extension. It returns an error if
+// the file exists.
 type Exporter func(call *command.Call, configFile, session, file string) error
 
-// flags are those of a chat.
+// flags are the flags of "chat".
 type flags struct {
 	hosting.SessionFlags
-	notify          string // chat.NotifyAuto and its kin
+	notify          string // a Notify constant of package internal/chat
 	attach, history string
 	which           reach.Flags
 	connect         string // the URL of a gateway
@@ -134,7 +134,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	return cmd
 }
 
-// hold runs a chat with an agent in a supervisor of its own.
+// hold runs a chat with an agent in its own supervisor.
 func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
 	if err := checkTerminal(cmd, call, f); err != nil {
 		return err
@@ -151,14 +151,14 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	defer logs.close()
 	o, err := f.Options(cmd, call, logs.writer(), func(c *configv1.Config) error {
 		if call.Env(cliflag.EnvLog) == "" && c.GetLog().GetLevel() == "" {
-			f.Log.Level = cmp.Or(f.Log.Level, "error") // what a warning is about, a chat shows
+			f.Log.Level = cmp.Or(f.Log.Level, "error") // a chat shows the problems that warnings are about
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	o.Mode = host.ModeChat // without Stderr: what is written there would be written across the screen
+	o.Mode = host.ModeChat // without Stderr, whose output would disturb the screen
 	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
 		logs.tell(line)
 	}
@@ -184,14 +184,14 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	return nil
 }
 
-// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions
-// are opened with meta. where says in a few words in which sandbox the agent runs; empty: in none. grace is how long
-// after a signal, or after Ctrl-C, the supervisor's processes are killed: then the context kill ends.
+// holdChat runs a chat with an agent in a new supervisor, and sets the exit status. Its sessions are opened with meta.
+// where describes the agent's sandbox in a few words, or is empty without a sandbox. grace is the time between a
+// signal, or Ctrl-C, and the end of the context kill, which kills the supervisor's processes.
 func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx, grace)
 	call.EndsItself()
 	defer end.close()
-	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
+	// In the background, wait for the foreground before anything is started or any setting is read.
 	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {
 			call.Status = 128 + int(s)
@@ -226,7 +226,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 	return nil
 }
 
-// options are those of a chat on the caller's terminal.
+// options returns the options of a chat on the caller's terminal.
 func options(call *command.Call, export Exporter, f *flags) chat.Options {
 	return chat.Options{
 		StateDir: ownfile.StateDir(call.Env),
@@ -239,7 +239,7 @@ func options(call *command.Call, export Exporter, f *flags) chat.Options {
 	}
 }
 
-// ended sets the exit status of a chat that a signal or an error ended, and reports whether one did.
+// ended sets the exit status of a chat that a signal or an error ended, and reports whether there was one.
 func ended(call *command.Call, end *ending, err error) bool {
 	if s, ok := end.signal().(syscall.Signal); ok {
 		_, _ = call.Stderr.Write(end.dump)
@@ -256,7 +256,7 @@ func ended(call *command.Call, end *ending, err error) bool {
 	return false
 }
 
-// chatStatus is the exit status of a chat that never was one.
+// chatStatus returns the exit status of a chat that did not start.
 func chatStatus(err error) int {
 	if e, ok := errors.AsType[*chat.AgentError](err); ok {
 		return hosting.Status(e.Kind)
@@ -264,10 +264,10 @@ func chatStatus(err error) int {
 	return command.StatusFailed
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
 
-// reopen is the command that goes on with a session; empty: there is none, or it is not one to be copied.
+// reopen returns the command that continues a session. It is empty if there is none, or if it cannot be copied safely.
 func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	if !r.Reopens || !r.Used {
 		return ""
@@ -284,7 +284,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	add("--policy", f.Policy.Name)
 	add("--session", r.Session)
 	if strings.HasPrefix(r.Session, "-") {
-		return "" // it would be taken for a flag
+		return "" // it would be parsed as a flag
 	}
 	if len(command) > 0 {
 		words = append(append(words, "--"), command...)
@@ -296,7 +296,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	}
 	again := "acphost chat "
 	if f.Meta != "" {
-		quoted, ok := inQuotes(f.Meta) // the caller's own, not the agent's
+		quoted, ok := inQuotes(f.Meta) // text of the user, not of the agent
 		if !ok {
 			return ""
 		}
@@ -305,7 +305,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	return again + strings.Join(words, " ")
 }
 
-// inQuotes is a word that a shell takes as it is; false: there is none that can be read.
+// inQuotes quotes a word for a shell. It returns false if the word cannot be quoted readably.
 func inQuotes(word string) (string, bool) {
 	if plainWord.MatchString(word) {
 		return word, true

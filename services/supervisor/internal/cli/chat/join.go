@@ -22,12 +22,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// histories are what --history may be.
+// histories returns the values of --history.
 func histories() []string {
 	return []string{chat.HistoryFull, chat.HistoryPending, chat.HistoryNone}
 }
 
-// withAttach are the flags that --attach goes with, where --agent says whose session is meant. All others say how an agent is started.
+// withAttach returns the flags that can be combined with --attach, where --agent selects the session's agent. All
+// others configure the start of an agent.
 func withAttach() []string {
 	return append([]string{"attach", "history", "agent", "pid", "socket", "config", "notify", "connect"}, gateway.Names()...)
 }
@@ -47,7 +48,7 @@ func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 	})
 }
 
-// checkAttach says what is wrong with a call to join a session.
+// checkAttach checks the flags and arguments of a call that joins a session.
 func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 	if f.attach == "" {
 		return command.WrongUse(cmd, "--attach: which session? \"acphost top\" shows those that are open")
@@ -79,18 +80,19 @@ func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 	return err
 }
 
-// modesWithoutEditor are the supervisors whose sessions take prompts of anybody who may change something.
+// modesWithoutEditor returns the modes of supervisors whose sessions accept prompts of every client with the rights.
 func modesWithoutEditor() []string { return []string{"serve", "chat", "prompt"} }
 
-// editorsSession is what is said of a session that an editor has.
+// editorsSession is shown for a session of an editor.
 const editorsSession = "an editor has this session and gives its prompts: you follow it, and answer its questions"
 
-// join holds a chat in a session that is open elsewhere.
+// join runs a chat in a live session.
 func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
 	if err := checkTerminal(cmd, call, f); err != nil {
 		return err
 	}
-	// Elsewhere it might be another flag's value, and this a supervisor, as far as one that is asked by this process can see.
+	// At another position, --attach might be another flag's value. A supervisor that checks this process has the same
+	// rule.
 	if len(os.Args) > 2 && os.Args[1] == "chat" && !peer.JoinsSession(os.Args[2]) {
 		return command.WrongUse(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
 	}
@@ -113,7 +115,7 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	})
 }
 
-// joinFar holds a chat in a session behind a gateway, as whom the gateway takes the caller for.
+// joinFar runs a chat in a session behind a gateway, with the caller's rights at the gateway.
 func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
 	u, err := f.far.Parse(f.connect)
 	if err != nil {
@@ -160,7 +162,7 @@ func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, a
 	if err != nil {
 		return err
 	}
-	o.Cwd = here // of "!COMMAND" and of "@PATH"
+	o.Cwd = here // for "!COMMAND" and "@PATH"
 	result, err := chat.Run(end.ctx, o)
 	if ended(call, end, err) {
 		return nil

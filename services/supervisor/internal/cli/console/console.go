@@ -40,11 +40,11 @@ The role says what the browser may do:
 const (
 	defaultLifetime = 8 * time.Hour
 	maxLifetime     = 7 * 24 * time.Hour
-	// callTimeout is how long a gateway may take to answer: it waits for the browser.
+	// callTimeout limits the time until a gateway answers: it waits for the browser.
 	callTimeout = 15 * time.Second
 )
 
-// flags are those of "console".
+// flags are the flags of "console".
 type flags struct {
 	role, end string
 	lifetime  time.Duration
@@ -113,15 +113,15 @@ func (f flags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// allows says what the roles let people do.
+// allows describes the rights of the roles.
 var allows = map[string]string{
 	"viewer":   "read the sessions, with the files and the output that they show",
 	"approver": "read the sessions, and answer the questions of agents: what it allows is done as you",
 	"operator": "start agents, give them prompts and answer their questions: it can read and change all that you can",
 }
 
-// ask asks all gateways at once, and returns the first answer without an error, and the gateway that gave it. The
-// error of a gateway that knows the code is returned at once.
+// ask calls all gateways concurrently, and returns the first answer without an error, and the gateway that sent it. It
+// returns the error of a gateway that knows the code at once.
 func ask(ctx context.Context, names []string, r confirmsocket.Request) (confirmsocket.Answer, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

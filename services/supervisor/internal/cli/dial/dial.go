@@ -2,7 +2,8 @@
 // itself.
 //
 // For the supervisor, this process is the caller. So it must not forward calls of a process that the supervisor would
-// reject: it checks the program at its other end like a supervisor checks a caller, and accepts only data of this program.
+// reject: it checks the program at its other end as a supervisor checks a caller, and accepts only data of this
+// program.
 package dial
 
 import (
@@ -68,7 +69,7 @@ func New(call *command.Call) *cobra.Command {
 }
 
 func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.File) error {
-	// What passes through is what a person says: no other process of the user may reach it.
+	// The connection has the user's rights, so no other process of the user may access it.
 	if err := proc.Undumpable(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
 		return err
 	}
@@ -92,7 +93,7 @@ func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.F
 	return c.join(ctx, conn)
 }
 
-// find returns the one supervisor that is meant.
+// find returns the one supervisor that the flags select.
 func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Supervisor, error) {
 	if f.Socket != "" {
 		s := client.Supervisor{Socket: f.Socket}.Named(ctx)
@@ -105,11 +106,11 @@ func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Super
 	return reach.One(ctx, call, f)
 }
 
-// caller is the program that this process speaks for.
+// caller is the program whose calls this process forwards.
 type caller struct {
 	in      net.Conn
 	out     net.Conn
-	process peer.Process // nil where the system does not tell
+	process peer.Process // nil if the system does not identify it
 }
 
 // callerOn returns the caller at the other end of standard input and output.
@@ -142,7 +143,7 @@ func callerOn(stdin, stdout *os.File) (*caller, error) {
 	return c, nil
 }
 
-// socket is a standard file as a unix socket, and who made it.
+// socket returns a standard file as a unix socket, and the process that created it.
 func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
 	conn, err := net.FileConn(file)
 	if err != nil {
@@ -162,14 +163,14 @@ func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
 	return unix, p, nil
 }
 
-// vet refuses a caller whom a supervisor would refuse.
+// vet returns an error for a caller that a supervisor would reject.
 func vet(c peer.Peer) error {
 	if c.UID != os.Geteuid() && c.UID != 0 {
 		return fmt.Errorf("user %d may not connect through a command of user %d", c.UID, os.Geteuid())
 	}
 	why, err := peer.Descent(c.PID, os.Getpid())
 	if errors.Is(err, proc.ErrUnsupported) {
-		return nil // no supervisor takes calls that change something over a socket here
+		return nil // on this system, supervisors accept no calls over a socket that change something
 	}
 	if err == nil && why == "" {
 		var has, own int
@@ -192,7 +193,7 @@ func vet(c peer.Peer) error {
 	return nil
 }
 
-// join copies between the caller and a supervisor until one of them ends the connection, or ctx is done.
+// join copies between the caller and a supervisor until one of them closes the connection, or ctx ends.
 func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { c.Close(); supervisor.Close() })
 	defer stop()
@@ -206,7 +207,8 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	if refused := <-said; refused != nil {
 		return refused
 	}
-	for _, hungUp := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} { // one of the two, perhaps with something unread
+	// one of them has closed the connection, perhaps with unread data
+	for _, hungUp := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, hungUp) {
 			return nil
 		}
@@ -214,7 +216,7 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	return err
 }
 
-// speak copies what the caller says, and nobody else.
+// speak copies the data of the caller, and rejects data of other processes.
 func (c *caller) speak(to io.Writer) error {
 	buffer := make([]byte, 64<<10)
 	for {

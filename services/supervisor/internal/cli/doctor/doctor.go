@@ -136,7 +136,8 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 	return nil
 }
 
-// doctorAgent sets the agent to look at, if there is one, or returns why it cannot be looked at. Nothing is fetched.
+// doctorAgent sets the agent to check, if there is one, or returns a finding if that is impossible. It downloads no
+// agent.
 func doctorAgent(call *command.Call, name string, argv []string, o *doctor.Options) *doctor.Finding {
 	if len(argv) > 0 {
 		o.Agent = &doctor.AgentCommand{Name: filepath.Base(argv[0]), Command: argv}

@@ -1,5 +1,4 @@
-// Package grants implements "acphost grants": lists and revokes remembered answers, in the file and in running
-// supervisors.
+// Package grants implements "acphost grants": lists and revokes stored answers, in the file and in running supervisors.
 package grants
 
 import (
@@ -123,7 +122,7 @@ Only a person can: an agent, and what an agent started, is refused.`,
 			return nil
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
-			_ = with(cmd, call, &which, func(r *remembered) error { // without them there is nothing to complete
+			_ = with(cmd, call, &which, func(r *remembered) error { // without grants there are no completions
 				for _, g := range r.grants() {
 					list = output.Completions(list, g.GetId(), grant.Reach(g))
 				}
@@ -148,17 +147,17 @@ Only a person can: an agent, and what an agent started, is refused.`,
 	return cmd
 }
 
-// remembered are the grants of the file, and of the supervisors that run.
+// remembered are the grants in the file and in running supervisors.
 type remembered struct {
-	store   *grant.Store // nil: one supervisor was named, which has those of its own file, too
+	store   *grant.Store // nil: one supervisor was selected, which has the grants of its file, too
 	running []runningGrant
 }
 
-// runningGrant is one that a supervisor has.
+// runningGrant is a grant with its supervisor.
 type runningGrant = reach.Item[*supervisorv1.Grant]
 
-// with asks the file and the supervisors, or the one supervisor that is meant, and keeps the connections for the time of one
-// function. A supervisor that does not answer is complained of, and the command fails in the end.
+// with reads the file and connects to the supervisors, or only to the selected supervisor, and keeps the connections
+// while do runs. It reports supervisors that do not answer, and makes the command fail at its end.
 func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*remembered) error) error {
 	var store *grant.Store
 	if !which.Named() {
@@ -183,7 +182,7 @@ func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*r
 	})
 }
 
-// inFile are those of the file.
+// inFile returns the grants in the file.
 func (r *remembered) inFile() []*supervisorv1.Grant {
 	if r.store == nil {
 		return nil
@@ -191,7 +190,7 @@ func (r *remembered) inFile() []*supervisorv1.Grant {
 	return r.store.List()
 }
 
-// grants returns all of them, each once, oldest first.
+// grants returns all grants, each once, oldest first.
 func (r *remembered) grants() []*supervisorv1.Grant {
 	all := r.inFile()
 	for _, g := range r.running {
@@ -209,7 +208,7 @@ func has(grants []*supervisorv1.Grant, id string) bool {
 	return slices.ContainsFunc(grants, func(g *supervisorv1.Grant) bool { return g.GetId() == id })
 }
 
-// revoke forgets grants where they are. Every id is looked for before anything is forgotten.
+// revoke removes grants from the file and from supervisors. It finds all ids before it removes a grant.
 func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*supervisorv1.Grant, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	inFile := r.inFile()
@@ -251,7 +250,7 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 	return revoked, err
 }
 
-// lines are grants as JSON, as they stand in the file.
+// lines returns grants as JSON, in the format of the file.
 func lines(grants []*supervisorv1.Grant) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	for _, g := range grants {
@@ -279,7 +278,7 @@ func grantTable(grants []*supervisorv1.Grant) *output.Table {
 	return t
 }
 
-// where says in a word how far a grant reaches.
+// where returns the scope of a grant in a word.
 func where(g *supervisorv1.Grant) string {
 	switch g.GetScope() {
 	case supervisorv1.GrantScope_GRANT_SCOPE_TURN:
@@ -296,7 +295,7 @@ func where(g *supervisorv1.Grant) string {
 	return "nowhere"
 }
 
-// plainLogger complains on standard error of what an own file holds.
+// plainLogger returns a logger that writes warnings about a file to standard error.
 func plainLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelWarn,

@@ -54,7 +54,7 @@ from there, and one with your tools runs termd as a sidecar.`,
 	}
 }
 
-// copyProgram copies a program into a folder, whole or not at all: a container that starts meanwhile finds no part of it.
+// copyProgram copies a program into a folder atomically, because a container may start meanwhile.
 func copyProgram(file, folder string) (err error) {
 	in, err := os.Open(file)
 	if err != nil {

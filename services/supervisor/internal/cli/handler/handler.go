@@ -167,13 +167,13 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
 	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
 	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
-	which.RegisterAs(cmd, "supervisor") // --address is the sidecar's
+	which.RegisterAs(cmd, "supervisor") // the flag --address is the sidecar's address
 	return cmd
 }
 
 // swapArguments reads the handler's name and the command.
 func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHandlerRequest) error {
-	before := cmd.ArgsLenAtDash() // of the arguments; -1: no dashes
+	before := cmd.ArgsLenAtDash() // number of arguments before "--"; -1: there is no "--"
 	if before < 0 {
 		before = min(1, len(args))
 		if len(args) > 1 {
@@ -200,7 +200,7 @@ func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHand
 	program := req.Command[0]
 	switch {
 	case strings.ContainsRune(program, filepath.Separator):
-		path, err := filepath.Abs(program) // relative to where the person is, not to the supervisor
+		path, err := filepath.Abs(program) // relative to the user's working directory, not the supervisor's
 		if err != nil {
 			return fmt.Errorf("find %s: %w", program, err)
 		}
@@ -211,8 +211,8 @@ func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHand
 	return nil
 }
 
-// notSwapped says why a program did not take a handler's place, in plainer words than the supervisor's where they can be
-// found here.
+// notSwapped returns the error for a program that did not replace a handler. It explains causes that can be determined
+// here better than the supervisor's error.
 func notSwapped(err error, argv []string) error {
 	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
 		return err

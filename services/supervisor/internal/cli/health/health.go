@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// healthTimeout is how long a supervisor may take to say that it serves; a probe is asked again soon.
+// healthTimeout limits the time of a check. Probes are repeated soon.
 const healthTimeout = 3 * time.Second
 
 // New returns the command "health".
@@ -59,7 +59,8 @@ Without flags it looks for the one supervisor of this user, as "acphost ps" does
 	return cmd
 }
 
-// healthTarget finds who is to be asked. It asks no more than it must: one that was named is not asked what it is.
+// healthTarget finds the supervisor to check. It makes as few calls as possible: a supervisor that was selected is not
+// asked for its status.
 func healthTarget(ctx context.Context, call *command.Call, f *reach.Flags) (where string, conn *client.Client, err error) {
 	if f.Address != "" || f.Socket != "" {
 		return f.Dial()

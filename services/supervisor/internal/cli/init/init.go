@@ -29,10 +29,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// before is what the name of a file ends with that --force has put aside.
+// before is the suffix of a file that --force has renamed.
 const before = ".before-init"
 
-// What is recorded of sessions.
+// The values of what is recorded of sessions.
 const (
 	recordAll      = "all"
 	recordMetadata = "metadata"
@@ -41,13 +41,13 @@ const (
 
 var records = []string{recordAll, recordMetadata, recordNothing}
 
-// errInterrupted is the end of the questions by Ctrl-C.
+// errInterrupted means that Ctrl-C ended the questions.
 var errInterrupted = errors.New("interrupted; nothing was written")
 
-// noAgent is the answer of a person whose agent is none of those that are known.
+// noAgent is the answer if the user's agent is unknown to acphost.
 const noAgent = "none"
 
-// flags are the answers that a call brings along.
+// flags are the answers that are given as flags.
 type flags struct {
 	agent, policy, record string
 	allow                 []string
@@ -104,7 +104,7 @@ are kept as FILE` + before + `.`,
 	return cmd
 }
 
-// check refuses answers that are none.
+// check rejects invalid answers.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.policy != "" && !config.IsReadyPolicy(f.policy) {
 		return command.WrongUse(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
@@ -150,7 +150,8 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the configuration folder: %w", err)
 	}
-	for _, w := range []struct{ name, text string }{{rules, policy}, {file, configuration}} { // the one that names the other comes last
+	// the file that names the other one is written last
+	for _, w := range []struct{ name, text string }{{rules, policy}, {file, configuration}} {
 		if err := write(w.name, w.text, f.force); err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 	return answers.next(call, file, rules)
 }
 
-// write writes a file; one that is there is put aside first, if it may be.
+// write writes a file. It renames an existing file if force is set.
 func write(name, text string, force bool) error {
 	if force {
 		if err := os.Rename(name, name+before); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,15 +172,15 @@ func write(name, text string, force bool) error {
 	})
 }
 
-// answers are what the questions have told.
+// answers are the answers to the questions.
 type answers struct {
-	agent  *preset.Resolved // nil: none of those that are known
+	agent  *preset.Resolved // nil: an unknown agent
 	policy string
 	allow  []string
 	record string
 }
 
-// answers asks what no flag says.
+// answers asks the questions that flags do not answer.
 func (f *flags) answers(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient) (*answers, error) {
 	p := &person{ctx: cmd.Context(), call: call, silent: f.yes || !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout)}
 	agent, err := f.askAgent(p)
@@ -210,7 +211,7 @@ func (f *flags) answers(cmd *cobra.Command, call *command.Call, service permissi
 	return a, err
 }
 
-// takesCommands says whether a rule can allow commands beside the policy: readonly denies them.
+// takesCommands reports whether a rule can allow commands in addition to the policy. The policy readonly denies them.
 func (a *answers) takesCommands() bool { return a.policy != "readonly" }
 
 func (f *flags) askAgent(p *person) (*preset.Resolved, error) {
@@ -229,7 +230,7 @@ func (f *flags) askAgent(p *person) (*preset.Resolved, error) {
 	for _, a := range catalog.Agents() {
 		r, err := catalog.Resolve(a.ID)
 		if err != nil {
-			continue // nothing runs it on this machine
+			continue // its program is not installed
 		}
 		what := a.Name
 		if r.Found == "" {
@@ -259,7 +260,7 @@ func askPolicy(p *person, service permissionv1.PolicyServiceClient) (string, err
 	return p.choose("How strict are the rules?", "workspace", choices)
 }
 
-// askCommands asks for commands, and names those that the files of this folder suggest.
+// askCommands asks for commands, and suggests those for the files of this folder.
 func askCommands(p *person) ([]string, error) {
 	example := `such as "make test"`
 	if found := suggested("."); len(found) > 0 {
@@ -277,7 +278,7 @@ func askCommands(p *person) ([]string, error) {
 	return all, err
 }
 
-// suggested are the commands that test what is in a folder, by its files.
+// suggested returns the commands that test the project in a folder, by its files.
 func suggested(dir string) (all []string) {
 	for _, s := range []struct{ file, command string }{
 		{"go.mod", "go test ./..."}, {"package.json", "npm test"}, {"Cargo.toml", "cargo test"}, {"pyproject.toml", "pytest"},
@@ -290,7 +291,7 @@ func suggested(dir string) (all []string) {
 	return all
 }
 
-// rules is the text of the rule file, checked.
+// rules returns the checked text of the rule file.
 func (a *answers) rules(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient) (string, error) {
 	ready, err := policytool.ReadyPolicy(ctx, service, a.policy)
 	if err != nil {
@@ -316,7 +317,7 @@ func (a *answers) rules(ctx context.Context, call *command.Call, service permiss
 	return b.String(), nil
 }
 
-// rejected is the error for the commands that findings are about: those that a finding names, else all of them.
+// rejected returns the error for invalid commands: those that a finding names, else all of them.
 func (a *answers) rejected(findings []*permissionv1.Finding) error {
 	var named, all []string
 	for _, c := range a.allow {
@@ -335,7 +336,7 @@ func (a *answers) rejected(findings []*permissionv1.Finding) error {
 		a.policy, safetext.Exact(strings.Join(named, ", ")))
 }
 
-// config is the text of the configuration.
+// config returns the text of the configuration.
 func (a *answers) config() string {
 	journal := map[string]string{
 		recordAll:      "{content: true}    # prompts, answers and contents of files are recorded",
@@ -350,7 +351,7 @@ func (a *answers) config() string {
 	return text
 }
 
-// next says what was written, and what can be done now.
+// next prints the written files, and the next steps.
 func (a *answers) next(call *command.Call, file, rules string) error {
 	added := ""
 	if n := len(a.allow); n > 0 {
@@ -375,11 +376,11 @@ func (a *answers) next(call *command.Call, file, rules string) error {
 	return err
 }
 
-// person is who answers, line by line.
+// person reads the user's answers line by line.
 type person struct {
 	ctx    context.Context
 	call   *command.Call
-	silent bool // nobody: the defaults count
+	silent bool // there is no user: use the defaults
 	lines  *bufio.Reader
 }
 
@@ -422,7 +423,7 @@ func (p *person) choose(question, preferred string, choices []choice) (string, e
 	}
 }
 
-// ask asks a question, and returns the line that answers it; an empty one is preferred.
+// ask asks a question, and returns the line of the answer. An empty line means preferred.
 func (p *person) ask(question, preferred string) (string, error) {
 	if p.silent {
 		return preferred, nil

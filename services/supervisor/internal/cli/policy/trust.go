@@ -135,7 +135,7 @@ func addTrust(cmd *cobra.Command, call *command.Call, service permissionv1.Polic
 	return err
 }
 
-// confirm asks whoever sits at the terminal; everything but a yes is a no.
+// confirm asks the user at the terminal. Any answer other than yes means no.
 func confirm(call *command.Call, question string) (bool, error) {
 	if !call.Terminal(call.Stdin) {
 		return false, errors.New("nobody is at a terminal to confirm it; --yes says that you have read it")

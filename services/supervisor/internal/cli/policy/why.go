@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-// whyFlags say which action is explained, and by what.
+// whyFlags select the action to explain, and the rule files.
 type whyFlags struct {
 	policy, action, approval, config string
 	denied                           bool
@@ -104,7 +104,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 func (f *whyFlags) recorded() bool { return f.denied || f.approval != "" }
 
 func explain(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, f whyFlags) error {
-	dir, err := filepath.Abs(f.question.Dir) // "" is this folder
+	dir, err := filepath.Abs(f.question.Dir) // "" means the current folder
 	if err != nil {
 		return err
 	}
@@ -140,13 +140,13 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 		return err
 	}
 	explained.Home = call.Env("HOME")
-	if f.recorded() { // commands stand in the journal as they are
+	if f.recorded() { // the journal contains whole commands
 		explained.Action = audit.Redacted(explained.Action)
 	}
 	return printed(call, f.asJSON, explained)
 }
 
-// filesInEffect returns the rule files to decide by.
+// filesInEffect returns the rule files for the decision.
 func filesInEffect(
 	ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, c *config.Config, policy, dir string,
 ) ([]*permissionv1.PolicyFile, error) {

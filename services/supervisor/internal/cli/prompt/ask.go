@@ -19,42 +19,42 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// answeredBy is who answers here, as others see it.
+// answeredBy is the name of this client in answers.
 const answeredBy = "cli"
 
-// answerPause is how long a question takes no answer that stands where another one was taken away a moment ago: a key that
-// was meant for that one must not answer this. Agents choose when they take questions back.
+// answerPause is the time in which a question ignores keys after another question at its place has ended, so that a key
+// for the earlier question does not answer it. Agents choose when they withdraw questions.
 const answerPause = 600 * time.Millisecond
 
-// asker puts questions to whoever sits at the terminal, one at a time. It is for run's goroutine.
+// asker asks the user at the terminal, one question at a time. Only the goroutine of run uses it.
 type asker struct {
 	waiting []*supervisorv1.Approval
-	current *supervisorv1.Approval // nil: nothing is asked
+	current *supervisorv1.Approval // nil: no question
 	dialog  dialog
-	sending bool             // its answer is on its way
-	keys    <-chan key       // nil: nothing is asked
-	seen    map[string]bool  // questions that were asked here, or ended before
-	away    <-chan time.Time // not nil: the terminal is another job's, and is looked for now and then
-	told    bool             // that it is another's
-	taken   time.Time        // when a question was last taken away before it was answered here
-	from    time.Time        // when keys count for the current one
-	codes   confirm.Codes    // by which a person confirms what allows something
-	unseen  render.Hidden    // of the current one
+	sending bool             // its answer is being sent
+	keys    <-chan key       // nil: no question
+	seen    map[string]bool  // questions that were asked, or ended before
+	away    <-chan time.Time // not nil: another job has the terminal, which is checked regularly
+	told    bool             // that was reported
+	taken   time.Time        // end of the last question that was not answered here
+	from    time.Time        // time from which on keys answer the current question
+	codes   confirm.Codes    // codes for confirming answers that allow something
+	unseen  render.Hidden    // of the current question
 }
 
-// dialog is a question with what was typed so far.
+// dialog is a question with its input state.
 type dialog interface {
-	// intro is what is printed below the question: the answers that there are. Whole lines.
+	// intro returns the possible answers, which are printed below the question, in whole lines.
 	intro() string
-	// line is the line below all, which says what to press and shows what was typed.
+	// line returns the last line, which describes the keys and shows the typed text.
 	line() string
-	// typing reports whether every key is for what is being typed.
+	// typing reports whether every key is text.
 	typing() bool
-	// key takes a key. It returns text to print, whole lines, and the answer once it is known.
+	// key processes a key. say is text to print, in whole lines. answer is the answer if it is complete.
 	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
 }
 
-// watchQuestions follows the questions of all sessions, and returns when those that wait already were told.
+// watchQuestions subscribes to the questions of all sessions, and returns after it has received the open ones.
 func (p *promptRun) watchQuestions(ctx context.Context) error {
 	changes, err := p.client.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 	tell := func(err error) {
 		select {
 		case caughtUp <- err:
-		default: // it was told already
+		default: // it was processed already
 		}
 	}
 	p.goes(func() {
@@ -89,10 +89,11 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 	return <-caughtUp
 }
 
-// lateGrace is how long a question of the turn waits for its place among the turn's events.
+// lateGrace limits the time that a question of the turn waits for its event.
 const lateGrace = time.Second
 
-// told takes a question that waits. One of the turn is asked when it comes among the turn's events, behind what led to it.
+// told processes an open question. A question of the turn is asked when its event arrives, after the events that led to
+// it.
 func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 	if p.sessID == "" || a.GetSessionId() != p.sessID || p.ended != nil {
 		p.asked(a)
@@ -107,24 +108,26 @@ func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
 	})
 }
 
-// asked puts a question in line, once, and asks the next one.
+// asked queues a question, once, and asks the next one.
 func (p *promptRun) asked(a *supervisorv1.Approval) {
-	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] { // when the turn is being cancelled, so is the question
+	// cancelling the turn also cancels its questions
+	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] {
 		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
 	}
 	p.next()
 }
 
-// answered takes a question back and asks the next one.
+// answered removes a question and asks the next one.
 func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
-	if asked := p.takeBack(a); asked != nil && asked.GetSessionId() != p.sessID { // else the turn's events tell who answered
+	// otherwise an event of the turn contains the answer
+	if asked := p.takeBack(a); asked != nil && asked.GetSessionId() != p.sessID {
 		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
 	}
 	p.next()
 }
 
-// takeBack takes a question back that was answered, here or elsewhere, and returns it if it was being asked.
+// takeBack removes a question that was answered by any client, and returns it if it was being asked.
 func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
 	if a == nil {
 		return nil
@@ -160,7 +163,8 @@ func (p *promptRun) next() {
 	p.openBoard()
 }
 
-// line is the line below all. Nobody should allow what they cannot see: it says how much that is.
+// line returns the last line. It includes the amount of the question that is not shown, so that the user does not allow
+// something invisible.
 func (k *asker) line() string {
 	switch {
 	case !k.unseen.Any():
@@ -171,13 +175,13 @@ func (k *asker) line() string {
 	return "… " + k.unseen.Count("more ") + ": v shows all. " + k.dialog.line()
 }
 
-// done takes the question away and gives the terminal back.
+// done removes the question and releases the terminal.
 func (k *asker) done(p *promptRun) {
 	p.closeBoard()
 	k.current, k.dialog = nil, nil
 }
 
-// close asks nothing any more.
+// close stops asking questions.
 func (k *asker) close(p *promptRun) {
 	k.waiting = nil
 	if k.current != nil {
@@ -185,10 +189,10 @@ func (k *asker) close(p *promptRun) {
 	}
 }
 
-// key takes a key; ok: there was one.
+// key processes a key. ok is false if the terminal was closed.
 func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	k := &p.asker
-	if !ok { // the terminal is gone
+	if !ok { // the terminal was closed
 		k.keys = nil
 		p.interrupted(ctx, syscall.SIGHUP)
 		return
@@ -225,14 +229,15 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	})
 }
 
-// sent takes what became of an answer.
+// sent processes the result of sending an answer.
 func (p *promptRun) sent(id string, err error) {
 	k := &p.asker
 	if k.current == nil || k.current.GetId() != id {
-		return // it was told already
+		return // it was reported already
 	}
 	switch status.Code(err) {
-	case codes.OK, codes.FailedPrecondition, codes.NotFound: // somebody was faster: the events say who
+	// another client was faster, and the events contain its answer
+	case codes.OK, codes.FailedPrecondition, codes.NotFound:
 	case codes.InvalidArgument:
 		p.say("%v", err)
 		k.sending = false
@@ -258,12 +263,12 @@ func newDialog(a *supervisorv1.Approval, codes *confirm.Codes) dialog {
 	return &pageDialog{opened: e.GetMode() == "url"}
 }
 
-// permissionDialog is whether the agent may. What allows something is confirmed by a code.
+// permissionDialog asks for a permission. An answer that allows something is confirmed by a code.
 type permissionDialog struct {
 	choices []choice
 	codes   *confirm.Codes
-	chosen  *supervisorv1.PermissionOption // to be confirmed
-	code    *confirm.Code                  // nil: nothing is
+	chosen  *supervisorv1.PermissionOption // the answer to confirm
+	code    *confirm.Code                  // nil: nothing to confirm
 }
 
 // choice is an answer with its key.
@@ -272,7 +277,7 @@ type choice struct {
 	option *supervisorv1.PermissionOption
 }
 
-// newPermissionDialog gives each option a key: by its kind, or a digit if that is taken.
+// newPermissionDialog assigns a key to each option: by its kind, or a digit if that key is used.
 func newPermissionDialog(q *supervisorv1.PermissionQuestion, codes *confirm.Codes) *permissionDialog {
 	byKind := map[string]rune{"allow_once": 'a', "allow_always": 'A', "reject_once": 'r', "reject_always": 'R'}
 	d := &permissionDialog{codes: codes}
@@ -285,7 +290,7 @@ func newPermissionDialog(q *supervisorv1.PermissionQuestion, codes *confirm.Code
 			k = digit
 			digit++
 		} else {
-			continue // nobody looks at so many
+			continue // too many options to be useful
 		}
 		d.choices = append(d.choices, choice{k, op})
 	}
@@ -302,7 +307,7 @@ func (d *permissionDialog) intro() string {
 
 func (d *permissionDialog) typing() bool { return d.code != nil }
 
-// meanings say what an option of a kind does where its name may not: the name is the agent's.
+// meanings describe the effect of a kind of option. The name of an option is the agent's text and may not.
 var meanings = map[string]string{
 	"allow_once":    " (allow once)",
 	"allow_always":  " (allow from now on)",
@@ -352,7 +357,7 @@ func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalReque
 	return "", nil
 }
 
-// pageDialog is a page to open, or something that acphost does not know, which can only be declined.
+// pageDialog asks to open a page. It also shows unknown questions, which can only be declined.
 type pageDialog struct{ opened bool }
 
 func (d *pageDialog) intro() string { return "" }

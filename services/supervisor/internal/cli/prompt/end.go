@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// finished shows the end of the turn and returns its exit status.
+// finished prints the end of the turn and returns its exit status.
 func (p *promptRun) finished() int {
 	p.asker.close(p)
 	p.clearProgress()
@@ -66,7 +66,7 @@ func (p *promptRun) finished() int {
 	return status
 }
 
-// statusOfCaught is the exit status where a signal, or the time that the turn had, ended it.
+// statusOfCaught returns the exit status of a turn that was ended by a signal or the timeout.
 func (p *promptRun) statusOfCaught() int {
 	if p.tookLong {
 		return statusTimeout
@@ -74,7 +74,7 @@ func (p *promptRun) statusOfCaught() int {
 	return 128 + int(signalNumber(p.caught))
 }
 
-// timeUp cancels the turn, which took too long, and reports whether to go at once.
+// timeUp cancels the turn after its timeout, and reports whether to quit at once.
 func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
 	if p.ended != nil || p.caught != nil {
 		return false
@@ -90,14 +90,14 @@ func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
 	return false
 }
 
-// sayWhichSession names the session where one can go on with it, whether its turn went well or not.
+// sayWhichSession prints the session if it can be continued, even if its turn failed.
 func (p *promptRun) sayWhichSession() {
 	if can := p.info.GetCapabilities(); p.prints != printJSON && (can.GetLoadSession() || can.GetResumeSession()) {
 		fmt.Fprintf(p.stderr, "session %s\n", safetext.Line(p.sessID))
 	}
 }
 
-// failed says why there was no turn, or no end of it.
+// failed prints the reason why the turn did not start or end.
 func (p *promptRun) failed(err error) int {
 	p.asker.close(p)
 	p.clearProgress()
@@ -111,7 +111,7 @@ func (p *promptRun) failed(err error) int {
 	return command.StatusFailed
 }
 
-// agentFailed says what is wrong with the agent and what to do.
+// agentFailed prints the agent's error and advice.
 func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int {
 	if message == "" {
 		message = e.GetMessage()

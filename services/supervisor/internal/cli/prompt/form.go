@@ -13,16 +13,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxTyped is how much can be typed for a field, in characters.
+// maxTyped limits the characters of a field's value.
 const maxTyped = 4096
 
-// formDialog is a form, asked for field by field.
+// formDialog asks for the fields of a form one by one.
 type formDialog struct {
 	form    *form.Form
 	begun   bool
 	at      int
 	typed   []rune
-	content []jsontext.Value // of fields before at; nil: left out
+	content []jsontext.Value // values of the fields before at; nil: omitted
 }
 
 func newFormDialog(e *supervisorv1.Elicitation) *formDialog {
@@ -51,13 +51,13 @@ func (d *formDialog) line() string {
 	}
 	f := d.form.Fields[d.at]
 	typed := string(d.typed)
-	if n := utf8.RuneCountInString(typed); n > 60 { // its end is what is looked at
+	if n := utf8.RuneCountInString(typed); n > 60 { // show its end
 		typed = "…" + string(d.typed[n-60:])
 	}
 	return safetext.Fit(safetext.Line(f.Title), 40) + fieldHint(f) + ": " + safetext.Text(typed)
 }
 
-// fieldHint says how to answer a field.
+// fieldHint describes how to answer a field.
 func fieldHint(f *form.Field) string {
 	var parts []string
 	switch {
@@ -86,7 +86,7 @@ func fieldHint(f *form.Field) string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// fieldIntro is what is printed before a field is asked for.
+// fieldIntro returns the text before the input of a field.
 func fieldIntro(f *form.Field) string {
 	var b strings.Builder
 	if f.About != "" {
@@ -137,7 +137,7 @@ func (d *formDialog) describe() string {
 	return ""
 }
 
-// enter takes what was typed for a field.
+// enter processes the typed value of a field.
 func (d *formDialog) enter() string {
 	f := d.form.Fields[d.at]
 	value, err := f.Default, error(nil)

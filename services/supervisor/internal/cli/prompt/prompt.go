@@ -85,13 +85,13 @@ Environment:
   COLUMNS          the width, where the terminal does not say it
 `
 
-// Exit statuses of this command alone.
+// Exit statuses of this command.
 const (
 	statusDenied  = 8
-	statusTimeout = 124 // as timeout(1) has it
+	statusTimeout = 124 // as for timeout(1)
 )
 
-// maxPromptText bounds a prompt's text, in bytes.
+// maxPromptText limits the bytes of a prompt's text.
 const maxPromptText = 4 << 20
 
 // promptFlags are the flags of "prompt".
@@ -100,7 +100,7 @@ type promptFlags struct {
 	files, images []string
 	output        string
 	json, verbose bool
-	goOn          bool // with the newest session
+	goOn          bool // continue the newest session
 	failOnDenied  bool
 	timeout       time.Duration
 }
@@ -132,7 +132,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	return cmd
 }
 
-// check looks at the arguments: one text, and what is behind "--".
+// check checks the arguments: one text, and the arguments after "--".
 func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 	texts, argv := args, []string(nil)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -157,7 +157,7 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// prompt runs one turn with an agent in a supervisor of its own.
+// prompt runs one turn with an agent in its own supervisor.
 func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *promptFlags, args []string) error {
 	text, argv := args[0], args[1:]
 	if text == "-" {
@@ -185,16 +185,16 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		return err
 	}
 	if f.Log.Level == "" && call.Env(cliflag.EnvLog) == "" && o.Config.Proto.GetLog().GetLevel() == "" && !f.verbose {
-		o.Logger = slog.New(slog.DiscardHandler) // what a person should know is told by events and errors
+		o.Logger = slog.New(slog.DiscardHandler) // events and errors contain all that users need
 	}
 
-	// From here on signals are this command's: the first one cancels the turn, which needs time. Whatever it takes, the
-	// process must not end before the terminal is as it was.
+	// From here on this command handles signals: the first one cancels the turn, which needs time. The process must not
+	// end before the terminal is restored.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, hosting.EndSignals()...)
 	defer signal.Stop(signals)
 	call.EndsItself()
-	if cmd.Context().Err() != nil { // it came before that
+	if cmd.Context().Err() != nil { // the signal arrived before that
 		call.Status = command.StatusOfSignal(cmd.Context())
 		return nil
 	}
@@ -216,7 +216,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		o.Stderr = call.Stderr
 	}
 	if !attended {
-		o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
+		o.Unattended, o.UnattendedFor = true, time.Millisecond // there is no user, and none will come
 	}
 	agent.Attended = attended
 	p := &promptRun{
@@ -246,7 +246,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	}
 	o.Hurry, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer p.kill()
-	unsaid := make(chan string, 4) // each record is told of once
+	unsaid := make(chan string, 4) // each record is reported once
 	p.unsaid = unsaid
 	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
@@ -259,7 +259,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	return nil
 }
 
-// screenOn is how standard output is written to.
+// screenOn returns the screen for standard output.
 func screenOn(call *command.Call, attended bool) *screen {
 	s := &screen{out: call.Stdout, dumb: dumb(call)}
 	if attended {
@@ -268,8 +268,8 @@ func screenOn(call *command.Call, attended bool) *screen {
 	return s
 }
 
-// statusOn is where it is said what is under way: below the text where that goes to a terminal, else on standard error; nil
-// where neither is one.
+// statusOn returns the screen for the status line: below the text if that is on a terminal, else standard error; nil if
+// neither is a terminal.
 func statusOn(call *command.Call, text *screen) *screen {
 	switch {
 	case dumb(call):
@@ -285,8 +285,8 @@ func statusOn(call *command.Call, text *screen) *screen {
 // dumb reports whether the terminal cannot erase.
 func dumb(call *command.Call) bool { return call.Env("TERM") == "dumb" || call.Env("TERM") == "" }
 
-// promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the
-// read goes on.
+// promptInput reads the text from standard input. If the context ends first, it returns "", and the process should end,
+// because the read continues.
 func promptInput(call *command.Call, cmd *cobra.Command) (string, error) {
 	var data []byte
 	var err error

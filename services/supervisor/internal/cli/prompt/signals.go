@@ -11,13 +11,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// stuckTime is how long run's goroutine may take to see a signal. If it does not, standard output takes nothing.
+// stuckTime limits the time until run's goroutine processes a signal. After that, standard output counts as blocked.
 const stuckTime = 300 * time.Millisecond
 
-// run does it all and returns the exit status. When it returns, nothing of it is left, unless a second signal made it
-// hurry: then handlers and agent end by themselves, since they see that their supervisor is gone.
+// run runs the prompt and returns the exit status. When it returns, all processes have ended, unless a second signal
+// arrived: then handlers and agent end by themselves when they notice that their supervisor has ended.
 //
-// It sees signals though nobody reads what is printed.
+// It processes signals even if standard output is blocked.
 func (p *promptRun) run(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,20 +58,20 @@ func (p *promptRun) run(ctx context.Context) int {
 	}
 }
 
-// abandon ends all but the goroutine that writes to standard output, which takes nothing.
+// abandon ends all goroutines except the one that is blocked in a write to standard output.
 func (p *promptRun) abandon() {
 	p.giveBack()
 	hosting.End(p.supervisor, func() {}, p.patience, p.kill, p.signals, hurries)
 }
 
-// supervisor is the one that was started; nil: none.
+// supervisor returns the supervisor, or nil if it was not started.
 func (p *promptRun) supervisor() hosting.Supervisor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sup
 }
 
-// giveBack closes the keyboard that is open, if one is: also where run's goroutine cannot.
+// giveBack closes the open keyboard, also if run's goroutine is blocked.
 func (p *promptRun) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *promptRun) giveBack() {
 	p.board = nil
 }
 
-// goes runs a goroutine of the prompt's.
+// goes starts a goroutine of the prompt.
 func (p *promptRun) goes(f func()) {
 	p.wg.Go(func() {
 		defer p.terminalFirst()
@@ -89,7 +89,7 @@ func (p *promptRun) goes(f func()) {
 	})
 }
 
-// terminalFirst gives the terminal back before a panic ends the process.
+// terminalFirst restores the terminal before a panic ends the process.
 func (p *promptRun) terminalFirst() {
 	if r := recover(); r != nil {
 		p.giveBack()
@@ -104,5 +104,5 @@ func (p *promptRun) print(dump []byte) {
 	}
 }
 
-// hurries reports whether a signal that comes while all is being ended cuts that short.
+// hurries reports whether a signal during the shutdown shortens it.
 func hurries(s os.Signal) bool { return !jobcontrol.Asks(s) && !jobcontrol.Continues(s) }

@@ -8,15 +8,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxRest bounds what is kept of a line of the agent's that has not ended, in bytes: more than safetext.Line shows.
+// maxRest limits the bytes of an incomplete line of the agent. It exceeds the limit of safetext.Line.
 const maxRest = 8 << 10
 
-// agentWords takes what the agent writes to its standard error, and has each line printed: made safe, and named as the
-// agent's, since nothing else tells it from acphost's own. It takes nothing once the turn is over.
+// agentWords prints the lines of the agent's standard error: escaped, and with the agent's name, to distinguish them
+// from acphost's own. It ignores lines after the turn.
 type agentWords struct {
 	p    *promptRun
 	ctx  context.Context
-	rest []byte // of a line that has not ended
+	rest []byte // the incomplete line
 }
 
 // Write implements io.Writer.

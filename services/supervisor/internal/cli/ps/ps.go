@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// listed is a supervisor as "ps" shows it. The JSON names are for scripts and stay.
+// listed is a line of "ps". The JSON names are stable, because scripts use them.
 type listed struct {
 	PID     int        `json:"pid"`
 	Agent   string     `json:"agent"`
@@ -110,7 +110,7 @@ func newListed(s client.Supervisor) listed {
 	}
 }
 
-// controlAddress is the address of a control socket as grpcurl and grpc-go take it.
+// controlAddress returns the address of a control socket in the format of grpcurl and grpc-go.
 func controlAddress(socket string) string {
 	if socket == "" {
 		return ""

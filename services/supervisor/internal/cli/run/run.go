@@ -70,14 +70,14 @@ Environment:
                    configuration's, else warn. Logs go to standard error.
 `
 
-// permissionMethod stands for the permission handler among the routes of flags: agents ask their questions with it.
+// permissionMethod is the key of the permission handler in the routes of flags: the method of permission requests.
 const permissionMethod = "session/request_permission"
 
 // runFlags are the flags of "run".
 type runFlags struct {
 	hosting.Flags
 	observe, alone, noAdmin bool
-	agent                   string // a preset's name
+	agent                   string // name of a preset
 	agentName               string
 	routes                  map[string]string
 }
@@ -107,7 +107,7 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	}
 	cmd.Annotations = map[string]string{command.Sections: runWho + runExit}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the agent's command is the agent's
+	flags.SetInterspersed(false) // flags after the agent's command belong to the agent
 	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
 	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the client: questions end after permission.timeout_seconds")
@@ -159,8 +159,8 @@ func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Contex
 	return nil
 }
 
-// warn says in the log, which editors show, that no rules decide. Who wants none is told only if there is a sandbox,
-// which does nothing without.
+// warn logs that there are no rules, because editors show the log. If the user has disabled rules, it warns only about
+// a sandbox, which has no effect without rules.
 func (f *runFlags) warn(o host.Options) {
 	if wanted := f.observe || f.routes[permissionMethod] == "front"; wanted && o.Config.Sandbox() == config.SandboxOff {
 		return
@@ -170,7 +170,7 @@ func (f *runFlags) warn(o host.Options) {
 	}
 }
 
-// become replaces acphost with the agent, on a terminal.
+// become replaces acphost by the agent, on a terminal.
 func become(ctx context.Context, call *command.Call, execute agentcmd.Executor, configFile string, request *supervisorv1.StartAgentRequest) error {
 	rights, err := agentcmd.Configured(call, configFile)
 	if err != nil {
@@ -183,7 +183,7 @@ func become(ctx context.Context, call *command.Call, execute agentcmd.Executor, 
 	return rights.Become(call, execute, agent.GetCommand(), agent.GetEnv())
 }
 
-// registerRoute gives a command a flag that routes one fixed name: --fs=front.
+// registerRoute adds a flag for the route of one name to a command: --fs=front.
 func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, words ...string) {
 	cmd.Flags().Func(flag, usage, func(word string) error {
 		if !slices.Contains(words, word) {
@@ -195,7 +195,7 @@ func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, w
 	cliflag.Complete(cmd, flag, cliflag.Words(words...))
 }
 
-// addRoute takes METHOD=WHO. Whether there is a handler of that name is only known later.
+// addRoute parses METHOD=WHO. Only the supervisor checks whether the handler exists.
 func (f *runFlags) addRoute(value string) error {
 	name, who, ok := strings.Cut(value, "=")
 	if !ok || who == "" {

@@ -69,8 +69,8 @@ Environment:
   ACPHOST_LOG      the log level, where --log-level is not given
 `
 
-// readyTimeout is how long the handlers may take to answer at the start: a little longer than one may take to start, so that the error of
-// the start is returned.
+// readyTimeout limits the start of the handlers. It is slightly longer than the start of one handler, so that its error
+// is returned.
 const readyTimeout = launch.ChildTimeout + 5*time.Second
 
 // serveFlags are the flags of "serve".
@@ -160,7 +160,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		return err
 	}
 	defer func() {
-		if cmd.Context().Err() != nil { // no turn is under way, or it had its time
+		if cmd.Context().Err() != nil { // no turn is active, or its time is over
 			hurry.After(grace)
 		}
 		s.Close()
@@ -172,7 +172,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		err = startAgents(cmd.Context(), s, starts(o.Config.Effective().GetServe().GetAgents(), f.agents, argv))
 	}
 	if cmd.Context().Err() != nil {
-		return nil // it was told to end, which may have cut the start short
+		return nil // it was asked to end, which may have interrupted the start
 	}
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func isThere(name string) bool {
 	return err == nil
 }
 
-// override puts what flags say over what the configuration says.
+// override overrides the configuration by flags.
 func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 	if c.Admin == nil {
 		c.Admin = &configv1.Admin{}
@@ -228,7 +228,7 @@ func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 	return nil
 }
 
-// starts are the agents that are started at once.
+// starts returns the agents that are started at once.
 func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervisorv1.StartAgentRequest {
 	var all []*supervisorv1.StartAgentRequest
 	for _, c := range configured {
@@ -243,7 +243,7 @@ func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervis
 	return all
 }
 
-// startAgents starts agents, all at once, and waits for them.
+// startAgents starts agents concurrently, and waits for them.
 func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisorv1.StartAgentRequest) error {
 	agents := client.New(s.Conn()).Agents
 	problems := make([]error, len(requests))

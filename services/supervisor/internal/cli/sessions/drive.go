@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// modeServe is the mode of a supervisor whose sessions programs hold.
+// modeServe is the mode of a supervisor whose sessions belong to programs.
 const modeServe = "serve"
 
 func takesPrompts(s *reach.Supervisor) bool { return s.Mode == modeServe }
@@ -46,7 +46,8 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 		Args: command.OneArgument("an agent", `"acphost agents running" lists those that run, "acphost agents start" starts one`),
 		ValidArgsFunction: reach.Complete(call, &which, 1, func(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
 			for _, s := range all {
-				res, _ := s.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{}) // without an answer there is nothing to complete
+				// without an answer there are no completions
+				res, _ := s.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 				for _, a := range res.GetAgents() {
 					list = output.Completions(list, a.GetId(), strings.Join(a.GetCommand(), " "))
 				}
@@ -174,10 +175,10 @@ type promptFlags struct {
 	asJSON, detach, verbose bool
 }
 
-// maxPrompt bounds a prompt's text, in bytes.
+// maxPrompt limits the bytes of a prompt's text.
 const maxPrompt = 4 << 20
 
-// promptText is the text of a prompt; "-" is what standard input has.
+// promptText returns the text of a prompt. "-" means standard input.
 func promptText(call *command.Call, text string) (string, error) {
 	if text != "-" {
 		return text, nil
@@ -194,10 +195,10 @@ func promptText(call *command.Call, text string) (string, error) {
 	return string(data), nil
 }
 
-// prompted gives the prompt, and shows the turn to its end.
+// prompted sends the prompt, and prints the turn to its end.
 func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
 	asked := ctx
-	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is shown
+	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is printed
 	defer leave()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, command.StopSignals()...)
@@ -253,7 +254,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 	return nil
 }
 
-// sayHowToAnswer says by which command a question is answered.
+// sayHowToAnswer prints the command that answers a question.
 func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 	how := "OPTION"
 	if q.GetElicitation() != nil {
@@ -268,10 +269,10 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(reach.QuestionPrefix(q, nil)), how)
 }
 
-// cancelGrace is how long a turn may take to end after a signal, including the call that cancels it.
+// cancelGrace limits the time between a signal and the end of a turn, including the call that cancels it.
 const cancelGrace = 600 * time.Millisecond
 
-// cancelNotice says that a signal cancels the turn, and what Ctrl-C does, if a person pressed it.
+// cancelNotice says that a signal cancels the turn, and for Ctrl-C what a second one does.
 func cancelNotice(s os.Signal) string {
 	if s == os.Interrupt {
 		return "the turn is being cancelled; Ctrl-C again leaves at once"
@@ -344,7 +345,7 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 	return cmd
 }
 
-// openAt finds the supervisor with the open session that is meant, and the ids of its agent and of the session.
+// openAt finds the supervisor of an open session, and the ids of its agent and of the session.
 func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, agent, id string) (at *reach.Supervisor, agentID, sessionID string, err error) {
 	if len(all) == 0 {
 		return nil, "", "", reach.None(call, whatServes)

@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// kept is what the name of a file ends with that holds what was there before.
+// kept is the suffix of the file with the previous content.
 const kept = ".before-acphost"
 
 // New returns the command "setup".
@@ -102,7 +102,7 @@ as FILE` + kept + `; --undo puts it back, and keeps what you changed since.`,
 	return cmd
 }
 
-// entries are those of the agents that are named; none: of all that are installed.
+// entries returns the entries of the named agents, or of all installed agents if names is empty.
 func (e editor) entries(call *command.Call, names, flags []string) ([]entry, error) {
 	catalog, err := preset.Load(call.Env)
 	if err != nil {
@@ -149,7 +149,8 @@ func (e editor) entries(call *command.Call, names, flags []string) ([]entry, err
 	return all, nil
 }
 
-// program is the path by which editors start acphost: that on PATH, which stays when it is updated, if this program is behind it.
+// program returns the path by which editors start acphost: the path on PATH, which is stable across updates, if it
+// leads to this program.
 func program(call *command.Call) (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -210,7 +211,7 @@ func (e editor) setUp(call *command.Call, file string, entries []entry) error {
 	return err
 }
 
-// undo takes the entries out.
+// undo removes the entries.
 func (e editor) undo(call *command.Call, file string) error {
 	backup := file + kept
 	if !exists(file) || !exists(backup) {
@@ -243,7 +244,7 @@ func (e editor) undo(call *command.Call, file string) error {
 	return err
 }
 
-// followed is the file behind symbolic links: people keep settings elsewhere.
+// followed returns the target of a file's symbolic links, because users keep settings elsewhere.
 func followed(file string) (string, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -264,7 +265,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// read returns a file's text; none if it does not exist.
+// read returns a file's text, or none if it does not exist.
 func read(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,7 +274,7 @@ func read(file string) ([]byte, error) {
 	return text, err
 }
 
-// write writes a file whole or not at all, with the permissions of another one, if that exists.
+// write writes a file atomically, with the permissions of the file like, if that exists.
 func write(file string, text []byte, like string) (err error) {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(like); err == nil {

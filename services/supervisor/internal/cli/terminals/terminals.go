@@ -24,7 +24,7 @@ have run through acphost.`,
 		newList(call), newTail(call))
 }
 
-// openTerminal is a terminal, and who has it.
+// openTerminal is a terminal with its supervisor.
 type openTerminal = reach.Item[*supervisorv1.Terminal]
 
 func newList(call *command.Call) *cobra.Command {
@@ -66,7 +66,7 @@ terminal obeys; elsewhere there is plain text.`,
 	return cmd
 }
 
-// terminals asks supervisors for their terminals, oldest first.
+// terminals returns the terminals of supervisors, oldest first.
 func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openTerminal {
 	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
 		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
@@ -98,7 +98,7 @@ func terminalTable(list []openTerminal) *output.Table {
 	return t
 }
 
-// stateWord is endWord as a table has it.
+// stateWord returns endWord for a table.
 func stateWord(t *supervisorv1.Terminal) output.Word {
 	word := endWord(t.GetRunning(), t.ExitCode, t.GetSignal())
 	switch {
@@ -123,7 +123,7 @@ func endWord(running bool, code *uint32, signal string) string {
 	return "ended"
 }
 
-// terminalAt finds the one terminal that is meant, and the supervisor that has it.
+// terminalAt finds a terminal, and its supervisor.
 func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, string, error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")
@@ -137,7 +137,7 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	case len(meant) == 1:
 		return meant[0].At, meant[0].Of.GetTerminalId(), nil
 	case len(meant) == 0 && len(all) == 1:
-		return all[0], id, nil // it may be watched for a while though it is not listed any more
+		return all[0], id, nil // it can be watched for a while after it is not listed any more
 	case len(meant) == 0:
 		return nil, "", fmt.Errorf(`there is no terminal %s; "acphost terminals list" shows those that there are`, output.Cell(id))
 	}

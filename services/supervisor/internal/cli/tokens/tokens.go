@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// defaultLifetime is how long a token is valid if nothing is said.
+	// defaultLifetime is the default lifetime of a token.
 	defaultLifetime = 30 * 24 * time.Hour
-	// maxLifetime is the longest.
+	// maxLifetime limits the lifetime of a token.
 	maxLifetime = 3650 * 24 * time.Hour
-	// maxName bounds a token's name, in characters.
+	// maxName limits the characters of a token's name.
 	maxName = 64
-	// maxTokens bounds the tokens of a file.
+	// maxTokens limits the tokens of a file.
 	maxTokens = 10_000
 )
 
@@ -44,7 +44,8 @@ The role says what its owner may do:
 		newCreate(call), newList(call), newRevoke(call))
 }
 
-// isForPeople refuses agents. Where the system does not tell who asks, as on macOS, the modes of the file have to do.
+// isForPeople rejects agents. On systems that do not identify the caller, such as macOS, only the modes of the files
+// protect the tokens.
 func isForPeople(cmd *cobra.Command, call *command.Call) error {
 	err := call.RefuseAgents(cmd)
 	if errors.Is(err, proc.ErrUnsupported) {
@@ -138,7 +139,7 @@ func newList(call *command.Call) *cobra.Command {
 	return cmd
 }
 
-// listed is a token as JSON shows it.
+// listed is a token in JSON output.
 type listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name,omitempty"`
@@ -206,7 +207,7 @@ func fileFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "file", "", "the `FILE` of tokens; default: tokens.json in the user's state folder for acphost")
 }
 
-// pathOf is the file of tokens.
+// pathOf returns the path of the file of tokens.
 func pathOf(call *command.Call, file string) (string, error) {
 	if file != "" {
 		return filepath.Abs(file)
@@ -218,7 +219,7 @@ func pathOf(call *command.Call, file string) (string, error) {
 	return filepath.Join(dir, tokens.FileName), nil
 }
 
-// change replaces the tokens of a file, which it makes if it is missing. Others that change it wait.
+// change replaces the tokens of a file, which it creates if it is missing. A lock excludes concurrent changes.
 func change(call *command.Call, file string, f func(tokens.Set) (tokens.Set, error)) (path string, err error) {
 	if path, err = pathOf(call, file); err != nil {
 		return "", err

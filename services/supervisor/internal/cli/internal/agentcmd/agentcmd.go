@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// Find returns the agent of a name, fetched if need be.
+// Find returns the agent with a name. It downloads the agent if necessary.
 func Find(ctx context.Context, call *command.Call, name string) (*preset.Resolved, error) {
 	catalog, err := preset.Load(call.Env)
 	if err != nil {
@@ -34,7 +34,7 @@ func Find(ctx context.Context, call *command.Call, name string) (*preset.Resolve
 	return r.Fetch(ctx, call.Stderr)
 }
 
-// Presets is Find for a supervisor that starts agents by name.
+// Presets returns Find for a supervisor that starts agents by name.
 func Presets(call *command.Call) func(ctx context.Context, name string) (argv, env []string, id string, err error) {
 	return func(ctx context.Context, name string) (argv, env []string, id string, err error) {
 		r, err := Find(ctx, call, name)
@@ -45,8 +45,8 @@ func Presets(call *command.Call) func(ctx context.Context, name string) (argv, e
 	}
 }
 
-// Dialects says how agents describe their tools, by their names, as the user's agents.json has it. A file that cannot be read is
-// logged: then nothing is said.
+// Dialects returns the dialects in the user's agents.json, by the names of agents. An unreadable file is logged, and
+// contains no dialects.
 func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialect.Dialect {
 	return func(name string) *dialect.Dialect {
 		catalog, err := preset.Load(call.Env)
@@ -58,7 +58,8 @@ func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialec
 	}
 }
 
-// Hosts says without which machines agents do not work, by their names. A file that cannot be read is logged: then it is not known.
+// Hosts returns the machines that agents require, by the names of agents. An unreadable file is logged, and the
+// machines are unknown.
 func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pattern {
 	return func(name string) []hosts.Pattern {
 		catalog, err := preset.Load(call.Env)
@@ -112,8 +113,8 @@ func TerminalTools(call *command.Call, logger *slog.Logger) func(id string) (ver
 	}
 }
 
-// State says which files agents keep for themselves, which further programs are theirs, and which they start for
-// themselves, by their names. A file that cannot be read is logged: then it is not known.
+// State returns the files that agents keep for themselves, their further programs, and the commands that they start for
+// themselves, by the names of agents. An unreadable file is logged, and all are unknown.
 func State(call *command.Call, logger *slog.Logger) func(name string) (files, programs []string, starts [][]string) {
 	return func(name string) (files, programs []string, starts [][]string) {
 		catalog, err := preset.Load(call.Env)
@@ -125,25 +126,25 @@ func State(call *command.Call, logger *slog.Logger) func(name string) (files, pr
 	}
 }
 
-// Executor becomes a command, with an environment, as another user if one is given, behind walls, or returns why it cannot
-// and the exit status that says so.
+// Executor replaces this process by a command, with an environment, as another user if as is not nil, and confined by
+// walls. It returns only if that fails, with the exit status for the error.
 type Executor func(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error)
 
-// Resolve returns the command, the variables and the name of the agent that a request means, as agentspec has them.
+// Resolve returns the command, the variables and the name of the agent in a request, as agentspec does.
 func Resolve(ctx context.Context, call *command.Call, c *config.Config, request *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentRequest, error) {
 	return agentspec.Resolver{Config: c.Proto.GetAgent(), Presets: Presets(call)}.Resolve(ctx, request)
 }
 
-// Rights are the rights of agents, as the configuration says.
+// Rights are the configured rights of agents.
 type Rights struct {
 	Config *config.Config
 	User   *proc.User // nil: the user of this process
 	Walls  proc.Confinement
 }
 
-// Configured reads the rights of agents from the configuration. A configuration that cannot be read does not stop a login,
-// and leaves all walls: other commands report what is wrong with it. Only root has to correct it first, because it may name
-// another user.
+// Configured reads the rights of agents from the configuration. If the configuration is invalid, it returns all
+// confinements, so that a login is possible; other commands report the error. For root it returns the error, because
+// the configuration may name another user.
 func Configured(call *command.Call, configFile string) (*Rights, error) {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {
@@ -160,17 +161,17 @@ func Configured(call *command.Call, configFile string) (*Rights, error) {
 	return &Rights{Config: c, User: user, Walls: walls}, err
 }
 
-// Variables returns agent.env with the variables of a preset, or of a login ("NAME=value" each), over it.
+// Variables returns agent.env overridden by the variables of a preset or of a login, each "NAME=value".
 func (r *Rights) Variables(own ...string) map[string]*supervisorv1.EnvValue {
 	return agentspec.Resolver{Config: r.Config.Proto.GetAgent()}.Variables(own)
 }
 
-// Environ returns the environment of this process, as that of the agents' user, with variables over it.
+// Environ returns the environment of this process, adapted to the agents' user, with additional variables.
 func (r *Rights) Environ(with map[string]*supervisorv1.EnvValue) ([]string, error) {
 	return agentspec.Environ(r.User.Environ(os.Environ()), with)
 }
 
-// Become replaces acphost with a command of an agent, with variables over its environment.
+// Become replaces acphost by a command of an agent, with additional variables.
 func (r *Rights) Become(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
 	env, err := r.Environ(with)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Unrecorded tells a person, once for each record, that it cannot be written. What fails for one cause while the
-// supervisor starts is told in one line. Safe for concurrent use.
+// Unrecorded reports to the user, once for each record, that it cannot be written. Failures with one cause at the start
+// of the supervisor are reported in one line. It is safe for concurrent use.
 type Unrecorded struct {
-	Tell func(line string) // must not wait
+	Tell func(line string) // must not block
 
 	mu      sync.Mutex
 	started bool
@@ -30,7 +30,7 @@ type notRecorded struct {
 	err  error
 }
 
-// Watch has o tell of records. Where warnings are logged, the log says it.
+// Watch sets the callback for failures in o. If warnings are logged, the log contains them.
 func (u *Unrecorded) Watch(o *host.Options) {
 	if o.Logger.Enabled(context.Background(), slog.LevelWarn) {
 		return
@@ -38,7 +38,7 @@ func (u *Unrecorded) Watch(o *host.Options) {
 	o.Unrecorded = u.failed
 }
 
-// failed takes the news from the supervisor.
+// failed processes a failure of the supervisor.
 func (u *Unrecorded) failed(what host.Record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +57,7 @@ func (u *Unrecorded) failed(what host.Record, err error) {
 	u.Tell(news.line())
 }
 
-// Begun tells what came while the supervisor started: it runs now.
+// Begun reports the failures at the start of the supervisor, which is now complete.
 func (u *Unrecorded) Begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *Unrecorded) Begun() {
 	}
 }
 
-// whatToDo is what helps as a rule.
+// whatToDo is the usual advice.
 const whatToDo = "See that the folder can be written and its disk has room (\"acphost doctor\" looks)"
 
 func (n notRecorded) line() string {
@@ -83,13 +83,13 @@ func (n notRecorded) line() string {
 		subject, setting = "what is decided is not recorded", "permission.audit.file"
 	}
 	why := cause(n.err)
-	if strings.Contains(why, setting) { // it says what to do
+	if strings.Contains(why, setting) { // it contains advice
 		return fmt.Sprintf("%s: %s; the turn goes on", subject, why)
 	}
 	return fmt.Sprintf("%s: %s; the turn goes on. %s, or name another place by %s", subject, why, whatToDo, setting)
 }
 
-// cause is an error on a line, without the name of the part of acphost that it comes from.
+// cause formats an error on a line, without the name of the part of acphost.
 func cause(err error) string {
 	text := err.Error()
 	for _, part := range []string{"journal: ", "audit: "} {
@@ -98,7 +98,7 @@ func cause(err error) string {
 	return safetext.Line(text)
 }
 
-// sameCause reports whether the system gave the same reason for both.
+// sameCause reports whether two errors have the same error of the operating system.
 func sameCause(a, b error) bool {
 	x, ok := errors.AsType[syscall.Errno](a)
 	y, also := errors.AsType[syscall.Errno](b)
