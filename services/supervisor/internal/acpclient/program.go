@@ -477,9 +477,9 @@ func parseError(raw []byte) *jsonrpc.Error {
 
 // excerpt returns the beginning of a text of the agent.
 func excerpt(b []byte) string {
-	const most = 100
-	if len(b) > most {
-		b = b[:most]
+	const limit = 100
+	if len(b) > limit {
+		b = b[:limit]
 	}
 	return string(bytes.ToValidUTF8(b, []byte("?")))
 }

@@ -47,11 +47,11 @@ type filesMsg struct {
 
 func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
 
-func (n *menu) rows(m *model, most int) []string {
-	if !n.open() || most < 1 {
+func (n *menu) rows(m *model, limit int) []string {
+	if !n.open() || limit < 1 {
 		return nil
 	}
-	from, to := window(len(n.items), n.at-most+1, most)
+	from, to := window(len(n.items), n.at-limit+1, limit)
 	part := n.items[from:to]
 	wide := 0
 	for _, it := range part {

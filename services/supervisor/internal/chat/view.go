@@ -74,12 +74,12 @@ func (m *model) middleRows() int {
 const prompt = "❯ "
 
 // inputRows returns the input, or the rows around its cursor, and the position of the cursor in them.
-func (m *model) inputRows(most int) (rows []string, x, y int) {
+func (m *model) inputRows(limit int) (rows []string, x, y int) {
 	all, x, y := m.edit.Show(m.width - 2)
 	from := 0
-	if len(all) > most {
-		from = min(max(0, y-most+1), len(all)-most)
-		all = all[from : from+most]
+	if len(all) > limit {
+		from = min(max(0, y-limit+1), len(all)-limit)
+		all = all[from : from+limit]
 	}
 	for i, r := range all {
 		mark := "  "
@@ -104,13 +104,13 @@ func (m *model) placeholder() string {
 	return ""
 }
 
-func (m *model) queueRows(most int) []string {
-	if most < 1 || len(m.queue) == 0 {
+func (m *model) queueRows(limit int) []string {
+	if limit < 1 || len(m.queue) == 0 {
 		return nil
 	}
 	var rows []string
 	for i, text := range m.queue {
-		if i == most-1 && len(m.queue) > most {
+		if i == limit-1 && len(m.queue) > limit {
 			rows = append(rows, m.sty.dim(fmt.Sprintf("  … %d more queued", len(m.queue)-i)))
 			break
 		}
@@ -173,19 +173,19 @@ const maxOutputRows = 5
 
 // outputRows returns the end of the latest output of a command that was not printed.
 func (m *model) outputRows(room int) []string {
-	most := min(room, maxOutputRows)
+	limit := min(room, maxOutputRows)
 	if m.expanded {
-		most = room
+		limit = room
 	}
-	if most < 2 || m.live.spoke.draw == nil {
+	if limit < 2 || m.live.spoke.draw == nil {
 		return nil
 	}
-	lines, hidden := m.live.spoke.draw.Tail(m.live.spoke.id, most)
+	lines, hidden := m.live.spoke.draw.Tail(m.live.spoke.id, limit)
 	if len(lines) == 0 {
 		return nil
 	}
 	if hidden > 0 {
-		lines, hidden = m.live.spoke.draw.Tail(m.live.spoke.id, most-1)
+		lines, hidden = m.live.spoke.draw.Tail(m.live.spoke.id, limit-1)
 	}
 	bar := "    " + m.sty.dim("│") + " "
 	var rows []string

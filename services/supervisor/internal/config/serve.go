@@ -87,10 +87,10 @@ func (v *checker) serve(s *configv1.Serve) {
 	}
 	v.bound(at.to("max_agents"), uint64(s.GetMaxAgents()), 1, 1000)
 	v.bound(at.to("max_sessions"), uint64(s.GetMaxSessions()), 1, 100000)
-	most := int(s.GetMaxAgents())
-	orDefault(&most, defaultMaxAgents)
-	if n := len(s.GetAgents()); n > most {
-		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, most)
+	limit := int(s.GetMaxAgents())
+	orDefault(&limit, defaultMaxAgents)
+	if n := len(s.GetAgents()); n > limit {
+		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, limit)
 	}
 	for i, a := range s.GetAgents() {
 		v.serveAgent(at.to("agents", i), a)

@@ -215,9 +215,9 @@ func terminalOf(content json.RawMessage) string {
 
 func excerpt(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	const most = 46
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most]) + "…"
+	const limit = 46
+	if r := []rune(text); len(r) > limit {
+		text = string(r[:limit]) + "…"
 	}
 	return fmt.Sprintf("%q", text)
 }

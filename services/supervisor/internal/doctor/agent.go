@@ -274,9 +274,9 @@ func capabilities(raw []byte) string {
 	if len(names) == 0 {
 		return "none beyond what every agent has"
 	}
-	const most = 40
-	if len(names) > most {
-		names = append(names[:most], "…")
+	const limit = 40
+	if len(names) > limit {
+		names = append(names[:limit], "…")
 	}
 	return strings.Join(names, ", ")
 }

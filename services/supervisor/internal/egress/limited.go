@@ -13,8 +13,8 @@ type limited struct {
 	finish sync.Once
 }
 
-func newLimited(l net.Listener, most int) *limited {
-	return &limited{Listener: l, room: make(chan struct{}, most), done: make(chan struct{})}
+func newLimited(l net.Listener, limit int) *limited {
+	return &limited{Listener: l, room: make(chan struct{}, limit), done: make(chan struct{})}
 }
 
 func (l *limited) Accept() (net.Conn, error) {

@@ -67,7 +67,7 @@ func (f *Field) listFits(value jsontext.Value) bool {
 }
 
 func (f *Field) within(n float64) bool {
-	return (f.least == nil || n >= *f.least) && (f.most == nil || n <= *f.most)
+	return (f.minimum == nil || n >= *f.minimum) && (f.maximum == nil || n <= *f.maximum)
 }
 
 // formatted reports whether a text has one of the formats of ACP. It returns true for other formats.

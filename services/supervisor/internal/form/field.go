@@ -48,8 +48,8 @@ type Field struct {
 	Default  jsontext.Value // a valid value, or nil
 	Format   string         // of Text: "email", "uri", "date", "date-time", or a format that is not checked
 
-	least     *float64 // minimum of a number, of a text's length in characters, or of the number of chosen options
-	most      *float64
+	minimum   *float64 // minimum of a number, of a text's length in characters, or of the number of chosen options
+	maximum   *float64
 	pattern   string
 	textItems bool // of Many: its items are texts
 	err       error
@@ -76,7 +76,7 @@ func newField(name string, property jsontext.Value) *Field {
 	switch kind {
 	case "string":
 		f.Kind = Text
-		f.least, f.most = number(s["minLength"]), number(s["maxLength"])
+		f.minimum, f.maximum = number(s["minLength"]), number(s["maxLength"])
 		f.pattern, f.Format = text(s["pattern"]), text(s["format"])
 		if f.Options, _ = s.options(); len(f.Options) > 0 {
 			f.Kind = One
@@ -86,12 +86,12 @@ func newField(name string, property jsontext.Value) *Field {
 		if kind == "integer" {
 			f.Kind = Integer
 		}
-		f.least, f.most = number(s["minimum"]), number(s["maximum"])
+		f.minimum, f.maximum = number(s["minimum"]), number(s["maximum"])
 	case "boolean":
 		f.Kind = Bool
 	case "array":
 		f.Kind = Many
-		f.least, f.most = number(s["minItems"]), number(s["maxItems"])
+		f.minimum, f.maximum = number(s["minItems"]), number(s["maxItems"])
 		var items schema
 		if json.Unmarshal(s["items"], &items, lenient) == nil {
 			f.Options, _ = items.options()

@@ -56,11 +56,11 @@ func (f *Field) Want() string {
 // bounds describes the limits of a value in a unit.
 func (f *Field) bounds(unit string) string {
 	var parts []string
-	if f.least != nil {
-		parts = append(parts, "at least "+strconv.FormatFloat(*f.least, 'g', -1, 64))
+	if f.minimum != nil {
+		parts = append(parts, "at least "+strconv.FormatFloat(*f.minimum, 'g', -1, 64))
 	}
-	if f.most != nil {
-		parts = append(parts, "at most "+strconv.FormatFloat(*f.most, 'g', -1, 64))
+	if f.maximum != nil {
+		parts = append(parts, "at most "+strconv.FormatFloat(*f.maximum, 'g', -1, 64))
 	}
 	if len(parts) == 0 {
 		return ""

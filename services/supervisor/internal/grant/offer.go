@@ -194,16 +194,16 @@ func inDirectory(dir string) string {
 
 // withVariables returns the first few names of variables: " with A, B and C set".
 func withVariables(env []string) string {
-	const most = 5
+	const limit = 5
 	if len(env) == 0 {
 		return ""
 	}
-	names := make([]string, 0, most+1)
-	for _, entry := range env[:min(len(env), most)] {
+	names := make([]string, 0, limit+1)
+	for _, entry := range env[:min(len(env), limit)] {
 		name, _, _ := strings.Cut(entry, "=")
 		names = append(names, safetext.Middle(safetext.Strict(name), maxVariable))
 	}
-	if more := len(env) - most; more > 0 {
+	if more := len(env) - limit; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return " with " + list(names) + " set"

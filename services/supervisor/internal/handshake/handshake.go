@@ -281,9 +281,9 @@ func text(raw []byte, name string) string {
 
 // short shortens a text of the agent to one line that can be shown.
 func short(s string) string {
-	const most = 300
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	const limit = 300
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "…"
 	}
 	return s
 }

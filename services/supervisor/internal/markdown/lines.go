@@ -56,13 +56,13 @@ func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, "
 
 // Ticks returns a run of backticks that is longer than any run in text, and has at least least: text between two such
 // runs is code.
-func Ticks(text string, least int) string {
+func Ticks(text string, minimum int) string {
 	for i := strings.IndexByte(text, '`'); i >= 0; i = strings.IndexByte(text, '`') {
 		together := run(text[i:], '`')
-		least = max(least, together+1)
+		minimum = max(minimum, together+1)
 		text = text[i+together:]
 	}
-	return strings.Repeat("`", least)
+	return strings.Repeat("`", minimum)
 }
 
 // HeadingOf returns a heading's level, and the size of its mark in bytes. Level 0 means that the line is not a heading.

@@ -211,9 +211,9 @@ func idsOf(agents []*instance) string {
 
 // listed returns the first of many names.
 func listed(all []string) string {
-	const most = 20
-	if len(all) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	const limit = 20
+	if len(all) > limit {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:limit], ", "), len(all)-limit)
 	}
 	return strings.Join(all, ", ")
 }

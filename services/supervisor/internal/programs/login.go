@@ -195,9 +195,9 @@ func (r *run) misbehaved(format string, args ...any) error {
 
 // excerpt returns the start of a foreign text.
 func excerpt(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "..."
+	const limit = 100
+	if len(s) > limit {
+		return s[:limit] + "..."
 	}
 	return s
 }

@@ -158,12 +158,12 @@ func (o Options) codeLine(text string) string {
 }
 
 // bounded returns the first lines, and the number of omitted lines.
-func bounded(o Options, lines []string, most int) string {
+func bounded(o Options, lines []string, limit int) string {
 	var b strings.Builder
 	for i, l := range lines {
-		if i == most && len(lines) > most+1 && !o.whole() {
-			o.hide(len(lines)-most, 0)
-			b.WriteString(o.paint(dim, o.left(safetext.Count(len(lines)-most, "line")+" more")) + "\n")
+		if i == limit && len(lines) > limit+1 && !o.whole() {
+			o.hide(len(lines)-limit, 0)
+			b.WriteString(o.paint(dim, o.left(safetext.Count(len(lines)-limit, "line")+" more")) + "\n")
 			break
 		}
 		b.WriteString(l + "\n")

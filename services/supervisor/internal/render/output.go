@@ -75,12 +75,12 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 }
 
 // last returns the last lines that output has not returned, including an incomplete one.
-func (t *terminal) last(o Options, most int) (lines []string, hidden int) {
+func (t *terminal) last(o Options, limit int) (lines []string, hidden int) {
 	lines = t.tail
 	if now := painted(o, t.screen.line); now != "" {
 		lines = append(slices.Clip(lines), now)
 	}
-	n := max(len(lines)-most, 0)
+	n := max(len(lines)-limit, 0)
 	return lines[n:], t.hidden + n
 }
 

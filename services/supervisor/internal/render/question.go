@@ -91,12 +91,12 @@ func (o Options) hideText(text string) {
 
 // shortened limits a line to a number of bytes, unless everything is shown. It keeps the beginning and the end of a
 // longer line.
-func (o Options) shortened(text string, most int) string {
-	if len(text) <= most || o.whole() {
+func (o Options) shortened(text string, limit int) string {
+	if len(text) <= limit || o.whole() {
 		return text
 	}
-	head, _ := safetext.Prefix(text, most*3/4)
-	tail := text[len(text)-most/4:]
+	head, _ := safetext.Prefix(text, limit*3/4)
+	tail := text[len(text)-limit/4:]
 	for range utf8.UTFMax - 1 {
 		if !utf8.RuneStart(tail[0]) {
 			tail = tail[1:]
@@ -116,8 +116,8 @@ func (o Options) left(count string) string {
 }
 
 // line formats text on one line with a limit of bytes, unless everything is shown.
-func (o Options) line(text string, most int) string {
-	text = o.shortened(text, most)
+func (o Options) line(text string, limit int) string {
+	text = o.shortened(text, limit)
 	const longest = 10 // characters of the longest escape
 	return safetext.LineOf(text, longest*utf8.RuneCountInString(text))
 }

@@ -217,14 +217,14 @@ func (r *Renderer) barred(bar, line string) string {
 	return strings.Join(safetext.Wrap(line, r.o.Width, bar), "\n") + "\n"
 }
 
-// Tail returns the end of a terminal's output that Output has not returned yet: at most most lines, including an
+// Tail returns the end of a terminal's output that Output has not returned yet: at most limit lines, including an
 // incomplete one, and the number of lines before them. It returns nothing for a terminal that is unknown or has ended.
-func (r *Renderer) Tail(terminalID string, most int) (lines []string, hidden int) {
+func (r *Renderer) Tail(terminalID string, limit int) (lines []string, hidden int) {
 	t, ok := r.terminals.Get(terminalID)
 	if !ok || t.ended {
 		return nil, 0
 	}
-	return t.last(r.o, max(most, 0))
+	return t.last(r.o, max(limit, 0))
 }
 
 // leftOut is the output of a terminal that was not shown.

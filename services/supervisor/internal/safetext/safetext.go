@@ -55,8 +55,8 @@ func Text(text string) string {
 func Line(text string) string { return LineOf(text, MaxLine) }
 
 // LineOf is Line with another limit, in characters.
-func LineOf(text string, most int) string {
-	text, cut := Prefix(strings.TrimSpace(text), most*4)
+func LineOf(text string, limit int) string {
+	text, cut := Prefix(strings.TrimSpace(text), limit*4)
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
@@ -64,8 +64,8 @@ func LineOf(text string, most int) string {
 		return r
 	}, text)
 	text = Text(strings.TrimSpace(text))
-	if n := utf8.RuneCountInString(text); n > most {
-		text, cut = string([]rune(text)[:most]), true
+	if n := utf8.RuneCountInString(text); n > limit {
+		text, cut = string([]rune(text)[:limit]), true
 	}
 	if cut {
 		text += "…"

@@ -12,15 +12,15 @@ func Width(text string) int { return ansi.StringWidth(text) }
 
 // Fit shortens one line to a number of columns. A shortened line ends with "…". The text must be safe and without
 // colours.
-func Fit(text string, most int) string {
-	if Width(text) <= most {
+func Fit(text string, limit int) string {
+	if Width(text) <= limit {
 		return text
 	}
-	return ansi.Truncate(text, most, "…")
+	return ansi.Truncate(text, limit, "…")
 }
 
 // Head returns the longest beginning of text that fits into a number of columns.
-func Head(text string, most int) string { return ansi.Truncate(text, most, "") }
+func Head(text string, limit int) string { return ansi.Truncate(text, limit, "") }
 
 // Cut returns text of at most n bytes. It shortens longer text to whole characters and appends "…", which counts.
 func Cut(text string, n int) string {

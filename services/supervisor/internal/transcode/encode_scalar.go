@@ -15,7 +15,7 @@ import (
 )
 
 // limits returns the range of an integer field of a kind.
-func limits(k protoreflect.Kind) (least int64, most uint64) {
+func limits(k protoreflect.Kind) (minimum int64, maximum uint64) {
 	switch k {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
 		return math.MinInt32, math.MaxInt32
@@ -30,19 +30,19 @@ func limits(k protoreflect.Kind) (least int64, most uint64) {
 
 // expected describes the values that an integer field accepts.
 func expected(k protoreflect.Kind) string {
-	least, most := limits(k)
-	return fmt.Sprintf("an integer from %d to %d", least, most)
+	minimum, maximum := limits(k)
+	return fmt.Sprintf("an integer from %d to %d", minimum, maximum)
 }
 
 // integer appends a JSON number as an integer of a kind. It returns false if the number is not an integer, or out of
 // range.
 func (e *encoder) integer(k protoreflect.Kind, number []byte) bool {
 	negative, size, ok := parseInteger(number)
-	least, most := limits(k)
+	minimum, maximum := limits(k)
 	if negative {
-		most = -uint64(least)
+		maximum = -uint64(minimum)
 	}
-	if !ok || size > most {
+	if !ok || size > maximum {
 		return false
 	}
 	if negative {

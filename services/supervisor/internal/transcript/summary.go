@@ -140,12 +140,12 @@ func (s *Summary) chapters(o PageOptions) (all []chapter) {
 	return all
 }
 
-// firstLine returns the first line of a prompt, limited to most bytes.
-func firstLine(prompt []*supervisorv1.ContentBlock, most int) string {
+// firstLine returns the first line of a prompt, limited to limit bytes.
+func firstLine(prompt []*supervisorv1.ContentBlock, limit int) string {
 	if len(prompt) == 0 {
 		return ""
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(first(prompt[0].GetText().GetText(), most)), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(first(prompt[0].GetText().GetText(), limit)), "\n")
 	return line
 }
 
