@@ -17,7 +17,7 @@ import (
 var closedBy = map[string]string{
 	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
 		"a program that ignores this variable needs sandbox.network: open",
-	config.NetworkNone:  "the agent has no network (sandbox.network)",
+	config.NetworkNone: "the agent has no network (sandbox.network)",
 }
 
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.
