@@ -129,7 +129,7 @@ pod-bench: images ## measure the Pod of deploy/kubernetes: startup, a turn compa
 commands: build ## test the ready-made policies with the lists of command lines, and print the results
 	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
 
-# What "make day" and "make day-git" pass to the measurement: "-policy workspace -network proxy", "-whole".
+# What "make day" and "make day-git" pass to the measurement: "-policy headless -network open", "-whole".
 DAYFLAGS ?=
 
 .PHONY: day day-git

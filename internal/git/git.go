@@ -63,7 +63,7 @@ func visible(r rune) rune {
 
 // parts are the names below a repository's own folder that git reads or runs. All are lower-case.
 var parts = wordset.Of(`head config config.worktree hooks objects refs info commondir gitdir packed-refs index modules
-	worktrees logs reftable shallow sharedindex`)
+	worktrees logs reftable shallow sharedindex rebase-merge sequencer`)
 
 // Completes reports whether a file that is written at one of the paths lies in a folder that git takes for a repository without
 // being named ".git", or whether all of them together make a folder one: one with HEAD, objects and refs in it. The paths are

@@ -121,6 +121,14 @@ func (r repository) ran(t *testing.T, env []string, args ...string) string {
 	return string(traced)
 }
 
+// shell runs a line in the repository.
+func (r repository) shell(env []string, line string) (output string, err error) {
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir, cmd.Env = r.dir, env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // looking are the commands of git that the ready policies allow, with what makes them do most.
 var looking = [][]string{
 	{"status"}, {"status", "--ignore-submodules=none"}, {"diff"}, {"diff", "--submodule=diff"}, {"diff", "HEAD~1", "--stat"},

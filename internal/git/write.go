@@ -25,6 +25,10 @@ const (
 	// the names: ".git/hooks/post-checkout". The change is harmless if HarmlessIndex accepts the new content, and if no process has
 	// the new file open.
 	Index
+	// Steps means: what git does when the user continues a rebase, a cherry-pick or a revert, such as the commands
+	// ("exec") of a todo list. The change is harmless if HarmlessSteps accepts the new content, and if no process has
+	// the new file open.
+	Steps
 	// Runs means: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
 	// meaning: one that makes a repository of a folder with hooks in it.
 	Runs
@@ -32,14 +36,14 @@ const (
 
 // String returns the name of the constant.
 func (w Write) String() string {
-	return [...]string{"NotGit", "State", "Config", "Index", "Runs"}[w]
+	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Runs"}[w]
 }
 
-// ByContent reports whether the change is harmless if the new content is: Config and Index.
-func (w Write) ByContent() bool { return w == Config || w == Index }
+// ByContent reports whether the change is harmless if the new content is: Config, Index and Steps.
+func (w Write) ByContent() bool { return w == Config || w == Index || w == Steps }
 
 // Harmless returns "" if a change of a file to a new content is harmless, otherwise a reason. w is the meaning of the change, file
-// the path. before is the present content, nil if there is none; it counts for a configuration. See HarmlessConfig and HarmlessIndex.
+// the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex and HarmlessSteps.
 func (w Write) Harmless(file string, data, before []byte) (why string) {
 	switch w {
 	case NotGit, State:
@@ -48,6 +52,8 @@ func (w Write) Harmless(file string, data, before []byte) (why string) {
 		return HarmlessConfig(file, data, before)
 	case Index:
 		return HarmlessIndex(data)
+	case Steps:
+		return HarmlessSteps(file, data, before)
 	}
 	return "git runs it"
 }
@@ -74,10 +80,12 @@ const maxMoved = 1 << 12
 //
 // A folder is a repository's own folder if its name is ".git" in any spelling (see Own), or if git accepts it as one: it contains
 // HEAD, and either objects and refs, or commondir. In such a folder the names that git writes are State, config is Config, index is
-// Index, and every other name is Runs. A folder that contains only objects, refs or commondir is a beginning of one: in it, only hooks, config,
-// index and attributes have a meaning.
+// Index, todo lists and the like are Steps, and every other name is Runs. A folder that contains only objects, refs or
+// commondir is a beginning of one: in it, only hooks, attributes, and files that are judged by their content have a
+// meaning.
 //
-// A folder becomes a beginning only while it contains none of these three, otherwise the change is Runs. So every file that git
+// A folder becomes a beginning only while it contains none of these, otherwise the change is Runs. So every file that
+// git
 // runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. This is why a file
 // ".git" ("gitdir: PATH") and commondir are State: git accepts a target only if it is a repository by the definition above, whose
 // files were judged where they are. They choose between repositories, and add nothing to any of them. Two limits: a relative
@@ -115,6 +123,8 @@ func MeansMoreWithOthers(path string) bool {
 	case beginning[name] && !isFolder(filepath.Base(dir)):
 		return true
 	case folder == "hooks" && hookName(name), folder == "info" && name == "attributes":
+		return !isFolder(filepath.Base(above))
+	case judged[folder+"/"+name] != NotGit:
 		return !isFolder(filepath.Base(above))
 	}
 	return false
@@ -250,18 +260,19 @@ func (v view) meaningIn(dir string, inner []string, folder bool) Write {
 func (v view) awakes(dir string) bool {
 	switch {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
-		return v.dangerous(dir, func(string) bool { return true })
+		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) }) || hasLinks(v.at(dir))
+		harmful := func(file string, w Write) bool { return !harmlessFile(file, w) }
+		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
 }
 
 // dangerous reports whether a folder contains what git would run, or a file whose content is judged and that is suspect.
-func (v view) dangerous(dir string, suspect func(file string) bool) bool {
+func (v view) dangerous(dir string, suspect func(file string, w Write) bool) bool {
 	dir = v.at(dir)
-	for name := range judged {
-		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && suspect(file) {
+	for name, w := range judged {
+		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && suspect(file, w) {
 			return true
 		}
 	}
@@ -313,14 +324,14 @@ func hookName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// harmlessFile reports whether a configuration or an index has a harmless content, and no other name.
-func harmlessFile(file string) bool {
+// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name.
+func harmlessFile(file string, w Write) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
 	data, err := bounded(file, maxIndex)
-	return err == nil && judged[spelled(filepath.Base(file))].Harmless(file, data, nil) == ""
+	return err == nil && w.Harmless(file, data, nil) == ""
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -346,7 +357,7 @@ func (v view) contents() Write {
 		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
-			if before != w || !harmlessFile(file) {
+			if before != w || !harmlessFile(file, w) {
 				w = Runs
 			} else {
 				w = State
@@ -378,10 +389,14 @@ var (
 	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
 	// statePrefixes begin the names of files of which there are several, and of temporary files.
 	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
-	// judged are the files that are judged by their content.
-	judged = map[string]Write{"config": Config, "config.worktree": Config, "index": Index}
+	// judged are the files that are judged by their content, by their paths in a repository's own folder.
+	judged = map[string]Write{
+		"config": Config, "config.worktree": Config, "index": Index,
+		"rebase-merge/git-rebase-todo": Steps, "rebase-merge/strategy": Steps, "sequencer/todo": Steps, "sequencer/opts": Steps,
+	}
 	// beginning are the names that have a meaning in the beginning of a repository's own folder.
-	beginning = wordset.Of(`config config.worktree index hooks info head objects refs commondir`)
+	beginning = wordset.Of(`config config.worktree index hooks info head objects refs commondir rebase-merge
+		sequencer`)
 )
 
 // inside is the meaning of a path in a repository's own folder, by its names as spelled has them.
@@ -408,6 +423,9 @@ func inside(inner []string, folder bool) Write {
 		return inside(rest[1:], folder)
 	case "modules":
 		return insideModules(rest, folder)
+	}
+	if w := judged[strings.Join(inner, "/")]; w != NotGit && !folder {
+		return w
 	}
 	return stateIf(stateFolders[first])
 }
@@ -488,6 +506,9 @@ func insideBegun(inner []string, folder bool) Write {
 	case len(inner) == 2:
 		if !folder && (first == "hooks" && hookName(inner[1]) || first == "info" && inner[1] == "attributes") {
 			return Runs
+		}
+		if w := judged[first+"/"+inner[1]]; !folder {
+			return w
 		}
 	case judged[first] != NotGit && !folder:
 		return judged[first]

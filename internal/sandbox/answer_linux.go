@@ -380,7 +380,7 @@ func (c *call) allowed(events ...Event) error {
 	return c.decide(unix.EACCES, ask)
 }
 
-// refuse rejects a call that the sandbox could not decide on, and notifies the decider.
+// refuse rejects a call that no decision allows, and notifies the decider.
 func (c *call) refuse(what string, errno unix.Errno) error {
 	return c.decide(errno, func() error {
 		c.decider.Refused(c.tgid, what)

@@ -22,6 +22,10 @@ func play(role string, args []string) int {
 	switch role {
 	case "calls":
 		calls(args[0], args[1], args[2])
+	case "privileges":
+		privileges(args[0])
+	case "harmlessmodes":
+		harmlessModes(args[0], args[1])
 	case "beginrace":
 		return beginRace(args[0])
 	case "placerace":

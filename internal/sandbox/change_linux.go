@@ -37,9 +37,9 @@ func (c *call) act() error {
 	case unix.SYS_MKDIRAT:
 		return c.mkdir(c.arg(0), 1, 2)
 	case sysMknod:
-		return c.changeOne(cwd, 0, false, c.mknod(1))
+		return c.mknod(cwd, 0, uint32(a[1]), int(a[2]))
 	case unix.SYS_MKNODAT:
-		return c.changeOne(c.arg(0), 1, false, c.mknod(2))
+		return c.mknod(c.arg(0), 1, uint32(a[2]), int(a[3]))
 	case sysSymlink:
 		return c.symlink(cwd, 1)
 	case unix.SYS_SYMLINKAT:
@@ -171,6 +171,9 @@ func (c *call) path(dirfd int, name string, follow bool, change func(fd int) err
 		return err
 	}
 	defer p.close()
+	if c.setsPrivileges(p) {
+		return c.refusePrivileges()
+	}
 	if err := c.mayWrite(Write, p); err != nil {
 		return err
 	}
@@ -218,11 +221,14 @@ func (c *call) mkdir(dirfd, arg, mode int) error {
 	})
 }
 
-func (c *call) mknod(mode int) func(place) error {
-	return func(p place) error {
-		unix.Umask(c.umask)
-		return unix.Mknodat(p.dir, p.name(), uint32(c.data.args[mode]), int(c.data.args[mode+1]))
+func (c *call) mknod(dirfd, arg int, mode uint32, device int) error {
+	if mode&setID != 0 {
+		return c.refusePrivileges()
 	}
+	return c.changeOne(dirfd, arg, false, func(p place) error {
+		unix.Umask(c.umask)
+		return unix.Mknodat(p.dir, p.name(), mode, device)
+	})
 }
 
 func (c *call) symlink(dirfd, arg int) error {
@@ -357,8 +363,20 @@ func (p place) kind() uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
-func (c *call) chmod(mode int) func(int) error {
-	return func(fd int) error { return unix.Chmod(descriptor(fd), uint32(c.data.args[mode])&0o7777) }
+// chmod returns a function that sets the mode of a file. It tests the file again (setsPrivileges), because another file
+// can have the name by then.
+func (c *call) chmod(arg int) func(int) error {
+	mode := uint32(c.data.args[arg]) & 0o7777
+	return func(fd int) error {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		if givesPrivileges(mode, st) {
+			return unix.EPERM
+		}
+		return unix.Chmod(descriptor(fd), mode)
+	}
 }
 
 func (c *call) chown(user int) func(int) error {

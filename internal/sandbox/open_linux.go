@@ -13,6 +13,9 @@ import (
 
 // open opens a file for the process, and hands it over.
 func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
+	if flags&(unix.O_CREAT|tmpfileBit) != 0 && mode&setID != 0 {
+		return c.refusePrivileges()
+	}
 	name, err := c.name(pathArg)
 	if err != nil {
 		return err

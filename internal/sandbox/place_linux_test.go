@@ -220,7 +220,7 @@ func TestPlacing_Rename(t *testing.T) {
 		"harmless":                 {line: "printf '[core]\\n\\tbare = true\\n' >config.lock && chmod 644 config.lock && mv config.lock config && ! test -e config.lock", want: "644 [core]\n\tbare = true\n"},
 		"an open descriptor":       {line: "exec 3>config.lock && printf '[core]\\n' >&3 && chmod 600 config.lock && mv config.lock config && echo '[alias]' >&3", want: "600 [core]\n"},
 		"another link":             {line: "printf '[core]\\n' >x && chmod 600 x && ln x config.lock && mv config.lock config && echo '[alias]' >>x", fail: true},
-		"set-user-ID":              {line: "echo '[core]' >config.lock && chmod 6777 config.lock && mv config.lock config", want: "775 [core]\n"},
+		"writable for others":      {line: "echo '[core]' >config.lock && chmod 777 config.lock && mv config.lock config", want: "775 [core]\n"},
 		"an empty one":             {line: ": >config.lock && chmod 600 config.lock && mv config.lock config", want: "600 "},
 		"removing what is missing": {line: "rm -f unknown", want: "640 " + plainConfig},
 		"dangerous":                {line: "echo '[alias]x=!y' >config.lock && mv config.lock config || ! test -s config.lock", fail: true},
@@ -297,6 +297,9 @@ git checkout -qb side HEAD~1; echo 4 >h; git add h; git commit -qm four; git reb
 echo x >>f; git stash -q; git stash pop -q; git commit -qam five; git revert --no-edit HEAD >/dev/null; git cherry-pick side >/dev/null
 git bisect start HEAD HEAD~2 >/dev/null; git bisect reset >/dev/null 2>&1
 git config user.name b; git config --unset user.name
+GIT_SEQUENCE_EDITOR='sed -i 2s/^pick/squash/' GIT_EDITOR=true git rebase -qi HEAD~2; echo 6 >>f; git commit -qam six; git checkout -qb seven HEAD~1
+echo 7 >>f; git commit -qam seven; ! git rebase -q main 2>/dev/null; git checkout -q --theirs f; git add f; GIT_EDITOR=true git rebase --continue >/dev/null
+! git cherry-pick main~2 main~1 2>/dev/null; git cherry-pick --abort; git checkout -q main
 git worktree add -q ../wt side; (cd ../wt; echo 5 >i; git add i; git commit -qm wt); git worktree remove ../wt
 git init -q -b main --bare ../bare.git; git remote add origin ../bare.git; git push -qu origin main; git fetch -q
 git clone -q ../bare.git ../clone; git clone -q --bare ../bare.git ../bare2.git

@@ -190,9 +190,10 @@ const DefaultTimeout = 10 * time.Second
 // calls without asking until one of them returns.
 type Decider interface {
 	Allows(Event) bool
-	// Refused notifies the Decider that the sandbox itself has rejected a call, regardless of the policy, because it could not decide
-	// on later calls of the process. what describes the call: "another root folder, or a mount". With Observe, it notifies of a call
-	// that would have been rejected because the sandbox could not determine its file.
+	// Refused notifies the Decider that the sandbox itself has rejected a call, regardless of the policy: it could not
+	// decide on later calls of the process, or the call gives the process's rights to other users. what describes the
+	// call: "another root folder, or a mount". With Observe, it notifies of a call that would have been rejected for
+	// this reason, or because the sandbox could not determine its file.
 	Refused(pid int, what string)
 }
 

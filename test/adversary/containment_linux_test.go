@@ -260,6 +260,60 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
+// TestContainment_RebaseInProgress: a person continues a rebase that the agent has begun.
+func TestContainment_RebaseInProgress(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"appended":        `echo "exec $trap" >>$list`,
+		"written":         `echo "exec $trap" >$list`,
+		"by a rename":     `echo "x $trap" >l; cp l .git/rebase-merge/l.lock; mv .git/rebase-merge/l.lock $list; mv l $list`,
+		"in place":        `sed -i "\$a exec $trap" $list`,
+		"by git":          `GIT_SEQUENCE_EDITOR="sh -c 'echo exec $trap >>\$1; sed -i 1iexec\ $trap \$1' x" git rebase --edit-todo`,
+		"a held file":     `echo noop >$list.lock; exec 3>>$list.lock; mv $list.lock $list; echo "exec $trap" >&3`,
+		"a hard link":     `ln $list l; echo "exec $trap" >>l`,
+		"a symbolic link": `echo "exec $trap" >l; rm $list; ln -s $PWD/l $list`,
+		"a moved folder":  `cp -r .git/rebase-merge r; echo "exec $trap" >r/git-rebase-todo; mv .git/rebase-merge old; mv r .git/rebase-merge`,
+		"a strategy":      `mkdir git-merge-x; printf '#!/bin/sh\n%s\n' "$trap" >git-merge-x/y; chmod +x git-merge-x/y; printf x/y >.git/rebase-merge/strategy`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := wire.NewPlace(t)
+			dir := repository(t, p, "repo")
+			s := openWalls(t, p)
+			s.sh(fmt.Sprintf(`export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+cd repo; git checkout -q -b topic; for i in 1 2 3; do echo $i >f; git add f; git commit -qm $i; done; git checkout -q -b other HEAD~2
+echo x >f; git commit -qam x; git rebase topic; echo "pick topic" >l.lock; cp l.lock .git/rebase-merge/l.lock; mv .git/rebase-merge/l.lock .git/rebase-merge/git-rebase-todo
+echo y >f; git add f; list=.git/rebase-merge/git-rebase-todo; trap='%s'
+%s; cat .git/rebase-merge/git-rebase-todo`, trap(p), script))
+			out, err := personsGit(p, dir, "-c", "core.editor=true", "-c", "user.name=a", "-c", "user.email=a@b", "rebase", "--continue").CombinedOutput()
+			t.Logf("git rebase --continue: %v: %s", err, out)
+			sprung(t, p, name)
+			s.finish()
+		})
+	}
+}
+
+// TestContainment_SetUserIDPrograms: in a folder that several users share, such a program gives one user's rights to another.
+func TestContainment_SetUserIDPrograms(t *testing.T) {
+	t.Parallel()
+	s := openWalls(t, wire.NewPlace(t))
+	s.sh(`cp "$(command -v cat)" a; chmod u+s a; cp a b; chmod g+s b; install -m 6755 a c; mkdir d; chmod g+s d`)
+	for _, name := range []string{"a", "b", "c"} {
+		if info, err := os.Stat(s.Path(name)); err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+			t.Errorf("ATTACK SUCCEEDED: the mode of %s is %v", name, info.Mode())
+		}
+	}
+	if info, err := os.Stat(s.Path("d")); err != nil || info.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("a folder that passes on its group: got %v, %v", info, err)
+	}
+	s.recorded(`"rule":"acphost/sandbox"`, "a set-user-ID or set-group-ID bit on a file")
+	s.finish()
+}
+
+// behindOneWall are flags under which commands are decided by their lines, and the sandbox decides what processes write
+// and start.
+var behindOneWall = configured("permission: {policy: workspace}\nsandbox: {mode: enforce, reads: false, network: open, require: true}\n")
+
 // TestContainment_GitWorks: rules against attacks must not reject ordinary use of git, and nothing is asked.
 func TestContainment_GitWorks(t *testing.T) {
 	needsSandbox(t)

@@ -283,11 +283,10 @@ func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	call.Result(nil)
 	got := s.hand.try("run", "/bin/bash", "-lc", line)
-	for _, file := range []string{s.Path("a/b/f3"), filepath.Join(s.Home, "outside")} {
-		if _, err := os.Stat(file); err != nil {
-			t.Errorf("a descendant of an allowed command: %v\n%v", err, got)
-		}
+	if _, err := os.Stat(s.Path("a/b/f3")); err != nil {
+		t.Errorf("a descendant of an allowed command: %v\n%v", err, got)
 	}
+	notWritten(t, filepath.Join(s.Home, "outside")) // the line does not name it
 	if text, err := os.ReadFile(s.Path(".env")); err != nil || string(text) != "SECRET=1" {
 		t.Errorf("ATTACK SUCCEEDED: .env has %q, %v", text, err)
 	}

@@ -29,8 +29,8 @@ func site(t *testing.T, name string) (port string) {
 const networkRules = `
 version: 1
 rules:
-  - {id: shut, effect: deny, host: ["localhost:%s"]}
-  - {id: site, effect: allow, host: ["localhost:%s"]}
+  - {id: shut, effect: deny, host: ["localhost:%[1]s", "127.0.0.1:%[1]s"]}
+  - {id: site, effect: allow, host: ["localhost:%[2]s", "127.0.0.1:%[2]s"]}
   - {id: by-name, effect: allow, host: ["*.example:80"]}
   - {id: run, effect: allow, command: ["echo"]}
 `
@@ -59,7 +59,13 @@ func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 			t.Errorf("got %s, want the rule", a)
 		}
 	}
-	h.refused("direct", "127.0.0.1:"+open, "127.0.0.1:"+shut, "[::ffff:127.0.0.1]:"+open, "[::1]:"+open, "127.0.0.53:53")
+	// Without the proxy, the same rules decide, and no rule allows anything but TCP.
+	for _, a := range h.try("direct", "127.0.0.1:"+open, "[::ffff:127.0.0.1]:"+open) {
+		if byTCP := strings.HasPrefix(a.What, "tcp") || strings.HasPrefix(a.What, "multipath"); byTCP != (a.Err == "") {
+			t.Errorf("got %s, want that it works by TCP alone", a)
+		}
+	}
+	h.refused("direct", "127.0.0.1:"+shut, "[::ffff:127.0.0.1]:"+shut)
 
 	// The user is asked, and the answer counts for the next try.
 	for _, a := range h.refused("get", at(asked)) {
@@ -86,8 +92,7 @@ func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 		"CONNECT localhost:"+open+" HTTP/1.1\r\nHost: x\r\n\r\n", // without the secret
 		"GET / HTTP/1.1\r\nHost: localhost:"+open+"\r\nSECRET\r\n\r\n")
 	h.worked("proxy", connect("localhost:"+open), connect("LOCALHOST.:"+open))
-	s.recorded(`"rule":"shut"`, `"rule":"site"`, `"rule":"acphost/network"`, "needs sandbox.network: open",
-		`"rule":"acphost/metadata"`, `"localhost"`, `"outcome":"refused, then allowed"`)
+	s.recorded(`"rule":"shut"`, `"rule":"site"`, `"rule":"acphost/metadata"`, `"localhost"`, `"outcome":"refused, then allowed"`)
 	notes, _ := s.person("audit", "query", "--json")
 	if !strings.Contains(notes, "network proxy, full") {
 		t.Errorf("the record does not say what stands of the network:\n%s", notes)

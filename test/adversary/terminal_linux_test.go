@@ -41,7 +41,7 @@ func TestTerminal_CommandIsHeldToDenyRules(t *testing.T) {
 			h.refused("run", "/usr/bin/id")
 			h.refused("run", "/bin/sh", "-c", "mv other .env || exit 1")
 			h.worked("write", s.Path("inside"), "x")
-			h.worked("write", filepath.Join(s.Home, "outside"), "x") // no rule denies it, and the command was allowed
+			h.refused("write", filepath.Join(s.Home, "outside"), "x") // the line does not name it, and no rule allows it
 			if got, err := os.ReadFile(s.Path(".env")); err != nil || string(got) != "SECRET=1" {
 				t.Errorf("ATTACK SUCCEEDED: .env has %q, %v", got, err)
 			}

@@ -201,12 +201,13 @@ type desk struct {
 	sessions int
 }
 
-func openDesk(t *testing.T, policy, home string) *desk {
+// openDesk starts acphost with a policy, and with more flags of acphost run.
+func openDesk(t *testing.T, policy, home string, flags ...string) *desk {
 	t.Helper()
 	p := wire.NewPlace(t)
 	stage := p.NewStage(t)
 	command := append([]string{program("acphost")}, p.Config(t, "permission: {audit: {file: "+filepath.Join(p.Home, "audit.jsonl")+"}}\n")...)
-	command = append(command, "run", "--policy", policy, "--", os.Args[0], puppet, stage.Path)
+	command = append(append(append(command, "run", "--policy", policy), flags...), "--", os.Args[0], puppet, stage.Path)
 	d := &desk{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "editor", Command: command, Dir: p.Work, Env: p.Env("HOME="+home, "PATH="+searched(), "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1")})}
 	d.Handle("session/update", func(wire.Message) (any, error) { return nil, nil })
 	d.Handle("session/request_permission", func(m wire.Message) (any, error) {
@@ -260,11 +261,7 @@ func (d *desk) lastRules() []string {
 // once, or runs to its end if it runs; status is its own then, and else 0.
 func (d *desk) create(s *fixture, e *entry, runs bool) (outcome, why string, status int) {
 	d.t.Helper()
-	d.sessions++
-	id := fmt.Sprintf("s%d", d.sessions)
-	opened := d.Send("session/new", map[string]any{"cwd": s.ws, "mcpServers": []any{}})
-	d.agent.Reply(d.agent.Expect("session/new"), map[string]any{"sessionId": id})
-	opened.Result(nil)
+	id := d.open(s)
 	before := d.asked.Load()
 	answer := d.agent.Send("terminal/create", s.params(e, id)).Answer()
 	switch {
@@ -283,10 +280,26 @@ func (d *desk) create(s *fixture, e *entry, runs bool) (outcome, why string, sta
 	default:
 		outcome, why = denied, answer.Error.Message
 	}
+	d.close(id)
+	return outcome, why, status
+}
+
+// open opens a session in a fixture.
+func (d *desk) open(s *fixture) (id string) {
+	d.t.Helper()
+	d.sessions++
+	id = fmt.Sprintf("s%d", d.sessions)
+	opened := d.Send("session/new", map[string]any{"cwd": s.ws, "mcpServers": []any{}})
+	d.agent.Reply(d.agent.Expect("session/new"), map[string]any{"sessionId": id})
+	opened.Result(nil)
+	return id
+}
+
+func (d *desk) close(id string) {
+	d.t.Helper()
 	closed := d.Send("session/close", map[string]any{"sessionId": id})
 	d.agent.Reply(d.agent.Expect("session/close"), map[string]any{})
 	closed.Result(nil)
-	return outcome, why, status
 }
 
 // watch waits for the end of a line that was allowed, and sees whether it did what it does without a policy.

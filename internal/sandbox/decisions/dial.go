@@ -139,7 +139,7 @@ func (c *client) connected() bool {
 	return !c.ended
 }
 
-// Places implements sandbox.Placer: the supervisor decides on the content of git's configurations and indexes.
+// Places implements sandbox.Placer: the supervisor decides on the content of some of git's files.
 func (c *client) Places(path string) bool {
 	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
 }

@@ -625,9 +625,9 @@ func (x *Agent) GetMaxRestarts() uint32 {
 }
 
 // Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a file,
-// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent. Commands that an
-// agent runs in terminals were decided on as a whole: only deny rules count for what they do, unless a rule allowed the command
-// because of the walls around it (contained in Rule).
+// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent. The
+// answer about a command that an agent runs in a terminal covers what the command's line names, unless a rule allowed
+// the command because of the walls around it (contained in Rule).
 type Sandbox struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; what the policy would have denied or

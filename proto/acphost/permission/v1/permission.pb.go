@@ -358,8 +358,9 @@ type DecideResponse struct {
 	// places in the order of rule, with ", " between them, cut to 512 characters.
 	Place string `protobuf:"bytes,12,opt,name=place,proto3" json:"place,omitempty"`
 	// Optional. For door DOOR_KERNEL: rules that are about processes decided (kinds "process.*" of Rule), so the verdict holds for every
-	// process, also for those of a command that was allowed. Default: false: what an allowed command's processes do is refused only if
-	// the verdict is "deny".
+	// process, also for those of a command that was allowed, unless the answer about the command covers what the process does.
+	// Default: false: an allowed command's processes may also change ordinary files in the session's roots if no rule matches
+	// (rule is empty).
 	Processes bool `protobuf:"varint,13,opt,name=processes,proto3" json:"processes,omitempty"`
 	// Optional. For "allow" of a command, or of a program that a process starts: its line was not judged, because walls stand (Action.walls). Its processes then have no other
 	// rights than the agent's. Default: false.

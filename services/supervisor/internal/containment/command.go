@@ -17,6 +17,7 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
 // confineTimeout is how long a handler may take to report whether it can confine a command.
@@ -77,15 +78,14 @@ func (s *Sandbox) Confines(ctx context.Context, conn grpc.ClientConnInterface) (
 type command struct {
 	decider   *Decider
 	sessionID string
-	// contained: the command's line was not judged, so its processes have no other rights than the agent's.
-	contained bool
-	environ   []string
+	// line is the command's line; nil: the line was not judged, so its processes have no other rights than the agent's.
+	line    *line
+	environ []string
 }
 
 var _ decisions.Judge = (*command)(nil)
 
-// Judge implements decisions.Judge. Of a command that was allowed by its line or by a person, only denied actions are refused, unless rules
-// for processes decide.
+// Judge implements decisions.Judge.
 func (c *command) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	return c.decider.judge(ctx, &event{Asked: asked, sessions: []string{c.sessionID}, command: c})
 }
@@ -109,9 +109,12 @@ func (e *CannotConfine) Error() string {
 }
 
 // Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the confinement for the handler.
-// An empty id means that the command runs without a sandbox. contained: the command's line was not judged. The caller calls settle once, and
-// reports whether the command has started. The error is a *CannotConfine, or the error of a call to the handler.
-func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error) {
+// An empty id means that the command runs without a sandbox. allowed is the decision about the command; nil: it was not
+// decided. The caller calls settle once, and reports whether the command has started. The error is a *CannotConfine, or
+// the error of a call to the handler.
+func (d *Decider) Confine(
+	handler string, conn grpc.ClientConnInterface, sessionID string, allowed *gate.Decision,
+) (id string, settle func(started bool), err error) {
 	if d.sandbox == nil {
 		return "", func(bool) {}, nil
 	}
@@ -130,9 +133,10 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 		d.opts.Logger.Warn("a command runs without the sandbox: what it does by itself is not decided", "handler", handler, "why", why)
 		return "", func(bool) {}, nil
 	}
+	c := d.newCommand(sessionID, allowed)
 	d.link.Spawn(func() {
 		defer cancel()
-		d.serveCommand(stream, &command{decider: d, sessionID: sessionID, contained: contained}, processOf(conn))
+		d.serveCommand(stream, c, processOf(conn))
 	})
 	d.link.Spawn(func() {
 		select {
@@ -154,6 +158,19 @@ func processOf(conn grpc.ClientConnInterface) int {
 		return c.PID()
 	}
 	return 0
+}
+
+// newCommand returns the command of a terminal. allowed is as in Confine.
+func (d *Decider) newCommand(sessionID string, allowed *gate.Decision) *command {
+	c := &command{decider: d, sessionID: sessionID}
+	if allowed == nil {
+		c.line = &line{}
+		return c
+	}
+	if !allowed.Contained() {
+		c.line = d.lineOf(allowed.Action())
+	}
+	return c
 }
 
 // serveCommand answers the requests of a command's sandbox until the sandbox ends.

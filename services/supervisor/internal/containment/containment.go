@@ -130,7 +130,7 @@ type Decider struct {
 
 	bindOnce sync.Once
 	bound    chan struct{}
-	commands kernel.Commands
+	commands kernel.Commands[line]
 	turn     turnState
 	configs  configs
 	roots    sandboxRoots

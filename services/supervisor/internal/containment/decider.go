@@ -74,7 +74,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
-		tell := !o.Decision.Contained() && e.enterCommand(d)
+		tell := !o.Decision.Contained() && e.enterCommand(d, o.Action)
 		return decisions.Answer{Allowed: true, TellStart: tell, Lease: d.lease(e, o)}
 	case gate.Ask:
 		if e.Leaves == sandbox.LeavesLinked {
@@ -88,11 +88,17 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 
 // classify determines which processes and files of an event are the agent's own, and whether an allowed command contains the process.
 func (d *Decider) classify(e *event) {
-	e.within = e.command != nil && !e.command.contained || d.commands.Within(e.PID)
+	if e.command != nil {
+		e.line = e.command.line
+	}
+	if e.line == nil {
+		e.line = d.commands.Of(e.PID)
+	}
+	e.covered = e.coveredBy(e.line, e.Operation, e.Path)
 	// A link in the place of one of the agent's own folders would make another folder the agent's own at the next start.
 	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move || e.Leaves == sandbox.LeavesLink)
-	e.asAgent = !e.within && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
-	e.lenient = e.within || e.kept || e.asAgent ||
+	e.asAgent = e.line == nil && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
+	e.lenient = e.covered || e.kept || e.asAgent ||
 		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || d.isOwn(e.Path) ||
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // the agent starts it before the first session is open
 }
@@ -126,7 +132,7 @@ func (d *Decider) Refused(pid int, program, what string) {
 
 func (d *Decider) refusedIn(sessions []string, pid int, program, what string) {
 	turns := d.turnsOf(sessions)
-	said := "the sandbox refused what acphost could not follow"
+	said := "the sandbox refused a call of a process"
 	if d.observes() {
 		said = "the sandbox could not follow what a process does: from here on what the agent itself reports in this turn is recorded, too"
 	}
@@ -212,7 +218,7 @@ func (d *Decider) isKept(file string, seen *paths.Seen) bool {
 // where programs in them gain nothing: the program only reads, or is started as part of the agent anyway. Programs found by PATH are
 // decided when they start.
 func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID string) (Try, error) {
-	if e.Operation != sandbox.Execute || e.within || !d.addsOwnToPath(e) {
+	if e.Operation != sandbox.Execute || e.line != nil || !d.addsOwnToPath(e) {
 		return d.decideWith(ctx, e, sessionID, false)
 	}
 	was := *e
@@ -267,19 +273,21 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	leads := e.to == nil && changes(e.Operation) && e.Leaves == sandbox.LeavesLink
 	for _, p := range a.GetPaths() {
 		p.Recursive = p.GetRecursive() || leads && a.GetCommand() == nil
-		if (e.within || own && e.kept || git.state) && a.GetCommand() == nil {
+		if (e.covered || own && e.kept || git.state) && a.GetCommand() == nil {
 			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own, or nothing runs because of it
 		}
 		if p.GetPath() == e.Path {
-			p.GitState, p.GitInternal = git.state, p.GetGitInternal() || git.runs && !e.within
+			p.GitState, p.GitInternal = git.state, p.GetGitInternal() || git.runs && !e.covered
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
-	r.Covered = e.within || own || e.asAgent || e.Operation == sandbox.Execute && len(e.sessions) == 0
-	r.Lenient = e.lenient && (own || !git.runs || e.within)
+	r.Covered = e.covered || own || e.asAgent || e.Operation == sandbox.Execute && len(e.sessions) == 0
+	r.Lenient = e.lenient && (own || !git.runs || e.covered)
+	r.InCommand = e.line != nil && insideRoots(a)
+	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
 	if e.connectsOut() {
@@ -303,9 +311,16 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	return Try{decision, a, sessionID, r.Scope, e.Apart, staged}, err
 }
 
+// insideRoots reports whether an action changes files in the session's roots alone, and none that git runs.
+func insideRoots(a *permissionv1.Action) bool {
+	return len(a.GetPaths()) > 0 && !slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool {
+		return !p.GetInsideRoots() || p.GetGitInternal()
+	})
+}
+
 // observed records an action in observe mode, and notifies the user if the action would have been denied.
 func (d *Decider) observed(e *event, o Try, turns string) {
-	e.enterCommand(d) // later actions of the process count as those of the recorded command
+	e.enterCommand(d, o.Action) // later actions of the process count as those of the recorded command
 	if o.Decision.Verdict != gate.Allow && !d.turn.firstDenial(turns, o.Decision.DenialKey()) {
 		return
 	}

@@ -7,13 +7,16 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // event is one action that a process is about to do.
 type event struct {
 	decisions.Asked
-	// within: the process belongs to an allowed command.
-	within bool
+	// line is the line of the allowed command that the process belongs to; nil: the process belongs to none.
+	line *line
+	// covered: the answer about the line covers the action: it changes no file, or one that the line names.
+	covered bool
 	// lenient: the action is refused only if it is denied.
 	lenient bool
 	// asAgent: the process starts a part of the agent, or a program that the agent is known to start for itself.
@@ -49,19 +52,25 @@ var nameServiceSockets = []string{
 	"/run/nscd/socket", "/var/run/nscd/socket", "/var/db/nscd/socket", "/run/avahi-daemon/socket",
 }
 
+// coveredBy reports whether the answer about a line covers an operation on a file by a process of the command.
+func (e *event) coveredBy(l *line, op sandbox.Operation, path string) bool {
+	return l != nil && (!changes(op) || l.names(path, e.Leaves))
+}
+
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
-// enterCommand marks the process as part of a command once its program is in place. It reports whether the sandbox has to notify the
+// enterCommand marks the process as part of an allowed command once its program is in place. It reports whether the
+// sandbox has to notify the
 // Decider of that (Started).
-func (e *event) enterCommand(d *Decider) (tell bool) {
+func (e *event) enterCommand(d *Decider, allowed *permissionv1.Action) (tell bool) {
 	switch {
-	case e.Operation != sandbox.Execute || e.within || e.lenient || e.wrapped:
+	case e.Operation != sandbox.Execute || e.line != nil || e.lenient || e.wrapped:
 		return false
 	case d.observes(): // the sandbox sends no notification in observe mode
-		d.commands.Add(e.PID)
+		d.commands.Add(e.PID, d.lineOf(allowed))
 		return false
 	default:
-		d.commands.Expect(e.PID, e.Call)
+		d.commands.Expect(e.PID, e.Call, d.lineOf(allowed))
 		return true
 	}
 }

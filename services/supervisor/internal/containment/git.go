@@ -62,8 +62,8 @@ type gitMeaning struct {
 	state bool
 	// runs: git may run something because of the change.
 	runs bool
-	// why says what a new configuration or index would change that is more than bookkeeping; empty: it is no such file, or its content is
-	// not known.
+	// why says what the new content of a file would change that is more than bookkeeping; empty: the file is not judged
+	// by its content, or the content is not known.
 	why string
 }
 
@@ -93,7 +93,7 @@ func (d *Decider) isGitState(e *event, meaning git.Write) (state bool, why strin
 		return true, ""
 	case !meaning.ByContent():
 		return false, ""
-	case e.Leaves == sandbox.LeavesContent, e.Leaves == sandbox.LeavesNothing && meaning == git.Index:
+	case e.Leaves == sandbox.LeavesContent, e.Leaves == sandbox.LeavesNothing && meaning != git.Config:
 		return true, ""
 	case e.Leaves == sandbox.LeavesNothing:
 		return d.configs.remove(e.Path), ""

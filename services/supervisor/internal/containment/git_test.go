@@ -45,7 +45,7 @@ const ofRemote = "[remote \"origin\"]\n\turl = https://example.com/x\n"
 
 func TestDecider_KnowsGitsBookkeeping(t *testing.T) {
 	dir := repository(t, ofRemote)
-	config := filepath.Join(dir, "config")
+	config, todo := filepath.Join(dir, "config"), filepath.Join(dir, "rebase-merge", "git-rebase-todo")
 	for _, tt := range []struct {
 		name  string
 		event *event
@@ -64,6 +64,10 @@ func TestDecider_KnowsGitsBookkeeping(t *testing.T) {
 		{"a harmless configuration", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tautocrlf = input\n")), true, false, ""},
 		{"a configuration that runs something", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tfsmonitor = ./x\n")), false, true, "core.fsmonitor"},
 		{"another address", change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n")), false, true, "remote.origin.url"},
+		{"a todo list", change(sandbox.Move, todo, placed("pick abc\n")), true, false, ""},
+		{"a todo list that runs something", change(sandbox.Move, todo, placed("exec x\n")), false, true, "the todo list: exec x"},
+		{"a todo list of which the content is not known", change(sandbox.Write, todo, nil), false, true, ""},
+		{"a todo list removed", change(sandbox.Write, todo, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesNothing }), true, false, ""},
 		{"a link in the place of a log", change(sandbox.Write, filepath.Join(dir, "logs", "HEAD"), func(e *sandbox.Event) { e.Leaves = sandbox.LeavesLink }), false, true, ""},
 	} {
 		var d Decider

@@ -192,9 +192,14 @@ type Request struct {
 	Terminals []string
 	// Lenient, for process actions: the action is refused only if it is denied.
 	Lenient bool
-	// Covered, for process actions: the agent itself is started, its own files are changed, or the process belongs to a command that was
-	// allowed by its line or by a person. Where rules for processes decide, Lenient counts for nothing else.
+	// Covered, for process actions: the agent itself is started, its own files are changed, or an answer about a
+	// command's line covers what a process of the command does. Where rules for processes decide, Lenient counts for
+	// nothing else.
 	Covered bool
+	// InCommand, for process actions: a process of a command that was allowed by its line or by a person changes an
+	// ordinary file in the session's roots. If no rule matches and the policy has no rules for processes, the change is
+	// allowed.
+	InCommand bool
 	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
 	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
@@ -302,6 +307,9 @@ func (d *Decision) Active() bool { return d.active }
 func (d *Decision) Contained() bool {
 	return d.contained && d.Verdict == Allow && (d.By == ByPolicy || d.By == ByEarlier && !d.person)
 }
+
+// Action returns the action that was decided. The caller must not change it.
+func (d *Decision) Action() *permissionv1.Action { return d.request.Action }
 
 // What describes the action in words: "write /w/a". The text is safe and bounded (intent.Summary).
 func (d *Decision) What() string { return intent.Summary(d.request.Action) }

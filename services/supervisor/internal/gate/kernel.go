@@ -86,7 +86,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
-	case r.Covered, r.Lenient && !d.processes:
+	case r.Covered, r.Lenient && !d.processes, r.InCommand && !d.processes && d.Rule == "":
 		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it, and the rule that asks does not apply
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
@@ -297,7 +297,7 @@ func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
-		Reason: "the sandbox could not decide about what the process does after it",
+		Reason: "the sandbox allows this to no process",
 	}
 }
 

@@ -184,7 +184,7 @@ func (g *Gate) rememberAnswer(d *Decision, o Outcome, allowed, person bool) {
 	if r.Scope == "" || r.Action.GetDone() {
 		return
 	}
-	if r.Lenient {
+	if r.Lenient || r.InCommand {
 		return
 	}
 	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, contained: d.contained, at: g.opts.Now()}

@@ -15,46 +15,52 @@ const (
 	maxExpected  = 1024
 )
 
-// Commands records the processes of allowed commands and their descendants. The zero value is ready for use. It is safe for concurrent use.
-type Commands struct {
+// Commands records the processes of allowed commands and their descendants, with a description of the command. The zero
+// value is ready for use. It is safe for concurrent use.
+type Commands[T any] struct {
 	mu     sync.Mutex
-	seen   map[int]known  // by pid
-	expect map[uint64]int // pids of processes that become part of a command, by the allowed call
+	seen   map[int]known[T]       // by pid
+	expect map[uint64]expected[T] // processes that become part of a command, by the allowed call
 }
 
 // known is the recorded state of a process.
-type known struct {
-	start  uint64 // start time, in clock ticks since boot
-	within bool   // it belongs to a command; if false, its ancestors did not either when they were checked
+type known[T any] struct {
+	start   uint64 // start time, in clock ticks since boot
+	command *T     // nil: it belongs to none, and its ancestors did not either when they were checked
+}
+
+type expected[T any] struct {
+	pid     int
+	command *T
 }
 
 // Expect notes that a process becomes part of a command if one of its calls succeeds. Until then its state is unchanged, because the kernel
 // may reject the program and the process continues.
-func (c *Commands) Expect(pid int, call uint64) {
+func (c *Commands[T]) Expect(pid int, call uint64, command *T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.expect == nil || len(c.expect) >= maxExpected {
-		c.expect = map[uint64]int{}
+		c.expect = map[uint64]expected[T]{}
 	}
-	c.expect[call] = pid
+	c.expect[call] = expected[T]{pid, command}
 }
 
 // Started adds a process to a command if Expect was called for the same call. The process must be stopped meanwhile, so that its pid cannot
 // be reused.
-func (c *Commands) Started(pid int, call uint64) {
+func (c *Commands[T]) Started(pid int, call uint64) {
 	c.mu.Lock()
-	expected, ok := c.expect[call]
+	e, ok := c.expect[call]
 	delete(c.expect, call)
 	c.mu.Unlock()
-	if ok && expected == pid {
-		c.Add(pid)
+	if ok && e.pid == pid {
+		c.Add(pid, e.command)
 	}
 }
 
 // Add adds a process to a command. The process must be stopped meanwhile.
-func (c *Commands) Add(pid int) {
+func (c *Commands[T]) Add(pid int, command *T) {
 	if p, ok := look(pid); ok {
-		c.add(p, true)
+		c.add(p, command)
 	}
 }
 
@@ -64,58 +70,59 @@ type process struct {
 	start uint64 // start time, in clock ticks since boot
 }
 
-func (c *Commands) add(p process, within bool) {
+func (c *Commands[T]) add(p process, command *T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seen == nil {
-		c.seen = map[int]known{}
+		c.seen = map[int]known[T]{}
 	}
-	if k, ok := c.seen[p.pid]; ok && k.start == p.start && k.within {
+	if k, ok := c.seen[p.pid]; ok && k.start == p.start && k.command != nil {
 		return
 	}
 	if len(c.seen) >= maxProcesses {
-		maps.DeleteFunc(c.seen, func(_ int, k known) bool { return !k.within }) // these can be determined again
+		maps.DeleteFunc(c.seen, func(_ int, k known[T]) bool { return k.command == nil }) // these can be determined again
 	}
 	if len(c.seen) >= maxProcesses {
-		maps.DeleteFunc(c.seen, func(pid int, k known) bool {
+		maps.DeleteFunc(c.seen, func(pid int, k known[T]) bool {
 			now, ok := look(pid)
 			return !ok || now.start != k.start
 		})
 	}
 	if len(c.seen) < maxProcesses {
-		c.seen[p.pid] = known{p.start, within}
+		c.seen[p.pid] = known[T]{p.start, command}
 	}
 }
 
 // of returns the recorded state of a process.
-func (c *Commands) of(p process) (within, ok bool) {
+func (c *Commands[T]) of(p process) (command *T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.seen[p.pid]
-	return k.within, ok && k.start == p.start
+	return k.command, ok && k.start == p.start
 }
 
-// Within reports whether a process belongs to a command, or was started by one. If the parent ended before the process did anything, the
-// process is unknown, and not within. A process that was checked before any of its ancestors belonged to a command is not within either.
-func (c *Commands) Within(pid int) bool {
+// Of returns the command that a process belongs to, or that started it; nil: none. If the parent ended before the
+// process did anything, the process is unknown, and belongs to none. Neither does a process that was checked before any
+// of its ancestors belonged to a command.
+func (c *Commands[T]) Of(pid int) *T {
 	var path []process
-	within := false
+	var command *T
 	if !above(pid, func(p process) (enough bool) {
 		if len(path) > 0 && path[0].pid == p.pid {
 			path = path[:0] // the walk was restarted
 		}
 		path = append(path, p)
-		within, enough = c.of(p)
+		command, enough = c.of(p)
 		return enough
 	}) || len(path) == 0 {
-		return false
+		return nil
 	}
 	// Most processes of an agent have the same few ancestors. Walking up to the first process each time takes as long as everything else.
-	c.add(path[0], within)
-	if !within {
+	c.add(path[0], command)
+	if command == nil {
 		for _, p := range path[1:] {
-			c.add(p, false)
+			c.add(p, nil)
 		}
 	}
-	return within
+	return command
 }

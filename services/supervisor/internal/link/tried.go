@@ -25,7 +25,9 @@ import (
 // Containment decides about process actions of the agent. *containment.Decider implements it.
 type Containment interface {
 	// Confine opens a confinement for the command of a terminal.
-	Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error)
+	Confine(
+		handler string, conn grpc.ClientConnInterface, sessionID string, allowed *gate.Decision,
+	) (id string, settle func(started bool), err error)
 	// Sees returns a function that reports later whether all process actions in the current turn of a session were observed.
 	Sees(sessionID string) func() bool
 	// SnapshotRepositories records the commits of the repositories of folders, before the agent works there.
@@ -88,8 +90,11 @@ func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn
 	if l.opts.Containment == nil || r.Action != "terminal.create" {
 		return func(bool) {}, nil
 	}
-	contained := judged != nil && judged.decision != nil && judged.decision.Contained()
-	id, settle, err := l.opts.Containment.Confine(r.Handler, conn, c.sessionID, contained)
+	var allowed *gate.Decision
+	if judged != nil {
+		allowed = judged.decision
+	}
+	id, settle, err := l.opts.Containment.Confine(r.Handler, conn, c.sessionID, allowed)
 	if cannot, ok := errors.AsType[*containment.CannotConfine](err); ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s: %v", c.method, r.Handler, cannot)}
 	}

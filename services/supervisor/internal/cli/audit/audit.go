@@ -37,7 +37,7 @@ DOOR is request (the agent asked), call (a call of the agent to its client), ker
 afterwards). BY is policy; acphost (a rule of its own, or a person would have been
 asked and could not be); front, the person at the client; a person's name; grant, an
 answer that is remembered; earlier answer, one that was given before in the session;
-command (an allowed command did it, so that only deny rules count); "nobody in time"
+command (an allowed command did it, and its answer covers it); "nobody in time"
 (a person was to be asked, and none was there or answered in time; in JSON
 "timeout"); or nobody (it was not asked).`,
 		newTail(call), newQuery(call))

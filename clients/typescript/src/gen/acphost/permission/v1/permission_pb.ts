@@ -159,8 +159,9 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
 
   /**
    * Optional. For door DOOR_KERNEL: rules that are about processes decided (kinds "process.*" of Rule), so the verdict holds for every
-   * process, also for those of a command that was allowed. Default: false: what an allowed command's processes do is refused only if
-   * the verdict is "deny".
+   * process, also for those of a command that was allowed, unless the answer about the command covers what the process does.
+   * Default: false: an allowed command's processes may also change ordinary files in the session's roots if no rule matches
+   * (rule is empty).
    *
    * @generated from field: bool processes = 13;
    */
