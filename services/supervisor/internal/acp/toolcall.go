@@ -75,8 +75,8 @@ func ReportSays(member string, value []byte) bool {
 	return len(value) > 0 && value[0] != 'n'
 }
 
-// EmptyInput reports whether a raw input is an empty object. It does not replace an input that was reported before: some
-// agents ask for permission with an empty input after they have reported the tool call with its input.
+// EmptyInput reports whether a raw input is an empty object. It does not replace an input that was reported before:
+// some agents ask for permission with an empty input after they have reported the tool call with its input.
 func EmptyInput[T string | []byte](raw T) bool {
 	if len(raw) < 2 || raw[0] != '{' {
 		return false

@@ -145,7 +145,7 @@ func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byt
 	}
 	result, err := c.Wait(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		c.Leave()
+		c.Abandon()
 	}
 	return result, err
 }
@@ -172,10 +172,10 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 	if !p.today && !p.older && method == acp.MethodSessionNew { // an agent without session/new is useless
 		c.params = slices.Clone(params)
 	}
-	request := p.request(c, p.spelled(method), params)
+	request := p.request(c, p.agentMethod(method), params)
 	id := c.id
 	p.mu.Unlock()
-	err := readable(method, request)
+	err := checkReadable(method, request)
 	if err == nil {
 		err = p.out.put(ctx, request)
 	}
@@ -194,17 +194,17 @@ func (p *Program) request(c *Pending, name string, params []byte) []byte {
 	return jsonrpc.AppendRequest(nil, []byte(c.id), name, params)
 }
 
-// spelled returns the agent's name of a method. mu is held.
-func (p *Program) spelled(method string) string {
+// agentMethod returns the agent's name of a method. mu is held.
+func (p *Program) agentMethod(method string) string {
 	if others := acp.OtherNames(method); p.older && strings.HasPrefix(method, "session/") && len(others) > 0 {
 		return others[0]
 	}
 	return method
 }
 
-// readable returns an error if the link could not parse a request. The link would discard it, and the call would never
-// end.
-func readable(method string, request []byte) error {
+// checkReadable returns an error if the link could not parse a request. The link would discard it, and the call would
+// never end.
+func checkReadable(method string, request []byte) error {
 	var scan acp.Scanner
 	var m jsonrpc.Message
 	if jerr := scan.Scan(request, &m); jerr != nil {
@@ -216,7 +216,7 @@ func readable(method string, request []byte) error {
 // Notify queues a notification. It does not wait.
 func (p *Program) Notify(method string, params []byte) error {
 	p.mu.Lock()
-	method = p.spelled(method)
+	method = p.agentMethod(method)
 	p.mu.Unlock()
 	return p.out.post(jsonrpc.AppendNotification(nil, method, params))
 }
@@ -253,23 +253,23 @@ func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	return c.result, c.err
 }
 
-// Leave abandons a call: a later answer is discarded. The agent receives a request to cancel the call, unless the call
-// is a prompt, which session/cancel ends.
-func (c *Pending) Leave() {
+// Abandon abandons a call: a later answer is discarded. The agent receives a request to cancel the call, unless the
+// call is a prompt, which session/cancel ends.
+func (c *Pending) Abandon() {
 	p := c.program
 	p.mu.Lock()
 	under := p.open[c.id] == c && !c.left
 	c.left = true
 	p.mu.Unlock()
 	if under && c.method != acp.MethodSessionPrompt {
-		if err := c.GiveUp(); err != nil {
+		if err := c.RequestCancel(); err != nil {
 			p.log.Debug("a call could not be given up", "method", c.method, "error", err)
 		}
 	}
 }
 
-// GiveUp asks the agent to cancel the call. The agent still answers it, usually with an error.
-func (c *Pending) GiveUp() error {
+// RequestCancel asks the agent to cancel the call. The agent still answers it, usually with an error.
+func (c *Pending) RequestCancel() error {
 	c.program.mu.Lock()
 	id := c.id
 	c.program.mu.Unlock()
@@ -355,9 +355,9 @@ func (p *Program) line(line []byte) error {
 	}
 	switch m.Kind {
 	case jsonrpc.KindResponse:
-		p.answered(&m)
+		p.handleResponse(&m)
 	case jsonrpc.KindRequest:
-		return p.asked(&m)
+		return p.rejectRequest(&m)
 	case jsonrpc.KindNotification:
 		if string(m.Method) == acp.MethodSessionEndTurn {
 			p.turnEnded(&m)
@@ -366,8 +366,8 @@ func (p *Program) line(line []byte) error {
 	return nil
 }
 
-// answered ends the call that a response answers.
-func (p *Program) answered(m *jsonrpc.Message) {
+// handleResponse ends the call that a response answers.
+func (p *Program) handleResponse(m *jsonrpc.Message) {
 	c := p.remove(jsonrpc.CanonicalID(m.ID))
 	if c == nil {
 		p.log.Debug("the agent answered a call that nobody waits for; the answer was dropped", "id", excerpt(m.ID))
@@ -377,7 +377,7 @@ func (p *Program) answered(m *jsonrpc.Message) {
 	if m.Error != nil {
 		fault = parseError(m.Error)
 	}
-	if p.again(c, fault) {
+	if p.retryOlder(c, fault) {
 		return
 	}
 	p.mu.Lock()
@@ -395,9 +395,9 @@ func (p *Program) answered(m *jsonrpc.Message) {
 	close(c.done)
 }
 
-// again repeats a call by an older name of its method, if the agent does not know the current name. It returns false if
-// the agent knows the current name, or if there is no older name.
-func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
+// retryOlder repeats a call by an older name of its method, if the agent does not know the current name. It returns
+// false if the agent knows the current name, or if there is no older name.
+func (p *Program) retryOlder(c *Pending, fault *jsonrpc.Error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	params := c.params
@@ -448,8 +448,8 @@ func (p *Program) turnEnded(m *jsonrpc.Message) {
 	}
 }
 
-// asked rejects a request of the agent.
-func (p *Program) asked(m *jsonrpc.Message) error {
+// rejectRequest rejects a request of the agent.
+func (p *Program) rejectRequest(m *jsonrpc.Message) error {
 	if method := string(m.Method); method == acp.MethodRequestPermission || method == acp.MethodElicitationCreate {
 		return nil
 	}

@@ -82,7 +82,7 @@ func Open(o Options) (*Log, error) {
 		o.Now = time.Now
 	}
 	l := &Log{opts: o}
-	if err := l.locked(time.Now().Add(ownfile.LockTimeout), l.mend); err != nil {
+	if err := l.locked(time.Now().Add(ownfile.LockTimeout), l.trimTorn); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("audit: %w", err)
 	}
@@ -201,7 +201,7 @@ func (l *Log) append(line []byte) error {
 		return err
 	}
 	if info.Size() != l.end { // another supervisor has written to the file, and may have crashed meanwhile
-		if err := l.mend(); err != nil {
+		if err := l.trimTorn(); err != nil {
 			return err
 		}
 	}
@@ -219,8 +219,8 @@ func (l *Log) append(line []byte) error {
 	return nil
 }
 
-// mend removes an incomplete last line, or adds a missing line feed, and records that. The lock is held.
-func (l *Log) mend() error {
+// trimTorn removes an incomplete last line, or adds a missing line feed, and records that. The lock is held.
+func (l *Log) trimTorn() error {
 	tail, at, err := ownfile.TornTail(l.file)
 	if err != nil {
 		return err
@@ -262,15 +262,15 @@ func (l *Log) mend() error {
 // rotate renames the files. The lock is held, which excludes other processes. Those that wait for the lock notice that
 // the file has another name.
 func (l *Log) rotate() error {
-	if err := os.Remove(aside(l.opts.File, l.opts.Keep)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(rotatedName(l.opts.File, l.opts.Keep)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("put the file aside: %w", err)
 	}
 	for n := l.opts.Keep - 1; n >= 1; n-- {
-		if err := os.Rename(aside(l.opts.File, n), aside(l.opts.File, n+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Rename(rotatedName(l.opts.File, n), rotatedName(l.opts.File, n+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("put the file aside: %w", err)
 		}
 	}
-	if err := os.Rename(l.opts.File, aside(l.opts.File, 1)); err != nil {
+	if err := os.Rename(l.opts.File, rotatedName(l.opts.File, 1)); err != nil {
 		return fmt.Errorf("put the file aside: %w", err)
 	}
 	err := l.file.Close()
@@ -278,5 +278,5 @@ func (l *Log) rotate() error {
 	return err
 }
 
-// aside returns the name of the nth rotated file, from 1.
-func aside(file string, n int) string { return file + "." + strconv.Itoa(n) }
+// rotatedName returns the name of the nth rotated file, from 1.
+func rotatedName(file string, n int) string { return file + "." + strconv.Itoa(n) }

@@ -105,11 +105,11 @@ func (t *Tally[T]) Sums(ctx context.Context, from time.Time) (sums []*T, err err
 // read adds the lines that were written to the file since the last read. If it is not the same file, read reads it from
 // its start.
 func (k *tallied[T]) read(ctx context.Context, p *part, add func(*T, *Brief)) error {
-	if !k.goesOn(p) {
+	if !k.unchanged(p) {
 		*k = tallied[T]{info: k.info}
 	}
 	from := k.at
-	if err := p.goTo(k.at); err != nil {
+	if err := p.seek(k.at); err != nil {
 		return err
 	}
 	err := p.briefs(ctx, func(b *Brief) { add(&k.sum, b) })
@@ -124,15 +124,15 @@ func (k *tallied[T]) read(ctx context.Context, p *part, add func(*T, *Brief)) er
 	return err
 }
 
-// goesOn reports whether the file still contains the bytes that were read. It may have been truncated or replaced.
-func (k *tallied[T]) goesOn(p *part) bool {
+// unchanged reports whether the file still contains the bytes that were read. It may have been truncated or replaced.
+func (k *tallied[T]) unchanged(p *part) bool {
 	there := make([]byte, len(k.tail))
 	_, err := p.file.ReadAt(there, k.at-int64(len(there)))
 	return err == nil && bytes.Equal(there, k.tail)
 }
 
-// goTo sets the position of the next line.
-func (p *part) goTo(at int64) error {
+// seek sets the position of the next line.
+func (p *part) seek(at int64) error {
 	if _, err := p.file.Seek(at, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", p.name, err)
 	}

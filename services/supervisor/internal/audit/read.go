@@ -125,8 +125,8 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 		if f.Limit > 0 && !deliver(parts, f, yield) {
 			return
 		}
-		if parts = onlyLast(parts); f.Limit == 0 && len(parts) > 0 {
-			if err := parts[0].toEnd(); err != nil {
+		if parts = closeAllButLast(parts); f.Limit == 0 && len(parts) > 0 {
+			if err := parts[0].seekEnd(); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -146,7 +146,7 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 			if !deliver(parts, f, yield) {
 				return
 			}
-			parts = onlyLast(parts)
+			parts = closeAllButLast(parts)
 			if !told() {
 				return
 			}
@@ -159,8 +159,8 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 	}
 }
 
-// onlyLast closes all files except the last one, to which records are appended.
-func onlyLast(parts []*part) []*part {
+// closeAllButLast closes all files except the last one, to which records are appended.
+func closeAllButLast(parts []*part) []*part {
 	last := max(0, len(parts)-1)
 	closeAll(parts[:last])
 	return parts[last:]
@@ -181,7 +181,7 @@ func openAll(file string, behind []*part) (parts []*part, err error) {
 	for n := 0; ; n++ {
 		name := file
 		if n > 0 {
-			name = aside(file, n)
+			name = rotatedName(file, n)
 		}
 		f, openErr := ownfile.Read(name)
 		if errors.Is(openErr, fs.ErrNotExist) {
@@ -406,13 +406,13 @@ func (p *part) next() ([]byte, error) {
 	}
 }
 
-// toEnd skips all complete lines.
-func (p *part) toEnd() error {
+// seekEnd skips all complete lines.
+func (p *part) seekEnd() error {
 	_, at, err := ownfile.TornTail(p.file)
 	if err != nil {
 		return err
 	}
-	return p.goTo(at)
+	return p.seek(at)
 }
 
 // current reports whether name is a name of this file.

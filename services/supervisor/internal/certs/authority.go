@@ -128,7 +128,7 @@ func Init(dir string, o Options) error {
 	if err := o.fill(); err != nil {
 		return err
 	}
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		a, err := newAuthority(pkix.Name{Organization: organization, CommonName: "acphost authority " + newSerial().Text(16)[:8]}, o)
 		if err != nil {
 			return err
@@ -322,7 +322,7 @@ func (a *authority) client(dir string, c Client, o Options) error {
 
 // folder creates a folder with the files of one end of a connection.
 func (a *authority) folder(dir string, filesIn func(dir string) Files, template *x509.Certificate, o Options) error {
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		files := filesIn(dir)
 		if err := writeCert(files.CA, a.cert.Raw); err != nil {
 			return err
@@ -371,9 +371,9 @@ func newSerial() *big.Int {
 	return new(big.Int).SetBytes(raw[:])
 }
 
-// whole calls fill for a new folder, and creates the folder only if fill succeeds. A folder that is not empty is not
-// changed.
-func whole(dir string, fill func(dir string) error) error {
+// createFolder calls fill for a new folder, and creates the folder only if fill succeeds. A folder that is not empty is
+// not changed.
+func createFolder(dir string, fill func(dir string) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err

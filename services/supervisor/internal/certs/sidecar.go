@@ -29,7 +29,7 @@ func InitSidecar(dir, name string, o Options) error {
 	if err := errors.Join(checkName("handler", name), o.fill()); err != nil {
 		return err
 	}
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		a, err := newAuthority(pkix.Name{Organization: organization, OrganizationalUnit: []string{sidecarUnit}, CommonName: "sidecar " + name}, o)
 		if err != nil {
 			return err

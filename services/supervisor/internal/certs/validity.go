@@ -29,11 +29,11 @@ func (v Validity) RenewFrom() time.Time {
 	return v.Until.Add(-min(30*24*time.Hour, v.Until.Sub(v.From)/3))
 }
 
-// Soon reports whether the time now is after RenewFrom.
-func (v Validity) Soon(now time.Time) bool { return now.After(v.RenewFrom()) }
+// RenewalDue reports whether the time now is after RenewFrom.
+func (v Validity) RenewalDue(now time.Time) bool { return now.After(v.RenewFrom()) }
 
-// Left describes how much of the validity is left at the time now.
-func (v Validity) Left(now time.Time) string {
+// Remaining describes how much of the validity is left at the time now.
+func (v Validity) Remaining(now time.Time) string {
 	on := v.Until.UTC().Format("2006-01-02 15:04 MST")
 	switch left := v.Until.Sub(now); {
 	case left <= 0:

@@ -176,7 +176,7 @@ func (m *model) listSessions(string) tea.Cmd {
 	return nil
 }
 
-func (msg storedMsg) tell(m *model) tea.Cmd {
+func (msg storedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.fail("list the agent's sessions: " + problem(msg.err))
 		return nil
@@ -212,8 +212,8 @@ func inquiry(what string) func(*model, string) tea.Cmd {
 	}
 }
 
-// tell processes the session's state after a change or an inquiry.
-func (msg sessionMsg) tell(m *model) tea.Cmd {
+// apply processes the session's state after a change or an inquiry.
+func (msg sessionMsg) apply(m *model) tea.Cmd {
 	changed := msg.what == "mode" || msg.what == "model" || strings.HasPrefix(msg.what, "option ")
 	if changed {
 		m.setting = max(m.setting-1, 0)

@@ -108,7 +108,7 @@ func (s *supervisor) promptJoined(number int, agentID, sessionID string, blocks 
 	})
 }
 
-func (msg attachedMsg) tell(m *model) tea.Cmd {
+func (msg attachedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.phase, m.failure = broken, &AgentError{Kind: agentError(msg.err).GetKind(), text: safetext.Line(problem(msg.err))}
 		m.fail("the session cannot be joined: " + problem(msg.err))
@@ -137,8 +137,8 @@ func (msg attachedMsg) tell(m *model) tea.Cmd {
 	return m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), cursor)
 }
 
-// tell processes events of the session.
-func (msg followedMsg) tell(m *model) tea.Cmd {
+// apply processes events of the session.
+func (msg followedMsg) apply(m *model) tea.Cmd {
 	var cmds []tea.Cmd
 	for _, ev := range msg.events {
 		m.retries = 0
@@ -146,12 +146,12 @@ func (msg followedMsg) tell(m *model) tea.Cmd {
 		cmds = append(cmds, m.followed(ev))
 	}
 	if msg.err == nil {
-		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
+		return tea.Batch(append(cmds, m.throttled(msg.next))...)
 	}
 	if c := status.Code(msg.err); m.leaving || m.phase == broken && (c == codes.OK || c == codes.NotFound) {
 		return tea.Batch(cmds...)
 	}
-	return tea.Batch(append(cmds, m.again(m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), m.joined.cursor), msg.err))...)
+	return tea.Batch(append(cmds, m.retry(m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), m.joined.cursor), msg.err))...)
 }
 
 // followed processes an event of a joined session. It shows turns of all clients.
@@ -177,7 +177,7 @@ func (m *model) followed(ev *supervisorv1.Event) tea.Cmd {
 
 // beginTurn shows the begin of a turn: a waiting one of this chat, or one of another client.
 func (m *model) beginTurn(ev *supervisorv1.Event) {
-	m.tighten()
+	m.endLooseText()
 	m.live.endTurn()
 	m.drawn(m.draw.Event(ev))
 	m.flush()

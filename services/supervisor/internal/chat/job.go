@@ -45,7 +45,7 @@ const calmTime = 50 * time.Millisecond
 // signalled processes a signal. It returns an error if the terminal is lost, or if another job has it when the chat's
 // context ends.
 func (j *job) signalled(s os.Signal) error {
-	stopping := jobcontrol.Asks(s)
+	stopping := jobcontrol.IsStop(s)
 	if j.loan.lent.Load() {
 		// An editor has the terminal. The chat stops it by stopping itself.
 		if stopping {
@@ -60,10 +60,10 @@ func (j *job) signalled(s os.Signal) error {
 			if stopping {
 				_ = j.stop()
 			}
-			if err := jobcontrol.Await(j.ctx, j.terminal); err != nil {
+			if err := jobcontrol.AwaitForeground(j.ctx, j.terminal); err != nil {
 				return err
 			}
-			if stopping = j.asked(); !stopping {
+			if stopping = j.stopRequested(); !stopping {
 				return nil
 			}
 		}
@@ -71,13 +71,13 @@ func (j *job) signalled(s os.Signal) error {
 	return err
 }
 
-// asked waits until no more signals arrive, and reports whether one of them asks the process to stop.
-func (j *job) asked() bool {
+// stopRequested waits until no more signals arrive, and reports whether one of them asks the process to stop.
+func (j *job) stopRequested() bool {
 	asked := false
 	for {
 		select {
 		case s := <-j.signals:
-			asked = asked || jobcontrol.Asks(s)
+			asked = asked || jobcontrol.IsStop(s)
 		case <-time.After(calmTime):
 			return asked
 		}
@@ -86,7 +86,7 @@ func (j *job) asked() bool {
 
 // aside releases the terminal, calls do and acquires the terminal again.
 func (j *job) aside(do func() error) error {
-	e := &errand{do: do, begun: make(chan struct{}), over: make(chan error, 1)}
+	e := &borrowedTask{do: do, begun: make(chan struct{}), over: make(chan error, 1)}
 	go func() { // until the program acquires it, or ends
 		j.p.Send(awayMsg(true))
 		j.p.Send(tea.Exec(e, func(error) tea.Msg { return awayMsg(false) })())
@@ -113,8 +113,8 @@ func (j *job) aside(do func() error) error {
 	return cmp.Or(do(), term.Restore(j.terminal.Fd(), now))
 }
 
-// errand is a function that runs while the program has released the terminal.
-type errand struct {
+// borrowedTask is a function that runs while the program has released the terminal.
+type borrowedTask struct {
 	do    func() error
 	once  sync.Once
 	begun chan struct{} // closed when it runs
@@ -122,13 +122,13 @@ type errand struct {
 }
 
 // claim returns true to its first caller only.
-func (e *errand) claim() (first bool) {
+func (e *borrowedTask) claim() (first bool) {
 	e.once.Do(func() { first = true })
 	return first
 }
 
 // Run implements tea.ExecCommand.
-func (e *errand) Run() error {
+func (e *borrowedTask) Run() error {
 	if !e.claim() {
 		return nil
 	}
@@ -142,10 +142,10 @@ func (e *errand) Run() error {
 }
 
 // SetStdin implements tea.ExecCommand.
-func (e *errand) SetStdin(io.Reader) {}
+func (e *borrowedTask) SetStdin(io.Reader) {}
 
 // SetStdout implements tea.ExecCommand.
-func (e *errand) SetStdout(io.Writer) {}
+func (e *borrowedTask) SetStdout(io.Writer) {}
 
 // SetStderr implements tea.ExecCommand.
-func (e *errand) SetStderr(io.Writer) {}
+func (e *borrowedTask) SetStderr(io.Writer) {}

@@ -76,10 +76,10 @@ func fromTerminal(msg tea.Msg) bool {
 	return of != nil && of.PkgPath() == "github.com/charmbracelet/ultraviolet"
 }
 
-// terminalSpoke ignores keys as answers for a moment. An agent of the same user can open the terminal's device and send
-// it a query, so that the terminal responds with text that the agent has chosen. Parts of such a response could be
+// ignoreResponse ignores keys as answers for a moment. An agent of the same user can open the terminal's device and
+// send it a query, so that the terminal responds with text that the agent has chosen. Parts of such a response could be
 // interpreted as keys.
-func (m *model) terminalSpoke() {
+func (m *model) ignoreResponse() {
 	m.keyTime, m.confirming = m.now(), nil
 	if q := m.question(); q != nil {
 		q.ready, q.code, q.held = false, nil, nil
@@ -184,7 +184,7 @@ func (m *model) paste(text string) tea.Cmd {
 	}
 	if m.search != nil {
 		m.search.words.Insert(strings.ReplaceAll(typed(text), "\n", " "))
-		m.search.look(m.past)
+		m.search.find(m.past)
 		return nil
 	}
 	if q := m.question(); q != nil {

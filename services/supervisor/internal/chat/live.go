@@ -41,7 +41,7 @@ func (m *model) spokeLast(draw *render.Renderer, id string, ended bool) {
 	m.live.spoke = spoken{draw, id}
 	if ended {
 		m.live.spoke = spoken{}
-		if draw.LeftOut() > 0 {
+		if draw.Omitted() > 0 {
 			m.cut = draw
 		}
 	}
@@ -239,10 +239,10 @@ func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
 	return toolCallID != "" && a.GetPermission().GetToolCallId() == toolCallID && a.GetSessionId() == m.session.GetSessionId()
 }
 
-func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()) }
+func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.FlushHeld()) }
 
-// tell processes a terminal's output.
-func (msg outputMsg) tell(m *model) tea.Cmd {
+// apply processes a terminal's output.
+func (msg outputMsg) apply(m *model) tea.Cmd {
 	for _, out := range msg.pieces {
 		m.drawn(m.draw.Output(msg.terminal, out))
 		m.spokeLast(m.draw, msg.terminal, out.GetEnded())
@@ -250,7 +250,7 @@ func (msg outputMsg) tell(m *model) tea.Cmd {
 	if msg.err != nil {
 		return nil // the command has ended, or the terminal belongs to the agent
 	}
-	return m.unhurried(msg.next)
+	return m.throttled(msg.next)
 }
 
 func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.ConfigOption) {

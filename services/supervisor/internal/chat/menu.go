@@ -99,7 +99,7 @@ func (m *model) completion() tea.Cmd {
 	})
 }
 
-func (msg filesMsg) tell(m *model) tea.Cmd {
+func (msg filesMsg) apply(m *model) tea.Cmd {
 	if msg.asked == m.menu.asked {
 		m.menu.items, m.menu.typed = msg.items, msg.typed
 	}

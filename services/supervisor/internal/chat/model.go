@@ -85,7 +85,7 @@ type model struct {
 }
 
 // message is the result of a command. tell processes it, and returns the next command.
-type message interface{ tell(m *model) tea.Cmd }
+type message interface{ apply(m *model) tea.Cmd }
 
 // Messages of the model to itself.
 type (
@@ -162,7 +162,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // settle performs the work after each message.
 func (m *model) settle() tea.Cmd {
 	var cmds []tea.Cmd
-	m.face()
+	m.printIfNoRoom()
 	if call := m.notice(); call != nil {
 		cmds = append(cmds, call)
 	}
@@ -231,10 +231,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tea.PasteMsg:
 		return m.paste(msg.Content)
 	case message:
-		return msg.tell(m)
+		return msg.apply(m)
 	default:
 		if fromTerminal(msg) {
-			m.terminalSpoke()
+			m.ignoreResponse()
 		}
 	}
 	return nil

@@ -52,14 +52,14 @@ func (m *model) paused() {
 	switch {
 	case m.now().Sub(m.shownAt) < looseTime:
 	case m.turn != nil:
-		m.drawn(m.draw.Pause() + m.draw.Overdue()) // it may continue
+		m.drawn(m.draw.Pause() + m.draw.FlushHeld()) // it may continue
 	case m.loose:
-		m.tighten()
+		m.endLooseText()
 	}
 }
 
-// tighten ends text outside of a turn, whose end is not reported.
-func (m *model) tighten() {
+// endLooseText ends text outside of a turn, whose end is not reported.
+func (m *model) endLooseText() {
 	m.loose = false
 	m.flush()
 	if m.greeting != "" {
@@ -86,7 +86,7 @@ func (m *model) ownText(text string) string {
 	return safetext.Text(strings.TrimRight(text, "\n"))
 }
 
-func (msg noticeMsg) tell(m *model) tea.Cmd {
+func (msg noticeMsg) apply(m *model) tea.Cmd {
 	if msg.bad {
 		m.fail(msg.text)
 	} else {
@@ -95,8 +95,8 @@ func (msg noticeMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// unhurried delays a command while too many rows wait to be printed.
-func (m *model) unhurried(cmd tea.Cmd) tea.Cmd {
+// throttled delays a command while too many rows wait to be printed.
+func (m *model) throttled(cmd tea.Cmd) tea.Cmd {
 	if len(m.out) < maxOut {
 		return cmd
 	}

@@ -65,8 +65,8 @@ func (m *model) questionWaits() bool {
 	return !m.edit.Empty() || m.now().Sub(last) < keyPause
 }
 
-// tell processes the stream of questions.
-func (msg questionsMsg) tell(m *model) tea.Cmd {
+// apply processes the stream of questions.
+func (msg questionsMsg) apply(m *model) tea.Cmd {
 	m.questions = true
 	begin := m.begin()
 	for _, c := range msg.changes {
@@ -93,7 +93,7 @@ func (msg questionsMsg) tell(m *model) tea.Cmd {
 		return begin
 	}
 	m.asked = nil // all open questions are sent again
-	return tea.Batch(begin, m.again(m.sup.questions(), msg.err))
+	return tea.Batch(begin, m.retry(m.sup.questions(), msg.err))
 }
 
 func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {
@@ -135,9 +135,9 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
-// face prints the first question if the screen has no room for it, so that the user does not allow something invisible.
-// A form is always complete, because all its keys are text.
-func (m *model) face() {
+// printIfNoRoom prints the first question if the screen has no room for it, so that the user does not allow something
+// invisible. A form is always complete, because all its keys are text.
+func (m *model) printIfNoRoom() {
 	q := m.question()
 	if q != nil && q.form != nil && q.unseen.Any() {
 		m.showWhole(q)
@@ -157,7 +157,7 @@ func (m *model) showWhole(q *question) {
 	m.print(render.Whole(m.drawing(), q.approval))
 }
 
-func (msg answeredMsg) tell(m *model) tea.Cmd {
+func (msg answeredMsg) apply(m *model) tea.Cmd {
 	if msg.err == nil {
 		if msg.answer != nil {
 			m.questionEnded(msg.answer)
@@ -224,7 +224,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		case k.Text == "n":
 			return q.hold(m, k.Text, client.Decline())
 		default:
-			return q.notForIt(m, k)
+			return q.otherKey(m, k)
 		}
 	case name == "esc" && m.turn != nil:
 		return m.cancel()
@@ -237,7 +237,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		}
 		i := q.optionOf(k, name)
 		if i < 0 {
-			return q.notForIt(m, k)
+			return q.otherKey(m, k)
 		}
 		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
 			q.at, q.choice, q.code = i, options[i], m.o.codes.New()
@@ -296,7 +296,7 @@ func (q *question) hold(m *model, text string, r *supervisorv1.AnswerApprovalReq
 	return m.sup.after(holdTime, heldMsg{q, q.held})
 }
 
-func (msg heldMsg) tell(m *model) tea.Cmd {
+func (msg heldMsg) apply(m *model) tea.Cmd {
 	if msg.q.held != msg.h || msg.q != m.question() {
 		return nil
 	}
@@ -317,8 +317,8 @@ func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(h.text + k.Text)
 }
 
-// notForIt processes a key that does not answer: text is for the input, so that later letters of it do not answer.
-func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
+// otherKey processes a key that does not answer: text is for the input, so that later letters of it do not answer.
+func (q *question) otherKey(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if k.Text == "" {
 		return nil
 	}

@@ -22,11 +22,11 @@ const maxFound = 200
 func (m *model) beginSearch() {
 	m.menu = menu{hidden: true}
 	m.search = &search{}
-	m.search.look(m.past)
+	m.search.find(m.past)
 }
 
-// look finds the entries with all words, ignoring case.
-func (s *search) look(past *history) {
+// find finds the entries with all words, ignoring case.
+func (s *search) find(past *history) {
 	s.found, s.at = nil, 0
 	words := strings.Fields(strings.ToLower(s.words.Text()))
 	seen := map[string]bool{}
@@ -65,10 +65,10 @@ func (s *search) key(m *model, k tea.KeyPressMsg, name string) tea.Cmd {
 		}
 		return m.completion()
 	case s.words.key(name):
-		s.look(m.past)
+		s.find(m.past)
 	case k.Text != "":
 		s.words.Insert(strings.ReplaceAll(k.Text, "\n", " "))
-		s.look(m.past)
+		s.find(m.past)
 	}
 	return nil
 }

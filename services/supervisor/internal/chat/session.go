@@ -14,9 +14,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-func (msg startedMsg) tell(m *model) tea.Cmd {
+func (msg startedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
-		m.broke(msg.err)
+		m.sessionFailed(msg.err)
 		return nil
 	}
 	m.agent = msg.agent
@@ -37,7 +37,7 @@ func (m *model) openSession(id, cwd string) tea.Cmd {
 	return m.sup.openSession(m.agent, id, cwd, m.o.Meta)
 }
 
-func (msg openedMsg) tell(m *model) tea.Cmd {
+func (msg openedMsg) apply(m *model) tea.Cmd {
 	m.loading = ""
 	if msg.err != nil {
 		m.early = nil
@@ -47,7 +47,7 @@ func (msg openedMsg) tell(m *model) tea.Cmd {
 			m.sayLogin(agentError(msg.err))
 			return nil
 		}
-		m.broke(msg.err)
+		m.sessionFailed(msg.err)
 		return nil
 	}
 	m.flush()
@@ -93,15 +93,15 @@ func (m *model) greet(how string) {
 	m.greeting = text
 	m.loose, m.shownAt = true, m.now()
 	if how != "load" { // more of the history may arrive
-		m.tighten()
+		m.endLooseText()
 	}
 }
 
-// broke prints the reason why there is no session.
-func (m *model) broke(err error) {
+// sessionFailed prints the reason why there is no session.
+func (m *model) sessionFailed(err error) {
 	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: safetext.Line(problem(err))}
 	m.session, m.turn = nil, nil
-	m.fail(render.WithoutLastWords(problem(err), agentError(err).GetStderrTail()))
+	m.fail(render.WithoutStderrLine(problem(err), agentError(err).GetStderrTail()))
 	m.printTail(agentError(err).GetStderrTail())
 	switch {
 	case m.sayLogin(agentError(err)):

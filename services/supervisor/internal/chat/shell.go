@@ -98,7 +98,7 @@ type ownOutputMsg struct {
 	err    error
 }
 
-func (msg ownOutputMsg) tell(m *model) tea.Cmd {
+func (msg ownOutputMsg) apply(m *model) tea.Cmd {
 	own := m.own
 	if own == nil {
 		return nil
@@ -111,7 +111,7 @@ func (msg ownOutputMsg) tell(m *model) tea.Cmd {
 		m.spokeLast(own.draw, ownTerminal, out.GetEnded())
 	}
 	if msg.err == nil {
-		return m.unhurried(msg.next)
+		return m.throttled(msg.next)
 	}
 	own.stop()
 	m.own = nil

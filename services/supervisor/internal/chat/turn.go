@@ -25,8 +25,8 @@ type turn struct {
 	begun     bool // in a joined session: its begin was received
 }
 
-// tell processes events of a turn that this chat began.
-func (msg turnMsg) tell(m *model) tea.Cmd {
+// apply processes events of a turn that this chat began.
+func (msg turnMsg) apply(m *model) tea.Cmd {
 	if m.o.Attach != nil {
 		return m.refused(msg)
 	}
@@ -48,7 +48,7 @@ func (msg turnMsg) tell(m *model) tea.Cmd {
 		cmds = append(cmds, m.show(ev))
 	}
 	if msg.err == nil {
-		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
+		return tea.Batch(append(cmds, m.throttled(msg.next))...)
 	}
 	return tea.Batch(append(cmds, m.turnOver(msg))...)
 }
@@ -60,7 +60,7 @@ func (m *model) turnOver(msg turnMsg) tea.Cmd {
 	}
 	if !errors.Is(msg.err, io.EOF) {
 		m.flush()
-		m.fail(render.WithoutLastWords(problem(msg.err), agentError(msg.err).GetStderrTail()))
+		m.fail(render.WithoutStderrLine(problem(msg.err), agentError(msg.err).GetStderrTail()))
 		m.sayLogin(agentError(msg.err))
 		m.printTail(agentError(msg.err).GetStderrTail())
 	}
@@ -94,7 +94,7 @@ func (m *model) sendQueued() tea.Cmd {
 
 // send begins a turn with a text.
 func (m *model) send(text string) tea.Cmd {
-	m.tighten()
+	m.endLooseText()
 	m.turns++
 	m.turn = &turn{number: m.turns, text: text, since: m.now()}
 	caps := m.agent.GetInfo().GetCapabilities()

@@ -212,7 +212,7 @@ func (m *model) expand() {
 		return
 	}
 	m.flush()
-	m.print(m.cut.TakeLeftOut())
+	m.print(m.cut.TakeOmitted())
 	m.cut = nil
 }
 
@@ -294,7 +294,7 @@ func (m *model) keys() string {
 	case m.phase == broken:
 		return strings.TrimSuffix(m.hint("/new · /quit"), " leaves")
 	case m.cut != nil:
-		return "ctrl+o shows " + safetext.Count(m.cut.LeftOut(), "more line") + " · /help"
+		return "ctrl+o shows " + safetext.Count(m.cut.Omitted(), "more line") + " · /help"
 	}
 	return "/help"
 }

@@ -36,7 +36,7 @@ const draftName = "message.md"
 // loan is the terminal while an editor may use it.
 type loan struct {
 	ctx      context.Context // the chat's context: the editor ends with it
-	borrower jobcontrol.Borrower
+	borrower jobcontrol.Runner
 	lent     atomic.Bool
 	lost     chan error // the terminal is lost to another job
 }
@@ -101,9 +101,9 @@ func (m *model) editVisually() {
 	})
 }
 
-func (msg visualMsg) tell(m *model) tea.Cmd {
+func (msg visualMsg) apply(m *model) tea.Cmd {
 	m.away = false
-	m.terminalSpoke() // the last keys were for the editor
+	m.ignoreResponse() // the last keys were for the editor
 	if msg.ok {
 		m.edit.Set(msg.text)
 	}
@@ -212,7 +212,7 @@ func lookPath(name string, env []string) (string, error) {
 }
 
 // left reads the file after the editor has ended. It removes the file unless text would be lost.
-func (v *visual) left(file string, ended jobcontrol.Ended, err error) visualMsg {
+func (v *visual) left(file string, ended jobcontrol.Result, err error) visualMsg {
 	remove := func() { _ = os.RemoveAll(filepath.Dir(file)) }
 	if err != nil {
 		remove()

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tell processes events of the watch stream.
-func (msg watchMsg) tell(m *model) tea.Cmd {
+// apply processes events of the watch stream.
+func (msg watchMsg) apply(m *model) tea.Cmd {
 	m.watches = true
 	cmds := []tea.Cmd{m.begin()}
 	for _, ev := range msg.events {
@@ -40,7 +40,7 @@ func (msg watchMsg) tell(m *model) tea.Cmd {
 	if m.turn != nil {
 		at = m.session.GetSessionId()
 	}
-	return tea.Batch(append(cmds, m.again(m.sup.watch(cursor, at), msg.err))...)
+	return tea.Batch(append(cmds, m.retry(m.sup.watch(cursor, at), msg.err))...)
 }
 
 func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
@@ -66,8 +66,8 @@ func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
 	return nil
 }
 
-// again opens a stream again after a moment.
-func (m *model) again(cmd tea.Cmd, err error) tea.Cmd {
+// retry opens a stream again after a moment.
+func (m *model) retry(cmd tea.Cmd, err error) tea.Cmd {
 	m.retries++
 	if m.retries == 20 && m.phase != broken { // otherwise the reason was shown already
 		m.phase = broken
@@ -100,7 +100,7 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 		if len(tail) == 0 {
 			tail = a.GetStderrTail()
 		}
-		m.fail(cmp.Or(safetext.Line(render.WithoutLastWords(a.GetError().GetMessage(), tail)), "the agent ended"))
+		m.fail(cmp.Or(safetext.Line(render.WithoutStderrLine(a.GetError().GetMessage(), tail)), "the agent ended"))
 		m.printTail(tail)
 		if a.GetState() == supervisorv1.AgentState_AGENT_STATE_BACKOFF {
 			m.note("it is started again…")

@@ -62,7 +62,7 @@ type programs struct {
 // names.
 func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, carries bool, args []string) int {
 	call := &command.Call{
-		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version, Carries: carries,
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version, BundlesHandlers: carries,
 		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
 	}
 	return command.Execute(ctx, call, newRoot(call, programs{

@@ -55,7 +55,7 @@ func Load(path string, env func(string) string) (*Config, error) {
 	if err := c.load(path, env); err != nil {
 		return nil, err
 	}
-	c.look()
+	c.findRuleFiles()
 	return c, nil
 }
 

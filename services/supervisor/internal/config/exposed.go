@@ -81,7 +81,7 @@ func exposed(name string, h *configv1.Handler, agents *configv1.Agent) (field st
 		return "address", fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
 			"give it mutual TLS (tls) or a secret (secret_file), or %s", meant)
 	}
-	if why := who.reads(file); why != "" && !closed(agents, file) {
+	if why := who.reads(file); why != "" && !closedToAgents(agents, file) {
 		return field, fmt.Errorf("an agent could read this %s, %s, and call the sidecar by itself: %s; %s, or %s", theirs, file, why, who.remedy(file), meant)
 	}
 	if h.GetSecretFile() != "" && sidecarUID(name, h, agentUser != "", who) == who.uid {
@@ -107,7 +107,7 @@ func (c *Config) CheckListen() error {
 		return fmt.Errorf("serve at %s: whether agents could take callers' keys cannot be told: agent.user: %w", a.GetListen(), err)
 	}
 	for _, key := range keys {
-		if why := who.reads(key); why != "" && !closed(c.Proto.GetAgent(), key) {
+		if why := who.reads(key); why != "" && !closedToAgents(c.Proto.GetAgent(), key) {
 			return fmt.Errorf("serve at %s: an agent could read %s and call with it, which is all that counts over TCP: %s; "+
 				"move it to where its owner is (a server needs ca.crt, server.crt and server.key alone, which \"acphost certs init\" "+
 				"puts into a folder of their own, to be taken elsewhere), or run agents as another user (agent.user), or, on a machine "+
@@ -129,8 +129,8 @@ func sidecarUID(name string, h *configv1.Handler, agentUser bool, agent reader) 
 	return uint32(os.Geteuid())
 }
 
-// closed reports whether the confinement of agents closes a file, independent of their user.
-func closed(agents *configv1.Agent, file string) bool {
+// closedToAgents reports whether the confinement of agents closes a file, independent of their user.
+func closedToAgents(agents *configv1.Agent, file string) bool {
 	real := paths.Real(filepath.Clean(file))
 	return slices.ContainsFunc(agents.GetUnreadable(), func(dir string) bool { return paths.Below(paths.Real(dir), real) })
 }
@@ -162,7 +162,7 @@ func (r reader) reads(file string) string {
 	case r.uid == 0 && os.Geteuid() != 0:
 		return "it runs as root"
 	case r.uid == uint32(os.Geteuid()):
-		if err == nil && notOurs(info) && unreadable(file) {
+		if err == nil && ownedByOther(info) && unreadable(file) {
 			return ""
 		}
 		return fmt.Sprintf("it runs as the same user as acphost (%d)", r.uid)
@@ -184,8 +184,8 @@ func (r reader) reads(file string) string {
 	return ""
 }
 
-// notOurs reports whether a file belongs to another user, so that this user cannot change its mode.
-func notOurs(info fs.FileInfo) bool {
+// ownedByOther reports whether a file belongs to another user, so that this user cannot change its mode.
+func ownedByOther(info fs.FileInfo) bool {
 	owner, _, known := ownfile.Owner(info)
 	return known && owner != os.Geteuid()
 }

@@ -50,9 +50,9 @@ func (c *Config) SetPolicy(policy string) error {
 	return nil
 }
 
-// Ruled reports whether rules decide about actions in a workspace: a policy was chosen, or the workspace has rules of
-// its own that are used. dir is the workspace's folder, or empty if it is unknown.
-func (c *Config) Ruled(dir string) bool {
+// HasRules reports whether rules decide about actions in a workspace: a policy was chosen, or the workspace has rules
+// of its own that are used. dir is the workspace's folder, or empty if it is unknown.
+func (c *Config) HasRules(dir string) bool {
 	if c.PolicySet() {
 		return true
 	}

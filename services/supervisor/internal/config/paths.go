@@ -16,13 +16,13 @@ import (
 func PathMaps(h *configv1.Handler) (*pathmap.Maps, error) {
 	all := make([]pathmap.Map, len(h.GetPaths()))
 	for i, m := range h.GetPaths() {
-		all[i] = pathmap.Map{Here: tidy(m.GetHere()), There: tidy(m.GetThere())}
+		all[i] = pathmap.Map{Here: trimSlash(m.GetHere()), There: trimSlash(m.GetThere())}
 	}
 	return pathmap.New(all)
 }
 
-// tidy removes the slash at the end of a path that is otherwise clean.
-func tidy(name string) string {
+// trimSlash removes the slash at the end of a path that is otherwise clean.
+func trimSlash(name string) string {
 	if clean := filepath.Clean(name); clean+"/" == name {
 		return clean
 	}
@@ -44,7 +44,7 @@ func (v *checker) pathMaps(at path, name string, h *configv1.Handler) {
 		if dir, err := v.expand(m.GetHere()); err == nil && m.GetHere()[0] == '~' {
 			m.Here = dir
 		}
-		if dir := tidy(m.GetHere()); filepath.IsAbs(dir) && filepath.Clean(dir) == dir {
+		if dir := trimSlash(m.GetHere()); filepath.IsAbs(dir) && filepath.Clean(dir) == dir {
 			if real := paths.Real(dir); real != dir {
 				v.problem(at.to(i, pathmap.SideHere), "%s leads to %s by a symbolic link: name that folder, and open sessions in it", dir, real)
 			}
@@ -68,7 +68,7 @@ func (v *checker) mappedRoots(c *configv1.Config) {
 			if err != nil {
 				continue
 			}
-			if _, err := mapped.There(dir); err != nil {
+			if _, err := mapped.SidecarPath(dir); err != nil {
 				v.problem(path("workspace.extra_roots").to(i, "path"), "%s is a name of the sidecar %q for another folder (handlers.%s.paths): "+
 					"give that folder another path in the sidecar", dir, name, name)
 			}

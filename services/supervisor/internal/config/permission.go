@@ -62,8 +62,8 @@ func (c *Config) PolicySet() bool {
 	return false
 }
 
-// Deciders returns the number of policies, at least 1.
-func (c *Config) Deciders() int { return len(c.permissionHandlers()) }
+// PolicyCount returns the number of policies, at least 1.
+func (c *Config) PolicyCount() int { return len(c.permissionHandlers()) }
 
 // Permd returns the effective settings of acphost's own permd with absolute paths, or nil if it is not used.
 func (c *Config) Permd() *permissionv1.Settings {
@@ -179,9 +179,9 @@ func (c *Config) effectivePermission(p *configv1.Permission) {
 	orDefault(&p.Audit.OnFailure, "deny")
 }
 
-// look finds the rule files that are used because they exist, and adds warnings about them. A file that cannot be
-// examined counts as existing, so that permd reports its error.
-func (c *Config) look() {
+// findRuleFiles finds the rule files that are used because they exist, and adds warnings about them. A file that cannot
+// be examined counts as existing, so that permd reports its error.
+func (c *Config) findRuleFiles() {
 	there := func(name string) bool {
 		_, err := os.Lstat(name)
 		return name != "" && !os.IsNotExist(err)

@@ -96,8 +96,8 @@ func (c *Config) SetSandbox(mode, network string) error {
 	return nil
 }
 
-// SandboxUnruled returns a text that says that there is a sandbox without rules for its decisions, or "".
-func (c *Config) SandboxUnruled() string {
+// SandboxWithoutRules returns a text that says that there is a sandbox without rules for its decisions, or "".
+func (c *Config) SandboxWithoutRules() string {
 	if c.Sandbox() == SandboxOff || c.PolicySet() {
 		return ""
 	}

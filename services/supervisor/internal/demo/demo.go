@@ -102,7 +102,7 @@ func play(ctx context.Context, o Options, s *story) error {
 	if errors.Is(listed, proc.ErrUnsupported) { // only Linux supports listing child processes
 		return s.end(0)
 	}
-	if err := errors.Join(listed, gone(ctx, processes)); err != nil {
+	if err := errors.Join(listed, waitGone(ctx, processes)); err != nil {
 		return err
 	}
 	return s.end(len(processes) + 1)
@@ -153,9 +153,9 @@ func (w workspace) check() error {
 	return nil
 }
 
-// gone waits until none of the processes exists. Their parent, the supervisor, has ended, so nothing else reports their
-// end.
-func gone(ctx context.Context, pids []int) error {
+// waitGone waits until none of the processes exists. Their parent, the supervisor, has ended, so nothing else reports
+// their end.
+func waitGone(ctx context.Context, pids []int) error {
 	for {
 		var left []int
 		for _, pid := range pids {

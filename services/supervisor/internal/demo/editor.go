@@ -109,7 +109,7 @@ func startEditor(ctx context.Context, dir string, argv ...string) (*editor, erro
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
 	e.reading.Go(func() { e.listen(out) })
-	e.reading.Go(func() { e.overhear(errs) })
+	e.reading.Go(func() { e.readLog(errs) })
 	return e, nil
 }
 
@@ -142,8 +142,8 @@ func (e *editor) listen(out io.Reader) {
 	}
 }
 
-// overhear reads the supervisor's log.
-func (e *editor) overhear(errs io.Reader) {
+// readLog reads the supervisor's log.
+func (e *editor) readLog(errs io.Reader) {
 	defer close(e.events)
 	lines := bufio.NewScanner(errs)
 	lines.Buffer(nil, 1<<20)
@@ -181,12 +181,12 @@ func (e *editor) ask(method string, params any) error {
 // call sends a request, waits for its answer, and reads the result into v unless v is nil.
 func (e *editor) call(ctx context.Context, method string, params, v any) error {
 	if err := e.ask(method, params); err != nil {
-		return e.broken(method, err)
+		return e.wrapError(method, err)
 	}
 	select {
 	case a, ok := <-e.answers:
 		if !ok {
-			return e.broken(method, errors.New("the supervisor closed its output"))
+			return e.wrapError(method, errors.New("the supervisor closed its output"))
 		}
 		if a.Error != nil {
 			return fmt.Errorf("%s: %s (%d)", method, a.Error.Message, a.Error.Code)
@@ -196,13 +196,13 @@ func (e *editor) call(ctx context.Context, method string, params, v any) error {
 		}
 		return json.Unmarshal(a.Result, v)
 	case <-ctx.Done():
-		return e.broken(method, ctx.Err())
+		return e.wrapError(method, ctx.Err())
 	}
 }
 
-// told returns the supervisor's log line about the next request of a method. The supervisor logs a request while its
-// answer is sent, so the lines of two requests may be swapped.
-func (e *editor) told(ctx context.Context, method string) (event, error) {
+// nextEvent returns the supervisor's log line about the next request of a method. The supervisor logs a request while
+// its answer is sent, so the lines of two requests may be swapped.
+func (e *editor) nextEvent(ctx context.Context, method string) (event, error) {
 	for {
 		if i := slices.IndexFunc(e.heard, func(ev event) bool { return ev.Method == method }); i >= 0 {
 			ev := e.heard[i]
@@ -217,12 +217,12 @@ func (e *editor) told(ctx context.Context, method string) (event, error) {
 			}
 		case <-ctx.Done():
 		}
-		return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
+		return event{}, e.wrapError(method, errors.New("the supervisor did not say who answered"))
 	}
 }
 
-// broken adds the last lines of the supervisor to an error.
-func (e *editor) broken(what string, err error) error {
+// wrapError adds the last lines of the supervisor to an error.
+func (e *editor) wrapError(what string, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.words) == 0 {
@@ -250,7 +250,7 @@ func (e *editor) stop() error {
 	}()
 	e.reading.Wait()
 	if err := e.cmd.Wait(); err != nil {
-		return e.broken("the supervisor did not end well", err)
+		return e.wrapError("the supervisor did not end well", err)
 	}
 	return nil
 }

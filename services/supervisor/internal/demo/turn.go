@@ -45,7 +45,7 @@ func (t *turn) play(ctx context.Context) error {
 		select {
 		case u, ok := <-t.editor.updates:
 			if !ok {
-				return t.editor.broken("the turn", errors.New("the supervisor closed its output"))
+				return t.editor.wrapError("the turn", errors.New("the supervisor closed its output"))
 			}
 			if err := t.update(ctx, u, done); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (t *turn) play(ctx context.Context) error {
 			}
 			return t.complete(done)
 		case <-ctx.Done():
-			return t.editor.broken("the turn", ctx.Err())
+			return t.editor.wrapError("the turn", ctx.Err())
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (t *turn) finished(ctx context.Context, u update) error {
 
 // request waits for the supervisor's log line about a request, and prints it.
 func (t *turn) request(ctx context.Context, method, about string, answer func(event) (string, error)) error {
-	e, err := t.editor.told(ctx, method)
+	e, err := t.editor.nextEvent(ctx, method)
 	if err != nil {
 		return err
 	}

@@ -28,14 +28,14 @@ import (
 // slow is the time to an agent's answer from which on a warning is reported.
 const slow = 10 * time.Second
 
-// todoUser says what to do if agents cannot run as their user.
-const todoUser = "correct agent.user in the configuration, or run acphost as root"
+// adviceUser says what to do if agents cannot run as their user.
+const adviceUser = "correct agent.user in the configuration, or run acphost as root"
 
-// todoSandbox says what to do if agents cannot be confined.
-const todoSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
+// adviceSandbox says what to do if agents cannot be confined.
+const adviceSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 
-// todoVersion2 describes the limits of an agent that supports only version 2 of ACP.
-const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
+// adviceVersion2 describes the limits of an agent that supports only version 2 of ACP.
+const adviceVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
 	"so handlers serve this agent nothing: it reaches files and runs commands itself"
 
 // agent starts the agent as run would, sends it initialize, and ends it.
@@ -50,7 +50,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	}
 	user, err := c.AgentUser()
 	if err != nil {
-		in.problem("user", err.Error(), todoUser)
+		in.problem("user", err.Error(), adviceUser)
 		return
 	}
 	env, err := agentspec.Environ(user.Environ(os.Environ()), agentspec.Resolver{Config: cfg}.Variables(d.Agent.Env))
@@ -67,7 +67,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	defer cancel()
 	answer, err := d.Ask(ctx, spec, d.Version)
 	if err != nil {
-		in.problem("handshake", err.Error(), todoFor(err))
+		in.problem("handshake", err.Error(), adviceFor(err))
 		return
 	}
 	who := strings.TrimSpace(answer.Name + " " + answer.Version)
@@ -80,7 +80,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	case answer.Protocol > acp.LatestVersion:
 		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d or before", acp.LatestVersion))
 	case answer.Protocol == 2:
-		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), todoVersion2)
+		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), adviceVersion2)
 	case took > slow:
 		in.warn("handshake", detail, "editors may give up before that; an agent that is installed starts faster than one that npx runs")
 	default:
@@ -107,17 +107,17 @@ func (d *doctor) sandbox(c *config.Config) {
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
-	case err == nil && c.SandboxUnruled() != "":
-		in.warn("sandbox", "no rules: "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
+	case err == nil && c.SandboxWithoutRules() != "":
+		in.warn("sandbox", "no rules: "+c.SandboxWithoutRules(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
 		in.ok("sandbox", "observe: what the agent does by itself is recorded, and nothing is refused")
 	case err == nil:
 		in.warn("sandbox", "enforce: the policy decides about what the agent does by itself. The agent was started outside the sandbox here: "+
 			"whether the policy lets it start inside was not tried", "try it: acphost prompt --sandbox enforce "+d.agentWords()+"; \"acphost policy why --denied\" says what was denied last")
 	case c.Proto.GetSandbox().GetRequire():
-		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
+		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", adviceSandbox)
 	default:
-		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todoSandbox)
+		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", adviceSandbox)
 	}
 	d.network(c, err)
 }
@@ -225,8 +225,8 @@ func lookPath(environ []string, program string) string {
 	return ""
 }
 
-// todoFor says what to do about an agent that did not answer.
-func todoFor(err error) string {
+// adviceFor says what to do about an agent that did not answer.
+func adviceFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
 	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {
 		return strings.TrimPrefix(step, "; ")

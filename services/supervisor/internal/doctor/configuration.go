@@ -31,7 +31,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	in := d.in(Configuration)
 	c, err := config.Load(d.ConfigFile, d.Env)
 	if err != nil {
-		in.problem("file", err.Error(), "correct it; \""+d.again("acphost config check")+"\" checks it again")
+		in.problem("file", err.Error(), "correct it; \""+d.commandFor("acphost config check")+"\" checks it again")
 		return nil, false
 	}
 	if d.Override != nil {
@@ -42,7 +42,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	}
 	user, err := c.AgentUser()
 	if err != nil {
-		in.problem("user", err.Error(), todoUser)
+		in.problem("user", err.Error(), adviceUser)
 		return nil, false
 	}
 	if user != nil {
@@ -52,7 +52,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	file = cmp.Or(file, "none, the defaults count")
 	if err := c.CheckFiles(d.Programs); err != nil {
 		in.problem("file", err.Error(), "correct the paths, or put the files there; acphost's own programs stand next to acphost; \""+
-			d.again("acphost config check")+"\" checks it again")
+			d.commandFor("acphost config check")+"\" checks it again")
 		return c, false
 	}
 	in.ok("file", file)
@@ -63,11 +63,11 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 		in.warn("capabilities", why, "")
 	}
 	if err := c.CheckListen(); err != nil {
-		in.problem("keys", err.Error(), "acphost does not serve before; \""+d.again("acphost config check")+"\" checks it again")
+		in.problem("keys", err.Error(), "acphost does not serve before; \""+d.commandFor("acphost config check")+"\" checks it again")
 	}
 	if err := c.CheckExposed(); err != nil {
 		in.problem("handlers", err.Error(), "close the file to the agent, or accept it in the handler's configuration; acphost does not start before; \""+
-			d.again("acphost config check")+"\" checks it again")
+			d.commandFor("acphost config check")+"\" checks it again")
 	}
 	for _, warning := range c.Warnings {
 		in.warn("file", warning, "")
@@ -79,8 +79,8 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	return c, true
 }
 
-// again returns a command that uses the same configuration file.
-func (d *doctor) again(command string) string {
+// commandFor returns a command that uses the same configuration file.
+func (d *doctor) commandFor(command string) string {
 	if d.ConfigFile == "" {
 		return command
 	}
@@ -96,13 +96,13 @@ func (d *doctor) certificates(c *config.Config) {
 			in.problem("certificate", cert.Setting+": "+err.Error(), certs.RenewHint)
 			continue
 		}
-		detail := fmt.Sprintf("%s: %s: %s", cert.Setting, cert.File, v.Left(now))
+		detail := fmt.Sprintf("%s: %s: %s", cert.Setting, cert.File, v.Remaining(now))
 		switch {
 		case now.After(v.Until):
 			in.problem("certificate", detail, certs.RenewHint)
 		case now.Before(v.From):
 			in.problem("certificate", detail, "set the clock of this machine")
-		case v.Soon(now):
+		case v.RenewalDue(now):
 			in.warn("certificate", detail, certs.RenewHint)
 		default:
 			in.ok("certificate", detail)

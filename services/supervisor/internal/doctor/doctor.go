@@ -69,7 +69,7 @@ type Options struct {
 	Permd func(context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
 	// Agent is the agent to check, or nil.
 	Agent *AgentCommand
-	// Ask starts an agent and sends it initialize, as handshake.Ask does. Required with Agent.
+	// Ask starts an agent and sends it initialize, as handshake.Query does. Required with Agent.
 	Ask func(context.Context, agent.Spec, string) (*handshake.Answer, error)
 	// Guard is the command that guards the agent, as agent.Spec has it.
 	Guard []string

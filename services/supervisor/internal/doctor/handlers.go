@@ -78,7 +78,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 }
 
 // paths checks whether a sidecar has the folders of its path mapping.
-func (d *doctor) paths(h host.Checked) {
+func (d *doctor) paths(h host.HandlerCheck) {
 	in, name := d.in(Handlers), h.Status.GetName()
 	there := map[string]string{}
 	var maps []string

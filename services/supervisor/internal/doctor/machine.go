@@ -30,7 +30,7 @@ func (d *doctor) machine() {
 	in := d.in(Machine)
 	kernel(in)
 	if err := sandbox.Supported(); err != nil {
-		in.warn("sandbox", err.Error()+": agents run without it (sandbox.mode), or not at all (sandbox.require)", todoSandbox)
+		in.warn("sandbox", err.Error()+": agents run without it (sandbox.mode), or not at all (sandbox.require)", adviceSandbox)
 	} else {
 		in.ok("sandbox", "it can be had: --sandbox enforce, or sandbox.mode, has rules decide about what agents do by themselves")
 	}

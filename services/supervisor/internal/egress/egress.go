@@ -215,8 +215,8 @@ func (p *Proxy) begin() bool {
 	return !p.closed
 }
 
-// hold registers a connection that Close closes. If the proxy is closed, hold closes the connection at once.
-func (p *Proxy) hold(conn net.Conn) (release func()) {
+// track registers a connection that Close closes. If the proxy is closed, hold closes the connection at once.
+func (p *Proxy) track(conn net.Conn) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

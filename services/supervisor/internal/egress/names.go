@@ -95,7 +95,7 @@ func (p *Proxy) serveNames(w http.ResponseWriter) {
 	if err != nil {
 		return
 	}
-	defer p.hold(client)()
+	defer p.track(client)()
 	p.answerQueries(client, buffered.Reader)
 }
 

@@ -29,9 +29,9 @@ func refuse(status int, format string, args ...any) *refusal {
 // errTimeout is the cause of a timeout.
 var errTimeout = errors.New("it took too long")
 
-// reach decides on a target and connects to it. The context also ends if the client closes its sending direction before
+// dial decides on a target and connects to it. The context also ends if the client closes its sending direction before
 // the connection is made: it counts as closed then.
-func (p *Proxy) reach(ctx context.Context, to Target) (net.Conn, error) {
+func (p *Proxy) dial(ctx context.Context, to Target) (net.Conn, error) {
 	special, err := p.decide(ctx, &to)
 	if err != nil {
 		return nil, err

@@ -28,12 +28,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer p.work.Done()
 	if !p.admits(r.Header["Proxy-Authorization"]) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="acphost"`)
-		p.say(w, refuse(http.StatusProxyAuthRequired, "this proxy is for another process: use the proxy that HTTPS_PROXY names"))
+		p.sendError(w, refuse(http.StatusProxyAuthRequired, "this proxy is for another process: use the proxy that HTTPS_PROXY names"))
 		return
 	}
 	to, err := target(r)
 	if err != nil {
-		p.say(w, refuse(http.StatusBadRequest, "%s", err))
+		p.sendError(w, refuse(http.StatusBadRequest, "%s", err))
 		return
 	}
 	if r.Method == http.MethodConnect && to.Port == dnsPort {
@@ -41,17 +41,17 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if to.Host, err = p.names.host(to.Host); err != nil {
-		p.say(w, err)
+		p.sendError(w, err)
 		return
 	}
 	began := time.Now()
-	conn, err := p.reach(r.Context(), to)
+	conn, err := p.dial(r.Context(), to)
 	if err != nil {
 		p.Logger.Info("refused a connection of the agent", "to", to.String(), "reason", err.Error())
-		p.say(w, err)
+		p.sendError(w, err)
 		return
 	}
-	defer p.hold(conn)()
+	defer p.track(conn)()
 	p.Logger.Debug("connected the agent", "to", to.String(), "address", conn.RemoteAddr().String())
 	defer func() {
 		p.Logger.Debug("closed a connection of the agent", "to", to.String(), slog.Duration("after", time.Since(began)))
@@ -109,8 +109,8 @@ func target(r *http.Request) (Target, error) {
 	return Target{Host: host, Port: port}, nil
 }
 
-// say responds with an error. Many clients show only the status line, so it contains the text, too.
-func (p *Proxy) say(w http.ResponseWriter, err error) {
+// sendError responds with an error. Many clients show only the status line, so it contains the text, too.
+func (p *Proxy) sendError(w http.ResponseWriter, err error) {
 	r := refuse(http.StatusBadGateway, "%s", err)
 	_ = errors.As(err, &r)
 	text := "acphost: " + printable(r.text)
@@ -120,7 +120,7 @@ func (p *Proxy) say(w http.ResponseWriter, err error) {
 		http.Error(w, text, r.status)
 		return
 	}
-	defer p.hold(conn)()
+	defer p.track(conn)()
 	authenticate := ""
 	if value := w.Header().Get("Proxy-Authenticate"); value != "" {
 		authenticate = "Proxy-Authenticate: " + value + "\r\n"
@@ -156,7 +156,7 @@ func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
 	if err != nil {
 		return
 	}
-	defer p.hold(client)()
+	defer p.track(client)()
 	// Data in either direction keeps both directions alive: a client that sends a large file receives nothing for a
 	// long time.
 	alive := func() {

@@ -97,7 +97,7 @@ func (f *Form) Check(content []byte) error {
 	err := acp.Members(content, func(name string, value []byte) bool {
 		filled[name] = true
 		if x := fields[name]; x != nil && !c.fits(x, value) {
-			misfit = &Misfit{Field: name, Want: x.Want()}
+			misfit = &ValidationError{Field: name, Want: x.Want()}
 		}
 		return misfit == nil
 	})
@@ -109,7 +109,7 @@ func (f *Form) Check(content []byte) error {
 	}
 	for _, x := range f.Fields {
 		if x.Required && !filled[x.Name] {
-			return &Misfit{Field: x.Name, Missing: true, Want: x.Want()}
+			return &ValidationError{Field: x.Name, Missing: true, Want: x.Want()}
 		}
 	}
 	return nil
@@ -135,9 +135,9 @@ func (f *Form) Content(values []jsontext.Value) string {
 	return b.String()
 }
 
-// Misfit is the error for an invalid value. Its text describes the expected value and never contains the value, which
-// may be a secret.
-type Misfit struct {
+// ValidationError is the error for an invalid value. Its text describes the expected value and never contains the
+// value, which may be a secret.
+type ValidationError struct {
 	// Field is the field's name. It is empty if only one field was checked.
 	Field string
 	// Missing reports that a required field is missing.
@@ -147,7 +147,7 @@ type Misfit struct {
 }
 
 // Error returns the field and the expected value.
-func (m *Misfit) Error() string {
+func (m *ValidationError) Error() string {
 	switch {
 	case m.Field == "" && m.Missing:
 		return "it is required"

@@ -28,7 +28,7 @@ func (f *Field) Parse(typed string) (jsontext.Value, error) {
 		case "n", "no", "false", "off", "0":
 			return jsontext.Value("false"), nil
 		}
-		return nil, &Misfit{Want: "y or n"}
+		return nil, &ValidationError{Want: "y or n"}
 	case One:
 		return f.chooseNamed(word)
 	case Many:
@@ -97,7 +97,7 @@ func (f *Field) chooseNamed(words ...string) (jsontext.Value, error) {
 			i = n - 1
 		}
 		if i < 0 {
-			return nil, &Misfit{Want: "numbers from 1 to " + strconv.Itoa(len(f.Options))}
+			return nil, &ValidationError{Want: "numbers from 1 to " + strconv.Itoa(len(f.Options))}
 		}
 		indices = append(indices, i)
 	}
@@ -111,12 +111,12 @@ func (f *Field) number(typed string) (jsontext.Value, error) {
 	value := jsontext.Value(typed)
 	switch plain := strings.Trim(typed, "-.0123456789") == "" && value.IsValid(); {
 	case err != nil || math.IsInf(n, 0) || math.IsNaN(n):
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	case plain && (f.Kind == Number || !strings.Contains(typed, ".")):
 	case f.Kind == Number:
 		value = strconv.AppendFloat(nil, n, 'g', -1, 64)
 	case n != math.Trunc(n) || math.Abs(n) > maxExact:
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	default:
 		value = strconv.AppendInt(nil, int64(n), 10)
 	}
@@ -125,7 +125,7 @@ func (f *Field) number(typed string) (jsontext.Value, error) {
 
 func (f *Field) missing() error {
 	if f.Required {
-		return &Misfit{Missing: true, Want: f.Want()}
+		return &ValidationError{Missing: true, Want: f.Want()}
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (f *Field) missing() error {
 // checked returns the value if it is valid.
 func (f *Field) checked(v jsontext.Value) (jsontext.Value, error) {
 	if !newChecker().fits(f, v) {
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	}
 	return v, nil
 }

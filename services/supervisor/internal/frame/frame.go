@@ -75,8 +75,8 @@ var whose = [...]struct{ request, response byte }{
 	ClientToOurs:   {Ours, Ours},
 }
 
-// Whose returns the end that sent a request, or whose request a response answers. It is 0 for an unknown direction.
-func (d Direction) Whose(response bool) byte {
+// Requester returns the end that sent a request, or whose request a response answers. It is 0 for an unknown direction.
+func (d Direction) Requester(response bool) byte {
 	switch {
 	case int(d) >= len(whose):
 		return 0

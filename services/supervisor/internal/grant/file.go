@@ -109,8 +109,8 @@ func (f *file) count() {
 	}
 }
 
-// know makes all grants in the file effective.
-func (f *file) know() error {
+// markAllKnown makes all grants in the file effective.
+func (f *file) markAllKnown() error {
 	if err := f.reload(); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (f *file) write(now time.Time, lines func() ([]byte, error)) error {
 		return err
 	}
 	defer w.Close() // also releases the lock
-	if err := f.mend(w); err != nil {
+	if err := f.trimTorn(w); err != nil {
 		return err
 	}
 	if err := f.reload(); err != nil {
@@ -272,8 +272,8 @@ func (f *file) lock() (*os.File, error) {
 	}
 }
 
-// mend removes an incomplete last line, which a crash has left. Its writer did not report success.
-func (f *file) mend(w *os.File) error {
+// trimTorn removes an incomplete last line, which a crash has left. Its writer did not report success.
+func (f *file) trimTorn(w *os.File) error {
 	tail, at, err := ownfile.TornTail(w)
 	if err != nil || len(tail) == 0 {
 		return err

@@ -130,7 +130,7 @@ func (s *Store) Reload() error {
 	if s.opts.File == "" {
 		return nil
 	}
-	if err := s.kept.know(); err != nil {
+	if err := s.kept.markAllKnown(); err != nil {
 		return fmt.Errorf("grants: %w", err)
 	}
 	return nil

@@ -65,8 +65,8 @@ type AuthMethod struct {
 type Unanswered struct {
 	// Waited is the time that Ask waited.
 	Waited time.Duration
-	// LastWords is the last line of the agent's standard error, or empty.
-	LastWords string
+	// StderrLine is the last line of the agent's standard error, or empty.
+	StderrLine string
 	// Dropped is the beginning of the first line of output that is not a message, or empty.
 	Dropped string
 	// Cause is the error of the context.
@@ -76,8 +76,8 @@ type Unanswered struct {
 // Error returns the message for users.
 func (u *Unanswered) Error() string {
 	said := ""
-	if u.LastWords != "" {
-		said = " (its last error output: " + u.LastWords + ")"
+	if u.StderrLine != "" {
+		said = " (its last error output: " + u.StderrLine + ")"
 	}
 	if waited := u.Waited.Round(100 * time.Millisecond); errors.Is(u.Cause, context.DeadlineExceeded) {
 		said = fmt.Sprintf("it did not answer initialize within %v", waited) + said
@@ -90,11 +90,11 @@ func (u *Unanswered) Error() string {
 // Unwrap returns the cause.
 func (u *Unanswered) Unwrap() error { return u.Cause }
 
-// Ask starts an agent, sends it initialize, and ends it. The clientInfo names acphost in the given version, as a client
-// that can run the agent on a terminal to log in. ctx limits the time to the answer. When Ask returns, no process of
-// the agent is left, or the error says so. If the agent exited without an answer, the error wraps an agent.Exit. If ctx
-// ended before the answer, it wraps an *Unanswered.
-func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
+// Query starts an agent, sends it initialize, and ends it. The clientInfo names acphost in the given version, as a
+// client that can run the agent on a terminal to log in. ctx limits the time to the answer. When Ask returns, no
+// process of the agent is left, or the error says so. If the agent exited without an answer, the error wraps an
+// agent.Exit. If ctx ended before the answer, it wraps an *Unanswered.
+func Query(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
 	began := time.Now()
 	p, err := agent.Start(spec)
 	if err != nil {
@@ -129,7 +129,7 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 	case <-ctx.Done():
 		u := &Unanswered{Waited: time.Since(began), Dropped: x.firstDropped(), Cause: context.Cause(ctx)}
 		if tail := p.StderrTail(); len(tail) > 0 {
-			u.LastWords = tail[len(tail)-1]
+			u.StderrLine = tail[len(tail)-1]
 		}
 		return nil, u
 	}

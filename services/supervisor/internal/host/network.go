@@ -13,7 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-// closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
+// closedBy maps the network setting to the reason why the processes of an agent cannot connect to other machines
+// directly.
 var closedBy = map[string]string{
 	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
 		"a program that ignores this variable needs sandbox.network: open",
@@ -51,7 +52,8 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	return nil
 }
 
-// replaced returns an environment with other values for some variables. Programs use the first entry of a name.
+// replaced returns an environment with other values for some variables. It replaces the first entry of a name, which
+// programs use.
 func replaced(env, values []string) []string {
 	is := func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

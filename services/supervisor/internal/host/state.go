@@ -165,7 +165,7 @@ func (h *host) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest
 	return &supervisorv1.GetSessionResponse{Session: s}, err
 }
 
-// oneSession returns the session with an id; an error if there is none or several.
+// oneSession returns the session with an id. It returns an error if there is none or several.
 func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Session, error) {
 	var found *supervisorv1.Session
 	for _, s := range all {
@@ -183,7 +183,7 @@ func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Se
 	return found, nil
 }
 
-// showTimeout bounds the wait for the latest messages.
+// showTimeout limits the wait for the latest messages.
 const showTimeout = 200 * time.Millisecond
 
 // Sessions implements programs.Process.
@@ -260,7 +260,8 @@ func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv
 	return all, nil
 }
 
-// ownTerminals yields the terminals of this supervisor with their sessions. A sidecar may also have those of other supervisors.
+// ownTerminals yields the terminals of this supervisor with their sessions. A sidecar may also have those of other
+// supervisors.
 func (h *host) ownTerminals(ctx context.Context, name string, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs share, the policy
-// decides about each file. All methods of a nil tempDir do nothing.
+// tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs
+// share, the policy decides about each file. All methods of a nil tempDir do nothing.
 type tempDir struct {
 	folder string        // absolute and without symbolic links
 	over   chan struct{} // closed when the folder is removed; nil: the agent has not started

@@ -19,12 +19,12 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// borrowGrace is the time between SIGTERM and SIGKILL for a command that has the terminal.
-const borrowGrace = time.Second
+// killGrace is the time between SIGTERM and SIGKILL for a command that has the terminal.
+const killGrace = time.Second
 
-// Borrower runs a command that uses the terminal. The zero value is ready. Run must not be called concurrently. Suspend
+// Runner runs a command that uses the terminal. The zero value is ready. Run must not be called concurrently. Suspend
 // is safe for concurrent use.
-type Borrower struct {
+type Runner struct {
 	mu  sync.Mutex
 	pid int // process id of the command and of its process group, until it is reaped; 0: none
 }
@@ -37,10 +37,10 @@ type Borrower struct {
 // When Run returns, this job is in the foreground, and the terminal has the settings of the command. An error means
 // that the command did not start, or it is ErrBackground: another job keeps the terminal, or kept it until the context
 // ended, and the command was ended.
-func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, stop func() bool) (Ended, error) {
+func (b *Runner) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, stop func() bool) (Result, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(cmd); err != nil {
-		return Ended{}, err
+		return Result{}, err
 	}
 	pid := cmd.Process.Pid
 	defer func() { _ = cmd.Process.Release() }() // reaped here, because os/exec does not report stopped processes
@@ -59,21 +59,21 @@ func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, st
 		switch {
 		case err != nil:
 			handOver(terminal, unix.Getpgrp())
-			return Ended{Code: -1}, err
+			return Result{Code: -1}, err
 		case !status.Stopped():
 			if lost == nil {
 				handOver(terminal, unix.Getpgrp())
 			}
 			if status.Signaled() {
-				return Ended{Code: -1, Signal: unix.SignalName(status.Signal())}, lost
+				return Result{Code: -1, Signal: unix.SignalName(status.Signal())}, lost
 			}
-			return Ended{Code: status.ExitStatus()}, lost
+			return Result{Code: status.ExitStatus()}, lost
 		case early < 3 && (status.StopSignal() == syscall.SIGTTIN || status.StopSignal() == syscall.SIGTTOU):
 			early++ // it used the terminal before it was in the foreground
 		default:
 			handOver(terminal, unix.Getpgrp())
 			_ = stop()
-			if Await(ctx, terminal) != nil {
+			if AwaitForeground(ctx, terminal) != nil {
 				lost = ErrBackground
 				b.send(syscall.SIGTERM)
 			}
@@ -86,16 +86,16 @@ func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, st
 }
 
 // Suspend sends SIGTSTP to the running command, if there is one.
-func (b *Borrower) Suspend() { b.send(syscall.SIGTSTP) }
+func (b *Runner) Suspend() { b.send(syscall.SIGTSTP) }
 
-func (b *Borrower) set(pid int) {
+func (b *Runner) set(pid int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pid = pid
 }
 
 // send sends a signal to the command's process group, if the command was not reaped.
-func (b *Borrower) send(s syscall.Signal) {
+func (b *Runner) send(s syscall.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pid != 0 {
@@ -104,7 +104,7 @@ func (b *Borrower) send(s syscall.Signal) {
 }
 
 // endWith ends the command when the context ends.
-func (b *Borrower) endWith(ctx context.Context, over <-chan struct{}) {
+func (b *Runner) endWith(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-over:
 		return
@@ -114,22 +114,22 @@ func (b *Borrower) endWith(ctx context.Context, over <-chan struct{}) {
 	b.send(syscall.SIGCONT)
 	select {
 	case <-over:
-	case <-time.After(borrowGrace):
+	case <-time.After(killGrace):
 		b.send(syscall.SIGKILL)
 	}
 }
 
 // wait waits until the command stops or exits. After it is reaped, its process id may be reused.
-func (b *Borrower) wait(pid int) (syscall.WaitStatus, error) {
+func (b *Runner) wait(pid int) (syscall.WaitStatus, error) {
 	for {
 		changes(pid)
-		if status, over, err := b.look(pid); over || err != nil {
+		if status, over, err := b.poll(pid); over || err != nil {
 			return status, err
 		}
 	}
 }
 
-func (b *Borrower) look(pid int) (status syscall.WaitStatus, changed bool, err error) {
+func (b *Runner) poll(pid int) (status syscall.WaitStatus, changed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, err := syscall.Wait4(pid, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)

@@ -8,8 +8,8 @@ package jobcontrol
 
 import "errors"
 
-// Ended is the result of a command that a Borrower ran.
-type Ended struct {
+// Result is the result of a command that a Borrower ran.
+type Result struct {
 	// Code is the exit status, or -1 if a signal ended the command.
 	Code int
 	// Signal is the name of the signal that ended the command, such as "SIGKILL", or empty.

@@ -27,11 +27,11 @@ func Signals() []os.Signal {
 	return []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
 }
 
-// Asks reports whether a signal asks the process to stop.
-func Asks(s os.Signal) bool { return s == syscall.SIGTSTP }
+// IsStop reports whether a signal asks the process to stop.
+func IsStop(s os.Signal) bool { return s == syscall.SIGTSTP }
 
-// Continues reports whether a signal continues a stopped process.
-func Continues(s os.Signal) bool { return s == syscall.SIGCONT }
+// IsContinue reports whether a signal continues a stopped process.
+func IsContinue(s os.Signal) bool { return s == syscall.SIGCONT }
 
 // Suspend sends SIGTSTP to all processes of this job, as the terminal does for Ctrl-Z unless the program has disabled
 // that key.
@@ -66,10 +66,10 @@ func Foreground(terminal *os.File) bool {
 	return foreground
 }
 
-// Await returns when this job is in the terminal's foreground. Until then the process is stopped, which informs the
-// shell and the user that it needs the terminal. It returns ErrBackground if no shell can bring the job to the
-// foreground. It returns when its context ends, provided that the process is continued.
-func Await(ctx context.Context, terminal *os.File) error {
+// AwaitForeground returns when this job is in the terminal's foreground. Until then the process is stopped, which
+// informs the shell and the user that it needs the terminal. It returns ErrBackground if no shell can bring the job to
+// the foreground. It returns when its context ends, provided that the process is continued.
+func AwaitForeground(ctx context.Context, terminal *os.File) error {
 	for stays := 0; stays < 3; {
 		if Foreground(terminal) {
 			return nil

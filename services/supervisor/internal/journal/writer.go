@@ -261,7 +261,7 @@ func (w *writer) look(r *record) {
 // waits for the answer, which names the session or says that there is none.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
-	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Requester(false), string(r.id)}
 	if before := w.requests[key].opening; before != nil { // its id is used again: its answer cannot be told any more
 		delete(w.requests, key)
 		w.giveUp(func(o *opening) bool { return o == before })
@@ -296,7 +296,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 
 // response returns the session that an answer belongs to, and the method that it answers.
 func (w *writer) response(r *record) (session, method string) {
-	key := requestKey{idOf(r.agent), r.dir.Whose(true), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Requester(true), string(r.id)}
 	q, ok := w.requests[key]
 	if !ok {
 		return string(r.session), ""
@@ -402,7 +402,7 @@ func (w *writer) cancelled(r *record) string {
 		return ""
 	}
 	id := string(acp.ParseCancelRequest(acp.Get(r.line, "params")))
-	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} { // ours to a client may be about a question of the agent's
+	for _, whose := range [...]byte{r.dir.Requester(false), frame.OfAgent} { // ours to a client may be about a question of the agent's
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
 			if q.opening != nil {
 				return q.opening.session // giving up on a session does not make one

@@ -32,7 +32,7 @@ func Wrap(conn grpc.ClientConnInterface, maps *Maps) grpc.ClientConnInterface {
 // mapped path. No decision is needed about such a call, because Invoke rejects it.
 func (c *Conn) CheckRequest(f *transcode.Frame) error {
 	_, err := f.WithPaths(c.maps)
-	return refused(err)
+	return requestError(err)
 }
 
 // Invoke implements grpc.ClientConnInterface. If a path in the request or response has no counterpart, the call fails
@@ -54,7 +54,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 func (c *Conn) invokeFrame(ctx context.Context, method string, request *transcode.Frame, reply any, opts []grpc.CallOption) error {
 	there, err := request.WithPaths(c.maps)
 	if err != nil {
-		return refused(err)
+		return requestError(err)
 	}
 	answer, ok := reply.(*transcode.Frame)
 	if !ok {
@@ -63,7 +63,7 @@ func (c *Conn) invokeFrame(ctx context.Context, method string, request *transcod
 	if err := c.conn.Invoke(ctx, method, there, answer, opts...); err != nil {
 		return c.hereError(err)
 	}
-	return unanswerable(request.ReplyPaths(c.maps, answer))
+	return responseError(request.ReplyPaths(c.maps, answer))
 }
 
 // OtherPaths marks the connection as one with paths that differ from those of the client.
@@ -110,7 +110,7 @@ func (c *Conn) request(args any) (any, error) {
 		return nil, err
 	}
 	if wire, err = where.Request(c.maps, wire); err != nil {
-		return nil, refused(err)
+		return nil, requestError(err)
 	}
 	there := m.ProtoReflect().New().Interface()
 	return there, proto.Unmarshal(wire, there)
@@ -128,7 +128,7 @@ func (c *Conn) response(reply any) error {
 	}
 	if wire, err = where.Response(c.maps, wire); err != nil {
 		proto.Reset(m) // it still has the handler's paths
-		return unanswerable(err)
+		return responseError(err)
 	}
 	return proto.Unmarshal(wire, m)
 }
@@ -151,16 +151,16 @@ func (c *Conn) pathsIn(message any) (proto.Message, *transcode.Paths, error) {
 	return m, where, nil
 }
 
-// refused returns the error for a request with a path that has no counterpart.
-func refused(err error) error {
+// requestError returns the error for a request with a path that has no counterpart.
+func requestError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
-// unanswerable returns the error for a response with a path that has no counterpart.
-func unanswerable(err error) error {
+// responseError returns the error for a response with a path that has no counterpart.
+func responseError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -190,6 +190,6 @@ func (c *Conn) hereError(err error) error {
 // here replaces the handler's paths in a text, and reports whether it has changed.
 func (c *Conn) here(text *string) bool {
 	was := *text
-	*text = c.maps.HereText(was)
+	*text = c.maps.ClientText(was)
 	return *text != was
 }

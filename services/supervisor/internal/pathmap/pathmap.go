@@ -32,7 +32,7 @@ type Map struct {
 
 // Maps are the maps of one handler. A nil Maps changes no paths. It is safe for concurrent use.
 type Maps struct {
-	maps     []Map    // sorted by the length of There, longest first, for HereText
+	maps     []Map    // sorted by the length of There, longest first, for ClientText
 	messages sync.Map // positions of paths in messages, by descriptor: *transcode.Paths, nil for those without
 }
 
@@ -41,7 +41,7 @@ func New(maps []Map) (*Maps, error) {
 	var problems []error
 	for i, m := range maps {
 		for _, side := range []string{SideHere, SideThere} {
-			if why := unfit(m.side(side)); why != "" {
+			if why := unusable(m.side(side)); why != "" {
 				problems = append(problems, &Mistake{Index: i, Side: side, Why: why})
 			}
 		}
@@ -82,8 +82,8 @@ type Mistake struct {
 
 func (m *Mistake) Error() string { return fmt.Sprintf("paths[%d].%s: %s", m.Index, m.Side, m.Why) }
 
-// unfit returns the reason why a folder cannot be a side of a map, or "".
-func unfit(folder string) string {
+// unusable returns the reason why a folder cannot be a side of a map, or "".
+func unusable(folder string) string {
 	switch {
 	case !path.IsAbs(folder):
 		return fmt.Sprintf("expected an absolute path, got %q", folder)
@@ -143,10 +143,10 @@ func (m *Maps) All() []Map {
 	return slices.Clone(m.maps)
 }
 
-// There returns the sidecar's path for a client's path. A path that is not absolute is unchanged. It returns an error
-// if there is none: the path belongs to the sidecar only, leads out of or into a mapped folder by "..", or differs from
-// a mapped one only in case.
-func (m *Maps) There(name string) (string, error) {
+// SidecarPath returns the sidecar's path for a client's path. A path that is not absolute is unchanged. It returns an
+// error if there is none: the path belongs to the sidecar only, leads out of or into a mapped folder by "..", or
+// differs from a mapped one only in case.
+func (m *Maps) SidecarPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
@@ -172,9 +172,10 @@ func (m *Maps) There(name string) (string, error) {
 	return name, nil
 }
 
-// Here returns the client's path for a sidecar's path. A path that is not absolute is unchanged. It returns an error if
-// there is none: the path is in a folder of the sidecar that has the same name as another folder of the client.
-func (m *Maps) Here(name string) (string, error) {
+// ClientPath returns the client's path for a sidecar's path. A path that is not absolute is unchanged. It returns an
+// error if there is none: the path is in a folder of the sidecar that has the same name as another folder of the
+// client.
+func (m *Maps) ClientPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
@@ -192,8 +193,8 @@ func (m *Maps) Here(name string) (string, error) {
 	return name, nil
 }
 
-// HereText replaces the sidecar's paths of mapped folders, and of files in them, in a text by the client's.
-func (m *Maps) HereText(text string) string {
+// ClientText replaces the sidecar's paths of mapped folders, and of files in them, in a text by the client's.
+func (m *Maps) ClientText(text string) string {
 	var b strings.Builder
 	last := 0
 next:

@@ -62,7 +62,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		kind = "fs.read"
 	}
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
-		return looked(q.Gate, intent.Question(session, q.toolCall(tool, file))), nil
+		return resolveCommand(q.Gate, intent.Question(session, q.toolCall(tool, file))), nil
 	}
 	params := map[string]string{"sessionId": session.SessionID}
 	if kind == "terminal.create" {
@@ -82,7 +82,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return looked(q.Gate, intent.Call(session, method, kind, raw)), nil
+	return resolveCommand(q.Gate, intent.Call(session, method, kind, raw)), nil
 }
 
 // connects returns the action of a process that connects to a machine.

@@ -12,19 +12,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Checked is a rule file with the findings of permd.
-type Checked struct {
+// CheckResult is a rule file with the findings of permd.
+type CheckResult struct {
 	File   *permissionv1.PolicyFile
 	Answer *permissionv1.CheckResponse
 }
 
 // Check makes permd load a rule file, run its tests and search for mistakes.
-func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*Checked, error) {
+func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*CheckResult, error) {
 	answer, err := service.Check(ctx, &permissionv1.CheckRequest{File: file})
 	if err != nil {
 		return nil, serverError("check "+file.GetName(), err)
 	}
-	return &Checked{File: file, Answer: answer}, nil
+	return &CheckResult{File: file, Answer: answer}, nil
 }
 
 // LayerOf returns the layer of a rule file by its name: the workspace's, else the user's.
@@ -36,9 +36,9 @@ func LayerOf(name string) permissionv1.Layer {
 }
 
 // OK reports whether the file loads. It may have warnings.
-func (c *Checked) OK() bool { return c.errors() == 0 }
+func (c *CheckResult) OK() bool { return c.errors() == 0 }
 
-func (c *Checked) errors() (n int) {
+func (c *CheckResult) errors() (n int) {
 	for _, f := range c.Answer.GetFindings() {
 		if f.GetSeverity() != permissionv1.Severity_SEVERITY_WARNING {
 			n++
@@ -48,7 +48,7 @@ func (c *Checked) errors() (n int) {
 }
 
 // PrintFindings writes each finding as "FILE:LINE:COLUMN: SEVERITY: MESSAGE".
-func (c *Checked) PrintFindings(w io.Writer, s Style) {
+func (c *CheckResult) PrintFindings(w io.Writer, s Style) {
 	for _, f := range c.Answer.GetFindings() {
 		severity := "error"
 		if f.GetSeverity() == permissionv1.Severity_SEVERITY_WARNING {
@@ -72,7 +72,7 @@ func (c *Checked) PrintFindings(w io.Writer, s Style) {
 }
 
 // Print writes the findings, and then a summary of the file.
-func (c *Checked) Print(w io.Writer, s Style) {
+func (c *CheckResult) Print(w io.Writer, s Style) {
 	c.PrintFindings(w, s)
 	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
 	parts, verdict := []string{rules, tests}, s.paint(green, "ok")
@@ -87,7 +87,7 @@ func (c *Checked) Print(w io.Writer, s Style) {
 }
 
 // JSON returns the findings as an object for JSON.
-func (c *Checked) JSON() (any, error) {
+func (c *CheckResult) JSON() (any, error) {
 	answer, err := fields(c.Answer)
 	if err != nil {
 		return nil, err

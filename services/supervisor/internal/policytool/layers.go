@@ -46,7 +46,7 @@ func Layers(
 		return nil, fmt.Errorf("the workspace's rule file: %w", err)
 	}
 	file := &permissionv1.PolicyFile{Name: name, Content: content, Layer: permissionv1.Layer_LAYER_WORKSPACE}
-	trusted, err := OpenTrust(settings.GetTrust()).Holds(paths.Real(name), content)
+	trusted, err := OpenTrustStore(settings.GetTrust()).Contains(paths.Real(name), content)
 	if err != nil {
 		return nil, err
 	}

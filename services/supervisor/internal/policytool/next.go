@@ -12,7 +12,7 @@ import (
 )
 
 // next returns advice about a decision other than allow. It is empty if the user's own rule has decided.
-func (e *Explained) next() []string {
+func (e *Explanation) next() []string {
 	d := e.Answer.GetDecision()
 	switch d.GetRule() {
 	case gate.RuleProtected:
@@ -35,14 +35,14 @@ func (e *Explained) next() []string {
 }
 
 // mayHold reports whether the rule that decided may not match, because its condition depends on unknown facts.
-func (e *Explained) mayHold(rule string) bool {
+func (e *Explanation) mayHold(rule string) bool {
 	return slices.ContainsFunc(e.Answer.GetConsidered(), func(c *permissionv1.Considered) bool {
 		return c.GetRule() == rule && c.GetMatched() == "maybe"
 	})
 }
 
 // about returns advice that makes a command suitable for rules.
-func (e *Explained) about(c *permissionv1.Command) []string {
+func (e *Explanation) about(c *permissionv1.Command) []string {
 	var todo []string
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(todo, text) {

@@ -40,8 +40,8 @@ type Records struct {
 	Dialect func(agent string) *dialect.Dialect
 }
 
-// Recorded is the recorded action of a question.
-type Recorded struct {
+// RecordedAction is the recorded action of a question.
+type RecordedAction struct {
 	Action *permissionv1.Action
 	// Notes say how it was found, and why it may be decided differently now, one sentence each.
 	Notes []string
@@ -50,12 +50,12 @@ type Recorded struct {
 // Find returns the action of a question, which may be open, answered, or of a session that has ended. id is the
 // question's id or handle, or the id of a decision in the audit. If the audit has the action, Find returns it, because
 // it is the action that was decided on. Otherwise Find creates it from the recorded frames, as the supervisor does.
-func (r Records) Find(id string) (*Recorded, error) {
+func (r Records) Find(id string) (*RecordedAction, error) {
 	handle := client.Handle(id)
 	agentID, _, ok := strings.Cut(handle, "/")
 	if !ok {
 		if a := r.decided(id); a != nil {
-			return noted(&Recorded{Action: a, Notes: []string{asJudged}}), nil
+			return addRedactionNote(&RecordedAction{Action: a, Notes: []string{asJudged}}), nil
 		}
 		return nil, fmt.Errorf("there is no question and no decision %q: \"acphost approvals list\" shows the questions that wait, and "+
 			"\"acphost audit query --json\" the ids of decisions", id)
@@ -78,7 +78,7 @@ func (r Records) Find(id string) (*Recorded, error) {
 	if found == nil {
 		return nil, fmt.Errorf("no question %s is in the journal in %s: it was not recorded (--no-journal, journal.content), or the record was removed", handle, r.Journal)
 	}
-	out := &Recorded{Action: r.judged(found)}
+	out := &RecordedAction{Action: r.judged(found)}
 	if out.Action != nil {
 		out.Notes = append(out.Notes, asJudged)
 	} else if out.Action = found.action; out.Action != nil {
@@ -86,11 +86,11 @@ func (r Records) Find(id string) (*Recorded, error) {
 	} else {
 		return nil, fmt.Errorf("question %s is acphost's own, and the call that it is about is not in the journal", handle)
 	}
-	return noted(out), nil
+	return addRedactionNote(out), nil
 }
 
 // Denied returns the action of the latest denial.
-func (r Records) Denied() (*Recorded, error) {
+func (r Records) Denied() (*RecordedAction, error) {
 	if r.Audit == "" {
 		return nil, errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
 	}
@@ -108,13 +108,13 @@ func (r Records) Denied() (*Recorded, error) {
 		by = "as answered by " + safetext.Line(cmp.Or(last.GetAnsweredBy(), "nobody"))
 	}
 	note := fmt.Sprintf("%s (%s UTC): it was denied %s", asJudged, last.GetTime().AsTime().UTC().Format(time.DateTime), by)
-	return noted(&Recorded{Action: last.GetAction(), Notes: []string{note}}), nil
+	return addRedactionNote(&RecordedAction{Action: last.GetAction(), Notes: []string{note}}), nil
 }
 
 const asJudged = "this is the action as it was judged then, from the audit"
 
-// noted adds a note if secrets were removed from the record.
-func noted(r *Recorded) *Recorded {
+// addRedactionNote adds a note if secrets were removed from the record.
+func addRedactionNote(r *RecordedAction) *RecordedAction {
 	if text, err := protojson.Marshal(r.Action); err == nil && strings.Contains(string(text), secret.Redacted) {
 		r.Notes = append(r.Notes, "secrets in it are "+secret.Redacted+" in the record, so it may have been judged otherwise")
 	}
@@ -301,17 +301,17 @@ func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permis
 	against := s.judging()
 	if !q.GetPermission().GetFromAcphost() {
 		if q.GetPermission() == nil {
-			return looked(s.gate, intent.Call(against, acp.MethodElicitationCreate, "elicitation", params))
+			return resolveCommand(s.gate, intent.Call(against, acp.MethodElicitationCreate, "elicitation", params))
 		}
 		req, err := acp.ParsePermissionRequest(params)
 		if err != nil {
 			return nil
 		}
-		return looked(s.gate, intent.Question(against, s.table.ToolCall(s.header.Session, req.ToolCall)))
+		return resolveCommand(s.gate, intent.Question(against, s.table.ToolCall(s.header.Session, req.ToolCall)))
 	}
 	for _, id := range slices.Backward(s.order) {
 		c := s.calls[id]
-		a := looked(s.gate, intent.Call(against, c.method, kindOf(c.method), c.params))
+		a := resolveCommand(s.gate, intent.Call(against, c.method, kindOf(c.method), c.params))
 		if intent.Summary(a) == q.GetPermission().GetTitle() {
 			return a
 		}
@@ -347,9 +347,9 @@ func kindOf(method string) string {
 	return method
 }
 
-// looked resolves an action's command on this machine, with this process's environment. The agent's environment may
-// differ.
-func looked(g *gate.Gate, a *permissionv1.Action) *permissionv1.Action {
+// resolveCommand resolves an action's command on this machine, with this process's environment. The agent's environment
+// may differ.
+func resolveCommand(g *gate.Gate, a *permissionv1.Action) *permissionv1.Action {
 	resolver := programs.Resolver{Environ: os.Environ(), Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots()),
 		Quiet: a.GetKind() == "terminal.create"}
 	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))

@@ -24,8 +24,8 @@ import (
 // replayAtOnce limits the concurrent decisions of permd.
 const replayAtOnce = 16
 
-// Replayed is the result of deciding recorded actions again with a rule file.
-type Replayed struct {
+// ReplayResult is the result of deciding recorded actions again with a rule file.
+type ReplayResult struct {
 	Policy *permissionv1.PolicyFile
 	// Decisions counts the actions that were decided again. Own counts decisions of acphost itself, which do not depend
 	// on a policy. Earlier counts decisions by an earlier answer of the user, for which no decision of the policy is
@@ -61,8 +61,8 @@ func (d Difference) same() bool {
 func Replay(
 	ctx context.Context, service permissionv1.PolicyServiceClient, policy *permissionv1.PolicyFile,
 	records iter.Seq2[*supervisorv1.AuditRecord, error], keep int,
-) (*Replayed, error) {
-	r := &Replayed{Policy: policy, Changes: map[string]int{}}
+) (*ReplayResult, error) {
+	r := &ReplayResult{Policy: policy, Changes: map[string]int{}}
 	var batch []*supervisorv1.AuditRecord
 	for record, err := range records {
 		switch {
@@ -98,7 +98,7 @@ func Replay(
 }
 
 // Count returns the number of different decisions.
-func (r *Replayed) Count() (n int) {
+func (r *ReplayResult) Count() (n int) {
 	for _, of := range r.Changes {
 		n += of
 	}
@@ -106,7 +106,7 @@ func (r *Replayed) Count() (n int) {
 }
 
 // decide decides a batch of records concurrently, and keeps their order.
-func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServiceClient, batch []*supervisorv1.AuditRecord) error {
+func (r *ReplayResult) decide(ctx context.Context, service permissionv1.PolicyServiceClient, batch []*supervisorv1.AuditRecord) error {
 	answers, errs := make([]*permissionv1.ExplainResponse, len(batch)), make([]error, len(batch))
 	var wg sync.WaitGroup
 	for i, record := range batch {
@@ -135,7 +135,7 @@ func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServic
 }
 
 // Print writes the differences as a table, and a summary.
-func (r *Replayed) Print(w io.Writer, s Style) {
+func (r *ReplayResult) Print(w io.Writer, s Style) {
 	if len(r.Differ) > 0 {
 		rows := [][]cell{{{"TIME", bold}, {"AGENT", bold}, {"WAS", bold}, {"WOULD BE", bold}, {"RULE", bold}, {"WHAT", bold}}}
 		for _, d := range r.Differ {
@@ -155,7 +155,7 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 }
 
 // Summary returns a summary in one line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
-func (r *Replayed) Summary() string {
+func (r *ReplayResult) Summary() string {
 	text := safetext.Count(r.Decisions, "decision")
 	switch n := r.Count(); n {
 	case 0:
@@ -179,7 +179,7 @@ func (r *Replayed) Summary() string {
 }
 
 // changes counts the differences by their change, the most frequent first.
-func (r *Replayed) changes() string {
+func (r *ReplayResult) changes() string {
 	kinds := slices.SortedFunc(maps.Keys(r.Changes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Changes[b], r.Changes[a]), cmp.Compare(a, b))
 	})
@@ -190,7 +190,7 @@ func (r *Replayed) changes() string {
 }
 
 // JSON returns the result as an object for JSON, with complete records.
-func (r *Replayed) JSON() (any, error) {
+func (r *ReplayResult) JSON() (any, error) {
 	differ := make([]any, len(r.Differ))
 	for i, d := range r.Differ {
 		record, err := fields(d.Record)

@@ -20,19 +20,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// Trust is the trust store: a file with the workspace rule files that may allow actions, in the JSON format of
+// TrustStore is the trust store: a file with the workspace rule files that may allow actions, in the JSON format of
 // TrustStore. permd reads it. Several processes may use it at once.
-type Trust struct {
+type TrustStore struct {
 	file string
 	now  func() time.Time
 }
 
-// OpenTrust returns the trust store in a file, an absolute path. The file may be missing. Without a path, no file is
-// trusted, and Add fails.
-func OpenTrust(file string) *Trust { return &Trust{file: file, now: time.Now} }
+// OpenTrustStoreStore returns the trust store in a file, an absolute path. The file may be missing. Without a path, no
+// file is trusted, and Add fails.
+func OpenTrustStore(file string) *TrustStore { return &TrustStore{file: file, now: time.Now} }
 
-// Holds reports whether a rule file is trusted with this content. name is absolute and without symbolic links.
-func (t *Trust) Holds(name string, content []byte) (bool, error) {
+// Contains reports whether a rule file is trusted with this content. name is absolute and without symbolic links.
+func (t *TrustStore) Contains(name string, content []byte) (bool, error) {
 	files, err := t.List()
 	sum := digest(content)
 	return slices.ContainsFunc(files, func(f *permissionv1.TrustedFile) bool {
@@ -41,7 +41,7 @@ func (t *Trust) Holds(name string, content []byte) (bool, error) {
 }
 
 // List returns the trusted files, sorted by their paths.
-func (t *Trust) List() ([]*permissionv1.TrustedFile, error) {
+func (t *TrustStore) List() ([]*permissionv1.TrustedFile, error) {
 	if t.file == "" {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (t *Trust) List() ([]*permissionv1.TrustedFile, error) {
 
 // Add trusts a rule file with this content, and removes earlier entries of the same file. name is absolute and without
 // symbolic links. When Add returns, the entry is on disk.
-func (t *Trust) Add(name string, content []byte) error {
+func (t *TrustStore) Add(name string, content []byte) error {
 	return t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
 		files = slices.DeleteFunc(files, func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
 		return append(files, &permissionv1.TrustedFile{Path: name, Sha256: digest(content), Time: timestamppb.New(t.now())})
@@ -77,7 +77,7 @@ func (t *Trust) Add(name string, content []byte) error {
 }
 
 // Remove removes a rule file, and reports whether it was trusted.
-func (t *Trust) Remove(name string) (found bool, err error) {
+func (t *TrustStore) Remove(name string) (found bool, err error) {
 	err = t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
 		left := slices.DeleteFunc(slices.Clone(files), func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
 		found = len(left) < len(files)
@@ -88,7 +88,7 @@ func (t *Trust) Remove(name string) (found bool, err error) {
 
 // change replaces the list by the result of edit. A lock file excludes concurrent changes. Readers get the old list or
 // the new one.
-func (t *Trust) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.TrustedFile) error {
+func (t *TrustStore) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.TrustedFile) error {
 	if t.file == "" {
 		return errors.New("there is no place for the trust store: set $HOME or $XDG_STATE_HOME to an absolute path")
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// Explained is a decision with its explanation.
-type Explained struct {
+// Explanation is a decision with its explanation.
+type Explanation struct {
 	Action *permissionv1.Action
 	Files  []*permissionv1.PolicyFile
 	Answer *permissionv1.ExplainResponse
@@ -35,8 +35,8 @@ type Explained struct {
 func Explain(
 	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, needs []hosts.Pattern,
 	files []*permissionv1.PolicyFile,
-) (*Explained, error) {
-	e := &Explained{Action: action, Files: files}
+) (*Explanation, error) {
+	e := &Explanation{Action: action, Files: files}
 	own := decision(gate.Ahead(action))
 	reaches := action.GetDoor() == permissionv1.Door_DOOR_KERNEL && action.GetEndpoint() != nil
 	if own == nil && reaches {
@@ -79,7 +79,7 @@ func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 
 // Print writes the verdict on the first line, then every rule with the reason why it did or did not match, then the
 // parsed action.
-func (e *Explained) Print(w io.Writer, s Style) {
+func (e *Explanation) Print(w io.Writer, s Style) {
 	e.verdict(w, s)
 	for _, todo := range e.next() {
 		s.table(w, "     ", [][]cell{{{text: "→ " + todo}}})
@@ -113,7 +113,7 @@ func (e *Explained) Print(w io.Writer, s Style) {
 }
 
 // JSON returns the explanation as an object for JSON.
-func (e *Explained) JSON() (any, error) {
+func (e *Explanation) JSON() (any, error) {
 	all, err := fields(e.Answer)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (e *Explained) JSON() (any, error) {
 	return all, nil
 }
 
-func (e *Explained) verdict(w io.Writer, s Style) {
+func (e *Explanation) verdict(w io.Writer, s Style) {
 	d := e.Answer.GetDecision()
 	word := gate.VerdictName(d.GetVerdict())
 	rule := "no rule matches"
@@ -165,7 +165,7 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 
 // place returns the position of a rule: the name of its layer if that has one file, else the file's name, with the
 // line.
-func (e *Explained) place(name string, line uint32) string {
+func (e *Explanation) place(name string, line uint32) string {
 	at := e.short(name)
 	for _, f := range e.Files {
 		if f.GetName() != name {
@@ -185,7 +185,7 @@ func (e *Explained) place(name string, line uint32) string {
 	return at + ":" + strconv.FormatUint(uint64(line), 10)
 }
 
-func (e *Explained) short(name string) string {
+func (e *Explanation) short(name string) string {
 	if rest, ok := strings.CutPrefix(name, e.Home+"/"); ok && e.Home != "" {
 		return "~/" + rest
 	}
@@ -202,8 +202,8 @@ func (f *facts) add(name, value string) {
 	}
 }
 
-// doubt adds the reason why something could not be parsed, if there is one.
-func (f *facts) doubt(why string) {
+// addDoubt adds the reason why something could not be parsed, if there is one.
+func (f *facts) addDoubt(why string) {
 	if why != "" {
 		*f = append(*f, []cell{{"not understood", yellow}, {text: why}})
 	}
@@ -219,7 +219,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	read.add("tool", a.GetTool())
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
-			root = leads(root, a.GetResolvedRoots()[i])
+			root = formatPath(root, a.GetResolvedRoots()[i])
 		}
 		read.add("root", root)
 	}
@@ -229,14 +229,14 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 			read.add("address", address)
 		}
 	}
-	read.doubt(a.GetUnparsed())
+	read.addDoubt(a.GetUnparsed())
 	s.section(w, "Action", read)
 	if c := a.GetCommand(); c != nil {
 		printCommand(w, s, c)
 	}
 	var paths [][]cell
 	for _, p := range a.GetPaths() {
-		leadsTo := leads(p.GetPath(), p.GetResolvedPath())
+		leadsTo := formatPath(p.GetPath(), p.GetResolvedPath())
 		paths = append(paths, []cell{{text: accessWord(p.GetAccess())}, {text: placeWord(p)}, {text: leadsTo}})
 	}
 	s.section(w, "Paths", paths)
@@ -248,7 +248,7 @@ func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
 	for _, env := range c.GetEnv() {
 		read.add("with", env)
 	}
-	read.doubt(c.GetUnparsed())
+	read.addDoubt(c.GetUnparsed())
 	for i, sub := range c.GetSubCommands() {
 		read.add(strconv.Itoa(i+1), argv(sub))
 		for _, note := range notes(sub) {
@@ -281,7 +281,7 @@ func notes(sub *permissionv1.SubCommand) []string {
 		all = append(all, "sets "+a)
 	}
 	for _, r := range sub.GetRedirections() {
-		file := leads(r.GetPath(), r.GetResolvedPath())
+		file := formatPath(r.GetPath(), r.GetResolvedPath())
 		if r.GetDynamic() {
 			file = "a file only known when it runs"
 		}
@@ -326,11 +326,11 @@ func effects(sub *permissionv1.SubCommand) []string {
 		var files []string
 		for _, f := range facts.GetFiles() {
 			if verb.is(f) {
-				files = append(files, used(f))
+				files = append(files, formatFileUse(f))
 			}
 		}
-		if more := len(files) - mostFiles; more > 0 {
-			files = append(files[:mostFiles], fmt.Sprintf("and %d more", more))
+		if more := len(files) - maxFiles; more > 0 {
+			files = append(files[:maxFiles], fmt.Sprintf("and %d more", more))
 		}
 		if len(files) > 0 {
 			all = append(all, verb.word+" "+strings.Join(files, ", "))
@@ -353,12 +353,12 @@ func effects(sub *permissionv1.SubCommand) []string {
 	return all
 }
 
-// mostFiles limits the files of a sub-command that are shown.
-const mostFiles = 8
+// maxFiles limits the files of a sub-command that are shown.
+const maxFiles = 8
 
-// used formats a file that a sub-command uses, with the extent of files below it.
-func used(f *permissionv1.FileUse) string {
-	text := leads(f.GetPath(), f.GetResolvedPath())
+// formatFileUse formats a file that a sub-command uses, with the extent of files below it.
+func formatFileUse(f *permissionv1.FileUse) string {
+	text := formatPath(f.GetPath(), f.GetResolvedPath())
 	switch {
 	case f.GetTracked():
 		text = "what git keeps in the repository of " + text
@@ -394,8 +394,8 @@ func dynamicNote(sub *permissionv1.SubCommand) string {
 	return "only known when it runs: " + strings.Join(words, ", ")
 }
 
-// leads formats a path and its resolved path, if that differs.
-func leads(asked, resolved string) string {
+// formatPath formats a path and its resolved path, if that differs.
+func formatPath(asked, resolved string) string {
 	switch resolved {
 	case asked:
 		return asked

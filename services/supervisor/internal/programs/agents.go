@@ -20,7 +20,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// StartAgent starts an agent and waits for its answer to initialize, or returns the one that was started with the same request.
+// StartAgent starts an agent and waits for its answer to initialize, or returns the one that was started with the same
+// request.
 func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	conf, err := reg.opts.Agents.Resolve(ctx, r)
 	if err != nil {
@@ -35,9 +36,9 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 	if err != nil {
 		return nil, err
 	}
-	if state, _, _ := a.look(); reused && state == failed {
+	if state, _, _ := a.current(); reused && state == failed {
 		reused = false
-		if err := a.again(ctx, true); err != nil {
+		if err := a.restart(ctx, true); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +78,7 @@ func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAg
 	if err != nil {
 		return nil, err
 	}
-	if err := a.again(ctx, false); err != nil {
+	if err := a.restart(ctx, false); err != nil {
 		return nil, err
 	}
 	if err := a.awaitStart(ctx); err != nil {
@@ -142,7 +143,7 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
 	reg.agents = append(reg.agents, a)
-	reg.spawn(a.live) // cannot fail, since open returned nil
+	reg.spawn(a.runLife) // cannot fail, since open returned nil
 	return a, false, nil
 }
 
@@ -218,18 +219,18 @@ func listed(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// look returns an agent's state, why it does not run, and a channel that is closed when the state changes.
-func (a *instance) look() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
+// current returns an agent's state, why it does not run, and a channel that is closed when the state changes.
+func (a *instance) current() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
 	return a.state, a.failure, a.changed
 }
 
-// again starts the agent again, and returns when its state shows that. It does nothing for an agent that is starting and, if idle is set,
-// for one that runs.
-func (a *instance) again(ctx context.Context, idle bool) error {
+// restart starts the agent again, and returns when its state shows that. It does nothing for an agent that is starting
+// and, if idle is set, for one that runs.
+func (a *instance) restart(ctx context.Context, idle bool) error {
 	for {
-		state, _, changed := a.look()
+		state, _, changed := a.current()
 		if state == starting {
 			return nil
 		}

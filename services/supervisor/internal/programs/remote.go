@@ -25,8 +25,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks ACP with it: this
-// package makes no requests of its own.
+// remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks
+// ACP with it: this package makes no requests of its own.
 type remote struct {
 	reg       *Registry
 	identity  *frame.Agent
@@ -41,10 +41,11 @@ type remote struct {
 	last    atomic.Pointer[supervisorv1.AgentError] // why it ended
 }
 
-// OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads the client's
-// messages from in and writes the agent's to out, a line each. opened is called when the agent runs; out may be written to before. It
-// returns when the agent has ended with all processes that it started, because the client (nil), ctx, the agent or the Registry ended. A
-// read of in and a write to out may then still be active: they must end with the caller's stream.
+// OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads
+// the client's messages from in and writes the agent's to out, a line each. opened is called when the agent runs; out
+// may be written to before. It returns when the agent has ended with all processes that it started, because the client
+// (nil), ctx, the agent or the Registry ended. A read of in and a write to out may then still be active: they must end
+// with the caller's stream.
 func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error {
 	request, err := reg.gatewayAgent(open.GetAgent())
 	if err != nil {
@@ -68,10 +69,10 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.carry(in) }, // ends with the stream
+	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.forwardInput(in) }, // ends with the stream
 		func(error) { cancel() })()
 	defer a.promptMux.close()
-	return a.live(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
+	return a.runProcess(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
 }
 
 // gatewayAgent returns an agent for remote clients by its name, which may be empty if there is one agent only.
@@ -123,8 +124,8 @@ func (a *remote) remove() {
 	close(a.over)
 }
 
-// live runs the agent, and returns why it ended.
-func (a *remote) live(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
+// runProcess runs the agent, and returns why it ended.
+func (a *remote) runProcess(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
 	reg, log := a.reg, a.reg.log.With("agent", a.identity.ID)
 	env, err := agentspec.Environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {

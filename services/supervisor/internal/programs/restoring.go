@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// restoreTimeout is how long an agent may take to restore a session's model and options. The mode, which matters most, has its own
-	// timeout of a call.
+	// restoreTimeout limits the time until an agent has restored a session's model and options. The mode, which matters
+	// most, has its own timeout of a call.
 	restoreTimeout = time.Minute
 	// restoreRounds is how often the session's settings are compared with the wanted ones.
 	restoreRounds = 2
 )
 
-// errReset says that a setting was accepted but not kept.
+// errReset means that a setting was accepted but not kept.
 var errReset = errors.New("the agent took it, and then said otherwise")
 
-// remember saves the mode, the model and the options of each open session when its process has ended. It is called before the next
-// process starts, whose answers would be taken for choices. Settings that were not restored yet, because a process ended meanwhile, stay
-// saved.
+// remember saves the mode, the model and the options of each open session when its process has ended. It is called
+// before the next process starts, whose answers would be taken for choices. Settings that were not restored yet,
+// because a process ended meanwhile, stay saved.
 func (a *instance) remember() {
 	reg := a.reg
 	all := a.openSessions()
@@ -57,12 +57,12 @@ func (s *session) settings() *supervisorv1.Session {
 	}
 }
 
-// restore sets the model, the options and the mode of a resumed session again: agents resume sessions with the settings of new ones.
-// Until it returns, the agent is not available to callers, so that nothing happens in the session before.
+// restore sets the model, the options and the mode of a resumed session again: agents resume sessions with the settings
+// of new ones. Until it returns, the agent is not available to callers, so that nothing happens in the session before.
 //
-// If the mode cannot be restored, the session stays open, but rejects prompts until a mode is set. Modes differ in what an agent does
-// without asking, and only a person can decide whether the present mode is acceptable. Closing the session instead would send the same
-// prompt to a new session, in the same mode.
+// If the mode cannot be restored, the session stays open, but rejects prompts until a mode is set. Modes differ in what
+// an agent does without asking, and only a person can decide whether the present mode is acceptable. Closing the
+// session instead would send the same prompt to a new session, in the same mode.
 func (r *run) restore(s *session, answer []byte) {
 	reg := r.agent.reg
 	reg.mu.Lock()
@@ -72,7 +72,7 @@ func (r *run) restore(s *session, answer []byte) {
 		return
 	}
 	p := &restoring{run: r, session: s, all: settingsOf(before), said: map[string]bool{}, until: time.Now().Add(restoreTimeout)}
-	p.hears(event.Settings(answer))
+	p.recordReported(event.Settings(answer))
 	if !p.apply() {
 		return
 	}
@@ -86,11 +86,11 @@ func (r *run) restore(s *session, answer []byte) {
 		s.before = nil
 	}
 	reg.mu.Unlock()
-	p.tell(mode, others)
+	p.sendNotice(mode, others)
 }
 
-// chosen records that a session's mode was set, so that the earlier one does not matter.
-func (r *run) chosen(s *session) {
+// modeChosen records that a session's mode was set, so that the earlier one does not matter.
+func (r *run) modeChosen(s *session) {
 	reg := r.agent.reg
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -103,14 +103,14 @@ func (r *run) chosen(s *session) {
 type setting struct {
 	// key identifies the setting: categoryMode, categoryModel, or the option's.
 	key    string
-	name   string // for people
+	name   string // for users
 	value  string
 	option *supervisorv1.ConfigOption // nil: it is the mode or the model
 	err    error                      // why it was not set
 }
 
-// settingsOf returns a session's settings in the order in which they are set: the available options can depend on the model, and the mode
-// is set last so that no other setting changes it.
+// settingsOf returns a session's settings in the order in which they are set: the available options can depend on the
+// model, and the mode is set last so that no other setting changes it.
 func settingsOf(s *supervisorv1.Session) []*setting {
 	var all []*setting
 	if s.GetModel() != "" {
@@ -175,13 +175,13 @@ type restoring struct {
 	session *session
 	all     []*setting
 	until   time.Time
-	// said are the settings that the new process has reported. Values of others were reported by the previous process, so they are set
-	// even if they look right.
+	// said are the settings that the new process has reported. Values of others were reported by the previous process,
+	// so they are set even if they look right.
 	said map[string]bool
 }
 
-// hears records the settings that an answer reports.
-func (p *restoring) hears(o *supervisorv1.SessionOpened) {
+// recordReported records the settings that an answer reports.
+func (p *restoring) recordReported(o *supervisorv1.SessionOpened) {
 	if o.GetModeId() != "" {
 		p.said[categoryMode] = true
 	}
@@ -198,7 +198,8 @@ func (p *restoring) hears(o *supervisorv1.SessionOpened) {
 	}
 }
 
-// apply sets the settings that differ, and once more those that this has changed; false: the process has ended.
+// apply sets the settings that differ, and once more those that this has changed. It returns false if the process has
+// ended.
 func (p *restoring) apply() bool {
 	for range restoreRounds {
 		changed := false
@@ -243,7 +244,7 @@ func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 	if err != nil {
 		return err
 	}
-	p.hears(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
+	p.recordReported(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
 	p.said[t.key] = true
 	return nil
 }
@@ -274,8 +275,8 @@ func (p *restoring) missing() (mode string, others []string) {
 	return mode, others
 }
 
-// tell sends a notice of settings that could not be restored.
-func (p *restoring) tell(mode string, parts []string) {
+// sendNotice sends a notice of settings that could not be restored.
+func (p *restoring) sendNotice(mode string, parts []string) {
 	s := p.session
 	severity, title := "warning", "The session is not as it was"
 	switch {

@@ -17,9 +17,9 @@ type failure struct {
 	why  string
 }
 
-// Overdue returns the text that is held back under Options.Brief. The caller calls it when no event has arrived for a
+// FlushHeld returns the text that is held back under Options.Brief. The caller calls it when no event has arrived for a
 // while, so that operations in progress are shown.
-func (r *Renderer) Overdue() string {
+func (r *Renderer) FlushHeld() string {
 	if len(r.begun) == 0 && r.failure.line == "" {
 		return ""
 	}
@@ -34,8 +34,8 @@ func (r *Renderer) Overdue() string {
 	return text + r.lines(work, failed)
 }
 
-// leftOpen marks the held back tool calls of a cancelled turn as cancelled.
-func (r *Renderer) leftOpen() {
+// cancelOpen marks the held back tool calls of a cancelled turn as cancelled.
+func (r *Renderer) cancelOpen() {
 	for _, id := range r.begun {
 		if t, ok := r.tools.Get(id); ok {
 			t.call.Status = statusCancelled
@@ -43,9 +43,9 @@ func (r *Renderer) leftOpen() {
 	}
 }
 
-// withdrawn records that a question about a tool call was not answered. This is shown, so the held back text of the
+// unanswered records that a question about a tool call was not answered. This is shown, so the held back text of the
 // tool call is dropped.
-func (r *Renderer) withdrawn(toolCallID string) {
+func (r *Renderer) unanswered(toolCallID string) {
 	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
 }
 
@@ -56,14 +56,14 @@ func (r *Renderer) brief(t *tool) string {
 	case "pending", "in_progress", "":
 		text := r.endStream()
 		if len(r.begun) == maxBegun && !slices.Contains(r.begun, id) {
-			text += r.Overdue()
+			text += r.FlushHeld()
 		}
 		if !slices.Contains(r.begun, id) {
 			r.begun = append(r.begun, id)
 		}
 		return text
 	}
-	if r.failure.line != "" && !(t.call.GetStatus() == "failed" && saysWhy(t.call, r.failure.why)) {
+	if r.failure.line != "" && !(t.call.GetStatus() == "failed" && showsReason(t.call, r.failure.why)) {
 		return r.Flush() + r.tool(t)
 	}
 	r.failure = failure{} // the tool call contains the reason
@@ -82,14 +82,14 @@ func (r *Renderer) failed(line, why string) string {
 		return text
 	}
 	if r.failure.line != "" {
-		text += r.Overdue()
+		text += r.FlushHeld()
 	}
 	r.failure = failure{line: line, why: why}
 	return text
 }
 
-// noticed records a notice of acphost about a failure, so that the failure is not shown again.
-func (r *Renderer) noticed(n *supervisorv1.Notice) {
+// recordNotice records a notice of acphost about a failure, so that the failure is not shown again.
+func (r *Renderer) recordNotice(n *supervisorv1.Notice) {
 	if !r.o.Brief || !n.GetFromAcphost() {
 		return
 	}
@@ -99,14 +99,14 @@ func (r *Renderer) noticed(n *supervisorv1.Notice) {
 	}
 }
 
-// toldAlready reports whether a tool call shows only the reason of its failure, and that was shown.
-func (r *Renderer) toldAlready(item *supervisorv1.ToolCallContent) bool {
+// alreadyShown reports whether a tool call shows only the reason of its failure, and that was shown.
+func (r *Renderer) alreadyShown(item *supervisorv1.ToolCallContent) bool {
 	text := Content(item.GetContent())
 	return len(r.toldWhy) > 8 && item.GetContent() != nil && strings.Contains(text, r.toldWhy) && len(text) < len(r.toldWhy)+32
 }
 
-// saysWhy reports whether a tool call shows the reason of a failure.
-func saysWhy(c *supervisorv1.ToolCall, why string) bool {
+// showsReason reports whether a tool call shows the reason of a failure.
+func showsReason(c *supervisorv1.ToolCall, why string) bool {
 	return why != "" && slices.ContainsFunc(c.GetContent(), func(item *supervisorv1.ToolCallContent) bool {
 		return item.GetContent() != nil && strings.Contains(Content(item.GetContent()), why)
 	})

@@ -54,11 +54,11 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run it", "in_progress")), r.Event(reported("t", "Run it", "completed"))}
 		}, "✓ $ Run it\n"},
 		"one that takes a while": {func(r *Renderer) []string {
-			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.Overdue(), r.Overdue(), r.Event(reported("t", "Run", "completed"))}
+			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.FlushHeld(), r.FlushHeld(), r.Event(reported("t", "Run", "completed"))}
 		}, "◐ $ Run\n✓ $ Run\n"},
 		"what a cancelled turn leaves open": {func(r *Renderer) []string {
 			return []string{
-				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.Overdue(), r.Event(reported("u", "Then", "pending", shownDiff())),
+				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.FlushHeld(), r.Event(reported("u", "Then", "pending", shownDiff())),
 				r.Event(turnEnded("cancelled")),
 			}
 		}, "◐ $ Run\n    f +1 -1\n    -a\n    +b\n✗ $ Then (cancelled)\nThe turn was cancelled.\n"},

@@ -136,7 +136,7 @@ func (in *input) places(o Options) []string {
 // tool's input that do not repeat them. If the question shows nothing else, besides returns the whole input instead of
 // its members.
 func besides(o Options, p *supervisorv1.PermissionQuestion, in input, shown bool) string {
-	r := repeats{o: o, title: p.GetTitle(), paths: map[string]bool{}, texts: map[string]bool{}, written: map[string]bool{}}
+	r := shownTexts{o: o, title: p.GetTitle(), paths: map[string]bool{}, texts: map[string]bool{}, written: map[string]bool{}}
 	for _, item := range p.GetContent() {
 		if d := item.GetDiff(); d != nil {
 			r.diffs = append(r.diffs, d)
@@ -196,9 +196,9 @@ const maxName = 80
 // The folded names of the old and the new text of an edit.
 const oldText, newText = "oldstring", "newstring"
 
-// repeats finds texts that a question already shows. It uses maps, because an agent may send many members, contents and
-// lines.
-type repeats struct {
+// shownTexts finds texts that a question already shows. It uses maps, because an agent may send many members, contents
+// and lines.
+type shownTexts struct {
 	o       Options
 	title   string
 	diffs   []*supervisorv1.Diff
@@ -222,7 +222,7 @@ func (m member) harmless(command bool) bool {
 }
 
 // has reports whether the text of a member is already shown.
-func (r *repeats) has(m member, text string) bool {
+func (r *shownTexts) has(m member, text string) bool {
 	switch {
 	case strings.Contains(text, "/") && names(r.title, text): // a path or a URL
 		return true
@@ -235,7 +235,7 @@ func (r *repeats) has(m member, text string) bool {
 }
 
 // edits reports whether the old and the new text of a tool are exactly the change in a diff.
-func (r *repeats) edits(rest []member) bool {
+func (r *shownTexts) edits(rest []member) bool {
 	var texts [2][]string
 	for _, m := range rest {
 		for i, name := range []string{oldText, newText} {
@@ -266,7 +266,7 @@ func replacedAll(d *supervisorv1.Diff, old, text string) bool {
 }
 
 // patch reports whether all lines of a unified diff are in the diffs of the question.
-func (r *repeats) patch(text string) bool {
+func (r *shownTexts) patch(text string) bool {
 	if r.lines == nil {
 		r.lines = map[string]bool{}
 		for _, d := range r.diffs {

@@ -40,7 +40,7 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 		r.context = client.LatestUsage(r.context, e.Usage)
 		return ""
 	case *supervisorv1.Event_Notice:
-		r.noticed(e.Notice)
+		r.recordNotice(e.Notice)
 		return notice(o, e.Notice)
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
@@ -269,21 +269,21 @@ func StopReason(reason string) string {
 	return "The turn ended: " + cmp.Or(safetext.Line(reason), "the agent does not say why") + "."
 }
 
-// lastWords is the text before the last line of an agent's standard error in the supervisor's errors.
-const lastWords = "; its last error output: "
+// stderrPrefix is the text before the last line of an agent's standard error in the supervisor's errors.
+const stderrPrefix = "; its last error output: "
 
-// WithoutLastWords removes the last line of the agent's standard error from an error message, for output that shows
+// WithoutStderrLine removes the last line of the agent's standard error from an error message, for output that shows
 // tail below it.
-func WithoutLastWords(message string, tail []string) string {
+func WithoutStderrLine(message string, tail []string) string {
 	if n := len(tail); n > 0 {
-		message = strings.TrimSuffix(message, lastWords+tail[n-1])
+		message = strings.TrimSuffix(message, stderrPrefix+tail[n-1])
 	}
 	return message
 }
 
 // AgentError describes an agent's error, with the end of its standard error, in whole lines.
 func AgentError(o Options, e *supervisorv1.AgentError) string {
-	text := safetext.LineOf(WithoutLastWords(e.GetMessage(), e.GetStderrTail()), 4*safetext.MaxLine)
+	text := safetext.LineOf(WithoutStderrLine(e.GetMessage(), e.GetStderrTail()), 4*safetext.MaxLine)
 	switch {
 	case text == "":
 		text = "the agent failed"

@@ -17,7 +17,7 @@ const (
 	tailLines = 20
 )
 
-// Limits of the end of a terminal's output that is stored for Tail and LeftOut.
+// Limits of the end of a terminal's output that is stored for Tail and Omitted.
 const (
 	keptLines = 1000
 	keptBytes = 256 << 10
@@ -84,8 +84,8 @@ func (t *terminal) last(o Options, limit int) (lines []string, hidden int) {
 	return lines[n:], t.hidden + n
 }
 
-// ranItself shows the output of a command that the agent ran itself, after its tool call has ended.
-func (r *Renderer) ranItself(t *tool) string {
+// showToolOutput shows the output of a command that the agent ran itself, after its tool call has ended.
+func (r *Renderer) showToolOutput(t *tool) string {
 	if t.output || !client.ToolCallEnded(t.call.GetStatus()) {
 		return ""
 	}

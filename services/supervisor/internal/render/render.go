@@ -67,7 +67,7 @@ type Renderer struct {
 	context   *supervisorv1.ContextUsage
 	told      *supervisorv1.ContextUsage // the context usage that was shown last
 	speaking  string                     // the terminal with the latest output
-	leftOut   leftOut
+	omitted   omittedOutput
 
 	begun   []string // tool calls that are held back
 	failure failure  // a failed call that is held back
@@ -106,7 +106,7 @@ func New(o Options) *Renderer {
 func (r *Renderer) SetWidth(width int) { r.o.Width = width }
 
 // Flush ends the current message and returns all text that was held back. The next text begins on a new line.
-func (r *Renderer) Flush() string { return r.endStream() + r.Overdue() }
+func (r *Renderer) Flush() string { return r.endStream() + r.FlushHeld() }
 
 // endStream ends the current message.
 func (r *Renderer) endStream() string {
@@ -202,7 +202,7 @@ func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputRespon
 		b.WriteString(r.barred(bar, l))
 	}
 	if t.ended && len(t.tail) > 0 {
-		r.leftOut = leftOut{t.tail, t.hidden}
+		r.omitted = omittedOutput{t.tail, t.hidden}
 		t.tail = nil
 	}
 	return r.lines(work, b.String())
@@ -227,19 +227,19 @@ func (r *Renderer) Tail(terminalID string, limit int) (lines []string, hidden in
 	return t.last(r.o, max(limit, 0))
 }
 
-// leftOut is the output of a terminal that was not shown.
-type leftOut struct {
+// omitted is the output of a terminal that was not shown.
+type omittedOutput struct {
 	lines   []string
 	dropped int // lines before these, which were not stored
 }
 
-// LeftOut returns the number of stored lines of the last terminal that ended with omitted output.
-func (r *Renderer) LeftOut() int { return len(r.leftOut.lines) }
+// Omitted returns the number of stored lines of the last terminal that ended with omitted output.
+func (r *Renderer) Omitted() int { return len(r.omitted.lines) }
 
-// TakeLeftOut returns the lines that LeftOut counts, and discards them.
-func (r *Renderer) TakeLeftOut() string {
-	left := r.leftOut
-	r.leftOut = leftOut{}
+// TakeOmitted returns the lines that Omitted counts, and discards them.
+func (r *Renderer) TakeOmitted() string {
+	left := r.omitted
+	r.omitted = omittedOutput{}
 	if len(left.lines) == 0 {
 		return ""
 	}
@@ -338,7 +338,7 @@ func (r *Renderer) tool(t *tool) string {
 		if t.seen[d] || len(t.seen) >= 256 {
 			continue
 		}
-		if status == "failed" && r.toldAlready(item) {
+		if status == "failed" && r.alreadyShown(item) {
 			continue
 		}
 		if text := toolContent(r.o, item, status); text != "" {
@@ -346,7 +346,7 @@ func (r *Renderer) tool(t *tool) string {
 			b.WriteString(indented(text, toolIndent))
 		}
 	}
-	b.WriteString(r.ranItself(t))
+	b.WriteString(r.showToolOutput(t))
 	if b.Len() == 0 {
 		return ""
 	}
@@ -388,7 +388,7 @@ func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
 		mark, s = "✗", red
 	default:
 		mark, s = "-", yellow
-		r.withdrawn(asked.GetPermission().GetToolCallId())
+		r.unanswered(asked.GetPermission().GetToolCallId())
 	}
 	text := r.o.paint(s, mark) + " " + Answer(a, asked.GetPermission().GetOptions())
 	if ok {
@@ -421,7 +421,7 @@ func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
 		b.WriteString(r.o.paint(yellow, StopReason(e.GetStopReason())) + "\n")
 	}
 	if e.GetStopReason() == "cancelled" {
-		r.leftOpen()
+		r.cancelOpen()
 	}
 	context := r.context
 	if context == r.told {

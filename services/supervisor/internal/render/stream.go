@@ -58,8 +58,8 @@ func (e *edges) cut(text string) string {
 	return out
 }
 
-// apart puts an object on its own line after the text before it.
-func (e *edges) apart(before, object string) string {
+// onOwnLine puts an object on its own line after the text before it.
+func (e *edges) onOwnLine(before, object string) string {
 	*e = edges{begun: true}
 	return before + object + "\n"
 }
@@ -79,7 +79,7 @@ func (s *plainStream) add(text string) string {
 	return text
 }
 
-func (s *plainStream) object(text string) string { return s.edges.apart(s.end(), text) }
+func (s *plainStream) object(text string) string { return s.edges.onOwnLine(s.end(), text) }
 
 func (s *plainStream) end() string {
 	text := s.clean.End()
@@ -102,7 +102,7 @@ type markdownStream struct {
 func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }
 
 func (s *markdownStream) object(text string) string {
-	return s.edges.apart(s.end(), s.o.paint(dim, text))
+	return s.edges.onOwnLine(s.end(), s.o.paint(dim, text))
 }
 
 func (s *markdownStream) pause() string { return s.m.w.paused() }
@@ -213,5 +213,5 @@ func (s *quoteStream) add(text string) string {
 }
 
 func (s *quoteStream) object(text string) string {
-	return s.edges.apart(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
+	return s.edges.onOwnLine(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
 }

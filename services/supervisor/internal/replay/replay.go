@@ -97,7 +97,7 @@ func Recorded(
 	if err := s.Seek(at, 0); err != nil {
 		return err
 	}
-	return s.Tell(ctx, ^uint64(0))
+	return s.Replay(ctx, ^uint64(0))
 }
 
 // Parts returns the files of a session in a folder.
@@ -167,8 +167,8 @@ func (r *Session) Seek(at Position, last uint64) error {
 		at.Text, r.ID)
 }
 
-// Tell sends the recorded events. Of the part that may grow, it sends only events of frames up to the number upTo.
-func (r *Session) Tell(ctx context.Context, upTo uint64) error {
+// Replay sends the recorded events. Of the part that may grow, it sends only events of frames up to the number upTo.
+func (r *Session) Replay(ctx context.Context, upTo uint64) error {
 	for r.reader != nil || r.open() {
 		for {
 			if err := ctx.Err(); err != nil {
@@ -185,14 +185,14 @@ func (r *Session) Tell(ctx context.Context, upTo uint64) error {
 				r.held = e
 				return nil
 			}
-			if err := r.tellEntry(e); err != nil {
+			if err := r.sendEntry(e); err != nil {
 				return err
 			}
 		}
 		if r.own() && r.next == len(r.Parts) { // it may grow
 			return nil
 		}
-		if err := r.tellEvents(r.decoder.Flush()); err != nil {
+		if err := r.sendEvents(r.decoder.Flush()); err != nil {
 			return err
 		}
 		r.Close()
@@ -251,8 +251,8 @@ func (r *Session) entry() (*journal.Entry, error) {
 	return e, err
 }
 
-// tellEntry sends the events of a journal entry.
-func (r *Session) tellEntry(e *journal.Entry) error {
+// sendEntry sends the events of a journal entry.
+func (r *Session) sendEntry(e *journal.Entry) error {
 	switch {
 	case e.Journal != nil:
 		if !e.Journal.Content && (r.behind || r.from.Text == "") {
@@ -289,11 +289,11 @@ func (r *Session) tellEntry(e *journal.Entry) error {
 	} else if !r.behind {
 		return nil
 	}
-	return r.tellEvents(events)
+	return r.sendEvents(events)
 }
 
-// tellEvents sends the events that belong to the session and are after the cursor.
-func (r *Session) tellEvents(events []*supervisorv1.Event) error {
+// sendEvents sends the events that belong to the session and are after the cursor.
+func (r *Session) sendEvents(events []*supervisorv1.Event) error {
 	for _, ev := range events {
 		if !r.behind || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
 			continue

@@ -28,7 +28,7 @@ type search struct {
 // line redacts a command line by the known programs in it. A text that is not a command line is almost always
 // unchanged.
 func (q *search) line(s string, depth int) string {
-	if depth > maxLines || !mayTell(s) {
+	if depth > maxLines || !mayContainSecret(s) {
 		return s
 	}
 	if q.read += len(s); q.read > maxRead {
@@ -39,7 +39,7 @@ func (q *search) line(s string, depth int) string {
 	}
 	commands, ok := shell.Layout(s)
 	if !ok {
-		commands = roughly(s)
+		commands = splitRoughly(s)
 	}
 	var cuts []cut
 	change := func(w shell.Placed, now string) {
@@ -47,7 +47,7 @@ func (q *search) line(s string, depth int) string {
 			q.found[w.Text] = true
 		}
 		if now != w.Text {
-			cuts = append(cuts, cut{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
+			cuts = append(cuts, cut{w.Start, w.End, requote(s[w.Start:w.End], w.Text, now)})
 		}
 	}
 	reading := map[int]bool{} // pipelines with a command that reads a secret
@@ -79,7 +79,7 @@ func (q *search) line(s string, depth int) string {
 		reads = reads || len(args) > 0 && args[0] == "read" && slices.ContainsFunc(args[1:], secretname.Is)
 		for _, in := range c.Input {
 			switch {
-			case reads && worthHiding("", strings.TrimSpace(in.Text)):
+			case reads && mayBeSecret("", strings.TrimSpace(in.Text)):
 				change(in, hidden(in.Text))
 			case slices.ContainsFunc(args, func(a string) bool { return shells[base(a)] }):
 				change(in, q.line(in.Text, depth+1))
@@ -129,7 +129,7 @@ func substituted(word string) bool {
 // printsSecret reports whether the value of an option is a line that prints a secret: --password-command 'echo x'.
 func printsSecret(option, text string) bool {
 	program, what, _ := strings.Cut(text, " ")
-	if !worthHiding("", what) {
+	if !mayBeSecret("", what) {
 		return false
 	}
 	for _, end := range [...]string{"-command", "command", "eval", "-cmd"} {
@@ -142,7 +142,7 @@ func printsSecret(option, text string) bool {
 
 // hideable reports whether a word that a command prints can be a secret.
 func hideable(word string) bool {
-	return !strings.HasPrefix(word, "-") && !strings.Contains(word, "%s") && worthHiding("", word)
+	return !strings.HasPrefix(word, "-") && !strings.Contains(word, "%s") && mayBeSecret("", word)
 }
 
 // keptInSecret reports whether a command is redirected to a file for secrets.
@@ -207,8 +207,8 @@ func texts(words []shell.Placed) []string {
 	return out
 }
 
-// mayTell is a fast check for a known program, or for a word that means that a secret is read.
-func mayTell(s string) bool {
+// mayContainSecret is a fast check for a known program, or for a word that means that a secret is read.
+func mayContainSecret(s string) bool {
 	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`(){}|;&<>$", r) }) {
 		if _, known := programs[base(w)]; known || writers[w] || prompts[w] || w == "-u" || w == "--user" || readsByName(w) {
 			return true
@@ -217,8 +217,8 @@ func mayTell(s string) bool {
 	return false
 }
 
-// roughly splits a text that is not a valid command line into commands and words.
-func roughly(s string) []shell.Simple {
+// splitRoughly splits a text that is not a valid command line into commands and words.
+func splitRoughly(s string) []shell.Simple {
 	var all []shell.Simple
 	var c shell.Simple
 	start := -1
@@ -270,9 +270,9 @@ func replaced[T string | []byte](line T, cuts []cut) T {
 	return T(append(out, line[at:]...))
 }
 
-// respelled returns the raw form of a word after its text has changed from was to now. It keeps the quotes, and
+// requote returns the raw form of a word after its text has changed from was to now. It keeps the quotes, and
 // replaces only the secret part if that occurs literally in source.
-func respelled(source, was, now string) string {
+func requote(source, was, now string) string {
 	if at := strings.Index(now, Redacted); at >= 0 && strings.Count(now, Redacted) == 1 {
 		before, after := now[:at], now[at+len(Redacted):]
 		if len(before)+len(after) < len(was) && strings.HasPrefix(was, before) && strings.HasSuffix(was, after) {
@@ -325,7 +325,7 @@ func readsByName(option string) bool {
 func userPassword(word, split string) string {
 	user, password, ok := strings.Cut(word, split)
 	switch {
-	case !ok, strings.Contains(word, "://"), strings.Trim(word, "0123456789:") == "", !worthHiding("", password):
+	case !ok, strings.Contains(word, "://"), strings.Trim(word, "0123456789:") == "", !mayBeSecret("", password):
 		return word
 	}
 	return user + split + Redacted
@@ -345,7 +345,7 @@ func (p *program) redact(args, now []string) (reads bool) {
 		start = verb + 1
 	}
 	hide := func(i, from int) {
-		if value := args[i][from:]; worthHiding("", value) && !ports.MatchString(value) {
+		if value := args[i][from:]; mayBeSecret("", value) && !ports.MatchString(value) {
 			now[i] = args[i][:from] + Redacted
 		}
 	}
@@ -460,7 +460,7 @@ func (p *program) hideOperands(args, now []string) {
 		}
 	}
 	hide := func(i int) {
-		if worthHiding("", args[i]) && !strings.Contains(args[i], "=") {
+		if mayBeSecret("", args[i]) && !strings.Contains(args[i], "=") {
 			now[i] = Redacted
 		}
 	}

@@ -277,7 +277,7 @@ func (w *walker) members(i int, upper string, f func(at int) int) int {
 
 // answer marks the secrets in the answer to a question for a secret.
 func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
-	if !s.asked.Load() || id == nil || d.Whose(true) != frame.OfAgent {
+	if !s.asked.Load() || id == nil || d.Requester(true) != frame.OfAgent {
 		return true
 	}
 	key := jsonrpc.CanonicalID(id)

@@ -80,7 +80,7 @@ func (s *jsonScope) text(d *jsontext.Decoder, text string) string {
 	if s.name == "name" {
 		s.named = text
 	}
-	if s.hides() && worthHiding(s.name, text) {
+	if s.hides() && mayBeSecret(s.name, text) {
 		return Redacted
 	}
 	return Text(text)

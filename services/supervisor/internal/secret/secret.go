@@ -18,8 +18,8 @@ const Redacted = "[redacted]"
 // Name reports whether a name looks like the name of a secret; see secretname.Is.
 func Name(name string) bool { return secretname.Is(name) }
 
-// worthHiding reports whether a value can be a secret. The name of a variable and a number of tokens cannot.
-func worthHiding(name, value string) bool {
+// mayBeSecret reports whether a value can be a secret. The name of a variable and a number of tokens cannot.
+func mayBeSecret(name, value string) bool {
 	switch {
 	case value == "" || strings.HasPrefix(value, Redacted) || strings.HasPrefix(value, "$"):
 		return false

@@ -24,7 +24,7 @@ func Env(variables []string) {
 // Variable returns the redacted value of a variable, or of another named value.
 func Variable(name, value string) string {
 	switch {
-	case !worthHiding(name, value):
+	case !mayBeSecret(name, value):
 		return value
 	case secretname.Is(name):
 		return Redacted
@@ -123,7 +123,7 @@ func Word(before, arg string) string {
 }
 
 func (q *search) word(before, arg string) string {
-	if secretOption(before) && worthHiding(before, arg) && !strings.HasPrefix(arg, "-") {
+	if secretOption(before) && mayBeSecret(before, arg) && !strings.HasPrefix(arg, "-") {
 		if before == "--cookie" {
 			return cookies(arg)
 		}
@@ -132,11 +132,11 @@ func (q *search) word(before, arg string) string {
 	if printsSecret(before, arg) {
 		return arg[:strings.IndexByte(arg, ' ')+1] + Redacted
 	}
-	if name, value, ok := strings.Cut(arg, "="); ok && simpleName.MatchString(name) && Name(name) && worthHiding(name, value) {
+	if name, value, ok := strings.Cut(arg, "="); ok && simpleName.MatchString(name) && Name(name) && mayBeSecret(name, value) {
 		return name + "=" + Redacted // the whole value, including spaces
 	}
 	if strings.IndexByte(arg[:min(len(arg), maxHeader)], ':') > 0 {
-		if m := header.FindStringSubmatch(arg); m != nil && Name(m[1]) && !weak(m[1]) && worthHiding(m[1], m[4]) {
+		if m := header.FindStringSubmatch(arg); m != nil && Name(m[1]) && !weak(m[1]) && mayBeSecret(m[1], m[4]) {
 			return m[1] + m[2] + m[3] + Redacted
 		}
 	}
@@ -204,7 +204,7 @@ func (q *search) text(s string) string {
 func replaceValue(pattern *lazyregexp.Regexp, s string) string {
 	return pattern.ReplaceAllStringFunc(s, func(match string) string {
 		m := pattern.FindStringSubmatch(match)
-		if m == nil || !worthHiding("", m[2]) {
+		if m == nil || !mayBeSecret("", m[2]) {
 			return match
 		}
 		return m[1] + Redacted
@@ -234,7 +234,7 @@ func replaceNamed(pattern named, s string, secret func(string) bool) string {
 		}
 		value := s[from : from+v[1]]
 		at = from + v[1]
-		if !worthHiding(name, strings.Trim(value, `'"`)) {
+		if !mayBeSecret(name, strings.Trim(value, `'"`)) {
 			continue
 		}
 		b.WriteString(s[last:from])

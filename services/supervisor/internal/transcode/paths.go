@@ -15,12 +15,12 @@ import (
 // PathMap translates paths between a client and a handler that has the same files under other paths. It must be safe
 // for concurrent use.
 type PathMap interface {
-	// There returns the handler's path for a client's path. It returns an error if there is none.
-	There(path string) (string, error)
-	// Here returns the client's path for a handler's path. It returns an error if there is none.
-	Here(path string) (string, error)
-	// HereText replaces the handler's paths in a text by the client's.
-	HereText(text string) string
+	// SidecarPath returns the handler's path for a client's path. It returns an error if there is none.
+	SidecarPath(path string) (string, error)
+	// ClientPath returns the client's path for a handler's path. It returns an error if there is none.
+	ClientPath(path string) (string, error)
+	// ClientText replaces the handler's paths in a text by the client's.
+	ClientText(text string) string
 	// CheckCommand returns an error if a command names a path that is mapped.
 	CheckCommand(c Command) error
 }
@@ -289,7 +289,7 @@ func (r *rewriter) text(p *Paths, use acpv1.PathUse, text string, out []byte, de
 	var err error
 	switch {
 	case use == acpv1.PathUse_PATH_USE_PATH && r.response:
-		text, err = r.maps.Here(text)
+		text, err = r.maps.ClientPath(text)
 	case use == acpv1.PathUse_PATH_USE_PATH:
 		if p.name == rootType && r.root == "" {
 			r.root = text
@@ -297,9 +297,9 @@ func (r *rewriter) text(p *Paths, use acpv1.PathUse, text string, out []byte, de
 		if r.command != nil && depth == 1 && p.command {
 			r.command.Directory = text
 		}
-		text, err = r.maps.There(text)
+		text, err = r.maps.SidecarPath(text)
 	case use == acpv1.PathUse_PATH_USE_TEXT && r.response:
-		text = r.maps.HereText(text)
+		text = r.maps.ClientText(text)
 	case r.command == nil:
 	case use == acpv1.PathUse_PATH_USE_COMMAND:
 		r.command.Command = text

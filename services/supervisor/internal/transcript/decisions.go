@@ -25,10 +25,10 @@ const LateDecision = 2 * time.Second
 // decisions are the decisions in a session, sorted by time, and the items that they may belong to. A decision is
 // recorded after its question or call was forwarded, and before the answer was.
 type decisions struct {
-	records   []Decision // not assigned yet
-	questions []*holding // unanswered questions
-	calls     []*holding // unanswered calls
-	undone    []Decision // decisions about commands
+	records   []Decision  // not assigned yet
+	questions []*heldItem // unanswered questions
+	calls     []*heldItem // unanswered calls
+	undone    []Decision  // decisions about commands
 }
 
 // decided processes the decisions up to a time: each is added to its item, or becomes an item.
@@ -38,19 +38,19 @@ func (s *story) decided(until time.Time) {
 		s.decisions.records = s.decisions.records[1:]
 		if h := s.about(r); h != nil {
 			h.Rule = ruleOf(r)
-			s.heavier(h, len(h.Rule))
+			s.grow(h, len(h.Rule))
 			continue
 		}
 		if r.GetAction().GetKind() == "terminal.create" && r.GetDoor() == "call" && len(s.decisions.undone) < maxUndone {
 			s.decisions.undone = append(s.decisions.undone, r)
 			continue
 		}
-		s.apart(r)
+		s.addDecision(r)
 	}
 }
 
 // about returns the item of a decision, or nil if there is none yet.
-func (s *story) about(r Decision) *holding {
+func (s *story) about(r Decision) *heldItem {
 	a, call := r.GetAction(), r.GetDoor() == "call"
 	if r.GetVerdict() == "ask" {
 		for _, h := range s.decisions.questions {
@@ -89,20 +89,20 @@ func (s *story) ran(command string) string {
 	return ruleOf(r)
 }
 
-// apartAll adds items for decisions whose commands were not started.
-func (s *story) apartAll() {
+// addPendingDecisions adds items for decisions whose commands were not started.
+func (s *story) addPendingDecisions() {
 	for _, r := range s.decisions.undone {
-		s.apart(r)
+		s.addDecision(r)
 	}
 	s.decisions.undone = nil
 }
 
-// apart adds a decision as an item.
-func (s *story) apart(r Decision) {
+// addDecision adds a decision as an item.
+func (s *story) addDecision(r Decision) {
 	if r.GetNote() != "" {
 		return
 	}
-	h := &holding{item: item{Kind: kindDecision, Mark: markBad, Title: first(r.GetOutcome()+": "+r.What, maxTitle), Rule: ruleOf(r)}}
+	h := &heldItem{item: item{Kind: kindDecision, Mark: markBad, Title: first(r.GetOutcome()+": "+r.What, maxTitle), Rule: ruleOf(r)}}
 	switch r.GetOutcome() {
 	case "allowed":
 		h.Mark = markGood
@@ -131,13 +131,13 @@ func ruleOf(r Decision) string {
 
 // placed moves a question before the items that wait for its answer: the tool call, the call to the client by which the
 // agent executes it, and the tool call that shows the same file or command.
-func (s *story) placed(h *holding) {
+func (s *story) placed(h *heldItem) {
 	q := h.asked.GetPermission()
 	if q == nil {
 		return
 	}
 	from := len(s.held) - 1
-	to := slices.IndexFunc(s.held[:from], func(o *holding) bool { return o.causedBy(q) })
+	to := slices.IndexFunc(s.held[:from], func(o *heldItem) bool { return o.causedBy(q) })
 	if to >= 0 {
 		copy(s.held[to+1:], s.held[to:from])
 		s.held[to] = h
@@ -145,7 +145,7 @@ func (s *story) placed(h *holding) {
 }
 
 // causedBy reports whether an item waits for the answer to a question.
-func (h *holding) causedBy(q *supervisorv1.PermissionQuestion) bool {
+func (h *heldItem) causedBy(q *supervisorv1.PermissionQuestion) bool {
 	names := func(path string) bool {
 		return path != "" && slices.ContainsFunc(q.GetLocations(), func(l *supervisorv1.Location) bool { return l.GetPath() == path })
 	}

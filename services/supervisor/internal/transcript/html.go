@@ -25,7 +25,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"clock": clock, "stamp": stamp, "machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"anchor": anchor,
 	"places": func(text string) string { return strings.ReplaceAll(text, "\n", ", ") },
-	"sign":   sign, "open": open, "changed": changed, "status": worthSaying, "difference": diffText,
+	"sign":   sign, "open": open, "changed": changed, "status": showsStatus, "difference": diffText,
 }).Parse(pageText))
 
 // NewHTML begins an HTML page that loads and runs nothing in any viewer.
@@ -65,8 +65,8 @@ func sign(it *item) string {
 	return map[mark]string{markOpen: "◐", markGood: "✓", markBad: "✗", markWarn: "!"}[it.Mark]
 }
 
-// worthSaying reports whether an item's status contains more than its sign.
-func worthSaying(it *item) bool {
+// showsStatus reports whether an item's status contains more than its sign.
+func showsStatus(it *item) bool {
 	return it.Status != "" && it.Status != "completed" && !(it.Kind == kindCall && it.Mark == markGood)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// unlinked disables each link that does not lead to a page, a mail address, or a relative path, because a click on a
-// "javascript:" link would run code. The text remains readable.
-func unlinked(line string) string {
+// disableLinks disables each link that does not lead to a page, a mail address, or a relative path, because a click on
+// a "javascript:" link would run code. The text remains readable.
+func disableLinks(line string) string {
 	line = chats.ReplaceAllString(line, `$1\:`)
 	at := strings.Index(line, "](")
 	if at < 0 {
@@ -20,7 +20,7 @@ func unlinked(line string) string {
 	budget := 64<<10 + 8*len(line)
 	for ; at >= 0; at = strings.Index(line, "](") {
 		b.WriteString(line[:at+1])
-		if line = line[at+1:]; !leadsToAPage(line[1:], &budget) {
+		if line = line[at+1:]; !isSafeLink(line[1:], &budget) {
 			b.WriteByte('\\')
 		}
 	}
@@ -34,10 +34,10 @@ var chats = lazyregexp.New(`(?i)\b(xmpp):`)
 // maxAddress limits the bytes of an address that may remain a link.
 const maxAddress = 1 << 10
 
-// leadsToAPage reports whether the address at the beginning of rest, after "(", may remain a link in every viewer. An
+// isSafeLink reports whether the address at the beginning of rest, after "(", may remain a link in every viewer. An
 // address that does not end on its line may not. budget limits the bytes that are examined, so that the time is linear
 // for a text that consists of beginnings of links; when it is used up, the result is false.
-func leadsToAPage(rest string, budget *int) bool {
+func isSafeLink(rest string, budget *int) bool {
 	if len(rest) > maxAddress {
 		if rest = rest[:maxAddress]; !strings.Contains(rest, ")") {
 			return false

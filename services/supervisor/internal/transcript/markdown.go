@@ -25,8 +25,8 @@ type Page struct {
 	foot  string
 }
 
-// Tell writes an entry, or holds it back until its result is known.
-func (p *Page) Tell(t Entry) error { return p.story.tell(t) }
+// Write writes an entry, or holds it back until its result is known.
+func (p *Page) Write(t Entry) error { return p.story.addEntry(t) }
 
 // Close writes entries that were held back, and the end of the page.
 func (p *Page) Close() error {
@@ -272,7 +272,7 @@ func quoted(text string) string {
 	var f fences
 	for _, l := range strings.Split(strings.Trim(safetext.Text(text), "\n"), "\n") {
 		if !f.code(l) {
-			l = unlinked(escaped(l))
+			l = disableLinks(escaped(l))
 		}
 		b.WriteString(strings.TrimRight("> "+l, " ") + "\n")
 	}

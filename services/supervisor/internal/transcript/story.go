@@ -29,14 +29,14 @@ type story struct {
 	folder  folder
 	history bool // include events that the agent repeated
 
-	held   []*holding
+	held   []*heldItem
 	weight int
 	err    error
 
-	tools     ordered.Map[string, *holding]
-	questions ordered.Map[string, *holding]
-	calls     ordered.Map[string, *holding]
-	commands  ordered.Map[string, *holding] // by terminal
+	tools     ordered.Map[string, *heldItem]
+	questions ordered.Map[string, *heldItem]
+	calls     ordered.Map[string, *heldItem]
+	commands  ordered.Map[string, *heldItem] // by terminal
 
 	decisions decisions
 
@@ -48,8 +48,8 @@ type story struct {
 	at      time.Time
 }
 
-// holding is an item that was not written yet, or that later entries may refer to.
-type holding struct {
+// heldItem is an item that was not written yet, or that later entries may refer to.
+type heldItem struct {
 	item
 	words   strings.Builder
 	message string // id of the message
@@ -63,7 +63,7 @@ type holding struct {
 	output  []byte
 	cut     int // bytes of output that were dropped
 	ending  *supervisorv1.WatchOutputResponse
-	owner   *holding // the tool call that shows the command
+	owner   *heldItem // the tool call that shows the command
 	weight  int
 	written bool
 }
@@ -75,8 +75,8 @@ func newStory(cwd string, o PageOptions, write func(*item) error) *story {
 	}
 }
 
-// tell processes an entry.
-func (s *story) tell(t Entry) error {
+// addEntry processes an entry.
+func (s *story) addEntry(t Entry) error {
 	s.decided(t.Time)
 	s.at = t.Time
 	switch {
@@ -100,7 +100,7 @@ func (s *story) tell(t Entry) error {
 func (s *story) close() error {
 	s.skip(Entry{})
 	s.decided(s.at.Add(LateDecision))
-	s.apartAll()
+	s.addPendingDecisions()
 	s.unfinished()
 	s.flush(0)
 	return s.err
@@ -108,14 +108,14 @@ func (s *story) close() error {
 
 func (s *story) part(t Entry) {
 	s.skip(t)
-	s.apartAll()
+	s.addPendingDecisions()
 	s.decisions.questions, s.decisions.calls = nil, nil
 	s.unfinished()
 	s.flush(0)
 	if s.parts++; s.parts > 1 {
-		s.add(t, &holding{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
+		s.add(t, &heldItem{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
 	}
-	for _, m := range []*ordered.Map[string, *holding]{&s.tools, &s.questions, &s.calls, &s.commands} {
+	for _, m := range []*ordered.Map[string, *heldItem]{&s.tools, &s.questions, &s.calls, &s.commands} {
 		m.Clear()
 	}
 }
@@ -124,7 +124,7 @@ func (s *story) part(t Entry) {
 func (s *story) unfinished() {
 	if s.turns.open {
 		s.turns.open = false
-		s.add(Entry{}, &holding{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
+		s.add(Entry{}, &heldItem{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *story) unfinished() {
 func (s *story) skip(t Entry) {
 	if n := s.skipped; n > 0 {
 		s.skipped = 0
-		s.add(t, &holding{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + safetext.Count(n, "event") + ")."}})
+		s.add(t, &heldItem{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + safetext.Count(n, "event") + ")."}})
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *story) event(t Entry) {
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
 		s.turns.begin(t.Time)
-		s.add(t, &holding{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
+		s.add(t, &heldItem{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
 		for _, b := range e.TurnStarted.GetPrompt() {
 			s.message(t, kindUser, b, "")
 		}
@@ -184,16 +184,16 @@ func (s *story) event(t Entry) {
 }
 
 // add adds an item.
-func (s *story) add(t Entry, h *holding) *holding {
+func (s *story) add(t Entry, h *heldItem) *heldItem {
 	h.Time = s.at
 	h.History = t.Event.GetHistory()
 	s.held = append(s.held, h)
-	s.heavier(h, 512)
+	s.grow(h, 512)
 	return h
 }
 
-// heavier adds n to the size of an item in bytes.
-func (s *story) heavier(h *holding, n int) {
+// grow adds n to the size of an item in bytes.
+func (s *story) grow(h *heldItem, n int) {
 	if !h.written {
 		h.weight += n
 		s.weight += n
@@ -221,11 +221,11 @@ func (s *story) flush(keep int) {
 	for _, h := range s.held[:n] {
 		h.forget()
 	}
-	s.held = append([]*holding(nil), s.held[n:]...)
+	s.held = append([]*heldItem(nil), s.held[n:]...)
 }
 
 // forget releases the memory that a written item does not need any more.
-func (h *holding) forget() {
+func (h *heldItem) forget() {
 	h.Said, h.Parts, h.output, h.earlier, h.weight = "", nil, nil, nil, 0
 	h.words = strings.Builder{}
 	h.Title = first(h.Title, maxTitle)
@@ -246,7 +246,7 @@ func (h *holding) forget() {
 }
 
 // finished completes an item before it is written.
-func (s *story) finished(h *holding) *item {
+func (s *story) finished(h *heldItem) *item {
 	switch {
 	case h.tool != nil:
 		s.finishTool(h)
@@ -271,7 +271,7 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 	if text == "" {
 		return
 	}
-	var last *holding
+	var last *heldItem
 	if n := len(s.held); n > 0 {
 		last = s.held[n-1]
 	}
@@ -281,7 +281,7 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 		if strings.TrimSpace(text) == "" && !goes {
 			return // a message does not begin with an empty piece
 		}
-		last = s.add(t, &holding{item: item{Kind: k, Goes: goes}})
+		last = s.add(t, &heldItem{item: item{Kind: k, Goes: goes}})
 	}
 	last.message = cmp.Or(message, last.message)
 	if !isText(c) { // on its own line
@@ -291,7 +291,7 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 		text += "\n"
 	}
 	last.words.WriteString(text)
-	s.heavier(last, len(text))
+	s.grow(last, len(text))
 }
 
 func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
@@ -300,9 +300,9 @@ func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 		s.held[n-1].Parts = []part{p}
 		return
 	}
-	h := s.add(t, &holding{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})
+	h := s.add(t, &heldItem{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})
 	for _, st := range p.Steps {
-		s.heavier(h, len(st.Text)+64)
+		s.grow(h, len(st.Text)+64)
 	}
 	if len(entries) == 0 {
 		h.Title, h.Parts = "The plan is empty now.", nil
@@ -310,8 +310,8 @@ func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 }
 
 func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
-	s.apartAll()
-	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
+	s.addPendingDecisions()
+	h := &heldItem{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
 	s.context = nil
 	switch {
 	case e.GetError() != nil:
@@ -334,7 +334,7 @@ func (s *story) noted(t Entry, text string) {
 		return
 	}
 	title, rest, _ := strings.Cut(text, "\n")
-	h := &holding{item: item{Kind: kindNote, Title: strings.TrimPrefix(title, "! "), Said: strings.TrimPrefix(strings.ReplaceAll(rest, "\n    ", "\n"), "    ")}}
+	h := &heldItem{item: item{Kind: kindNote, Title: strings.TrimPrefix(title, "! "), Said: strings.TrimPrefix(strings.ReplaceAll(rest, "\n    ", "\n"), "    ")}}
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_Gap:
 		h.Kind, h.Mark = kindLost, markWarn
@@ -355,5 +355,5 @@ func (s *story) noted(t Entry, text string) {
 			h.Parts = []part{{Kind: partRaw, Title: "the update", Text: first(raw, maxPartRaw)}}
 		}
 	}
-	s.heavier(s.add(t, h), len(text)+len(h.Said))
+	s.grow(s.add(t, h), len(text)+len(h.Said))
 }

@@ -38,18 +38,18 @@ func NewText(w io.Writer, look render.Options) *Text {
 	return t
 }
 
-// Tell prints an entry.
-func (t *Text) Tell(told Entry) error {
+// Write prints an entry.
+func (t *Text) Write(told Entry) error {
 	text := t.text(told)
 	if told.Header == nil {
-		text = t.apart(text)
+		text = t.separate(text)
 	}
 	_, err := io.WriteString(t.w, text)
 	return err
 }
 
-// apart separates the first text from the head.
-func (t *Text) apart(text string) string {
+// separate separates the first text from the head.
+func (t *Text) separate(text string) string {
 	if t.fresh && text != "" {
 		t.fresh = false
 		return "\n" + strings.TrimPrefix(text, "\n")
@@ -59,7 +59,7 @@ func (t *Text) apart(text string) string {
 
 // Close prints text that was held back.
 func (t *Text) Close() error {
-	_, err := io.WriteString(t.w, t.apart(t.ended()))
+	_, err := io.WriteString(t.w, t.separate(t.ended()))
 	return err
 }
 

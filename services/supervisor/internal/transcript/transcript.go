@@ -45,7 +45,7 @@ type Reader struct {
 	agent    frame.Agent
 	decoder  *event.Decoder
 	commands commands
-	withheld withheld
+	withheld pieceCollector
 	at       time.Time
 	out      []Entry
 }
@@ -66,7 +66,7 @@ func (r *Reader) begin(h *journal.Header) {
 		r.decoder.HoldEnds()
 	}
 	r.commands = commands{}
-	r.withheld = withheld{}
+	r.withheld = pieceCollector{}
 }
 
 // Read converts an entry, usually to one entry or none. The result shares no memory with e.
@@ -79,7 +79,7 @@ func (r *Reader) Read(e *journal.Entry) []Entry {
 	switch {
 	case e.Journal != nil:
 		r.begin(e.Journal)
-		r.tell(Entry{Header: e.Journal})
+		r.add(Entry{Header: e.Journal})
 		if !e.Journal.Content {
 			r.gap(0, "the record has no content: of what passed it has methods, kinds and sizes")
 		}
@@ -116,7 +116,7 @@ func (r *Reader) end() {
 		r.event(ev, nil)
 	}
 	for _, o := range r.commands.finish() {
-		r.tell(o)
+		r.add(o)
 	}
 }
 
@@ -155,7 +155,7 @@ func (r *Reader) events(f *frame.Frame, kept bool) {
 	r.at = f.Time
 	if f.Direction == frame.OursToClient && kept {
 		for _, o := range r.commands.shown(f.Line) {
-			r.tell(o)
+			r.add(o)
 		}
 	}
 	for _, ev := range r.decoder.Frame(*f) {
@@ -178,20 +178,20 @@ func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
 	case *supervisorv1.Event_CallEnded:
 		var before []Entry
 		t.Command, t.Terminal, before = r.commands.answered(e.CallEnded, line)
-		r.tell(t)
+		r.add(t)
 		for _, o := range before {
-			r.tell(o)
+			r.add(o)
 		}
 		return
 	case *supervisorv1.Event_TurnEnded:
 		for _, o := range r.commands.finish() {
-			r.tell(o)
+			r.add(o)
 		}
 	}
-	r.tell(t)
+	r.add(t)
 }
 
-func (r *Reader) tell(t Entry) {
+func (r *Reader) add(t Entry) {
 	t.Time = r.at
 	if t.Event.GetTurnEnded() != nil { // it may have been delayed by late updates
 		t.Time = t.Event.GetTime().AsTime()
@@ -222,7 +222,7 @@ func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 // own adds an event without a frame.
 func (r *Reader) own(ev *supervisorv1.Event) {
 	ev.Time, ev.AgentId, ev.SessionId = timestamppb.New(r.at), r.agent.ID, r.session
-	r.tell(Entry{Event: ev})
+	r.add(Entry{Event: ev})
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }

@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// withheld collects the pieces of a message whose content was not recorded, to show them as one.
-type withheld struct {
+// pieceCollector collects the pieces of a message whose content was not recorded, to show them as one.
+type pieceCollector struct {
 	first *journal.Entry
 	size  uint64
 }
 
 // gathers adds an entry if it is a piece that continues the collected ones, or begins such a message.
-func (w *withheld) gathers(e *journal.Entry) bool {
+func (w *pieceCollector) gathers(e *journal.Entry) bool {
 	if e.Method != acp.MethodSessionUpdate || e.Dir != "agent-to-front" {
 		return false
 	}
@@ -41,9 +41,9 @@ func (w *withheld) gathers(e *journal.Entry) bool {
 }
 
 // take returns the collected pieces as one entry, with their size, or nil.
-func (w *withheld) take() (*journal.Entry, uint64) {
+func (w *pieceCollector) take() (*journal.Entry, uint64) {
 	e, size := w.first, w.size
-	*w = withheld{}
+	*w = pieceCollector{}
 	return e, size
 }
 

@@ -62,7 +62,7 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 		return err
 	}
 	if argv := r.Login(); argv != nil && method == "" {
-		return rights.Become(call, execute, argv, rights.Variables(r.Env...))
+		return rights.Exec(call, execute, argv, rights.Variables(r.Env...))
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -76,13 +76,13 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 	if i >= 0 {
 		m := answer.AuthMethods[i]
 		call.Notice("logging in: %s", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
-		return rights.Become(call, execute, slices.Concat(r.Command, m.Args), rights.Variables(slices.Concat(r.Env, m.Env)...))
+		return rights.Exec(call, execute, slices.Concat(r.Command, m.Args), rights.Variables(slices.Concat(r.Env, m.Env)...))
 	}
-	return noLogin(r, method, answer.AuthMethods)
+	return loginAdvice(r, method, answer.AuthMethods)
 }
 
-// noLogin returns advice for an agent that cannot log in on a terminal.
-func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
+// loginAdvice returns advice for an agent that cannot log in on a terminal.
+func loginAdvice(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
 	if len(methods) == 0 {
 		return fmt.Errorf("the agent %s offers no login: it may be logged in already, or take a key from its environment", r.Agent.ID)
 	}
@@ -114,7 +114,7 @@ func ask(ctx context.Context, call *command.Call, rights *agentcmd.Rights, r *pr
 	if err != nil {
 		return nil, err
 	}
-	return handshake.Ask(ctx, agent.Spec{
+	return handshake.Query(ctx, agent.Spec{
 		Name: r.Agent.ID, Command: r.Command, Env: env, User: rights.User, Guard: guard,
 		Confinement: rights.Walls, Logger: slog.New(slog.DiscardHandler),
 	}, call.Version)

@@ -37,8 +37,8 @@ it was. Agents and handlers cannot answer, and neither can what they have starte
 		newList(call), newAnswer(call))
 }
 
-// waiting is a question with its supervisor.
-type waiting = reach.Item[*supervisorv1.Approval]
+// openQuestion is a question with its supervisor.
+type openQuestion = reach.Item[*supervisorv1.Approval]
 
 func newList(call *command.Call) *cobra.Command {
 	var full bool
@@ -52,9 +52,9 @@ so; --full shows all of it, with all of the input that the agent gives the tool.
 Elsewhere it is whole.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
-	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
+	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openQuestion {
 		return questions(ctx, call, all, session)
-	}, func(list []waiting) error { return printQuestions(call, list, full) }, func(w waiting) cliflag.Listed {
+	}, func(list []openQuestion) error { return printQuestions(call, list, full) }, func(w openQuestion) cliflag.Listed {
 		return cliflag.Listed{Time: w.Of.GetTime().AsTime(), Agents: cliflag.AgentNames(w.Of.GetAgentId(), w.At.Agent)}
 	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.AgentFlag)
 	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
@@ -93,9 +93,9 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			}
 			switch {
 			case len(args) == 0 || args[0] == "":
-				return command.WrongUse(cmd, `expected a question's id; "acphost approvals list" shows them`)
+				return command.UsageErrorf(cmd, `expected a question's id; "acphost approvals list" shows them`)
 			case answers != 1:
-				return command.WrongUse(cmd, "expected one answer: an option, --accept, --decline or --cancel")
+				return command.UsageErrorf(cmd, "expected one answer: an option, --accept, --decline or --cancel")
 			}
 			return nil
 		},
@@ -130,7 +130,7 @@ func answer(
 	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
 ) error {
 	list := questions(ctx, call, all, "")
-	at, id, err := having(call, all, list, given)
+	at, id, err := findQuestion(call, all, list, given)
 	if err != nil {
 		return err
 	}
@@ -139,10 +139,10 @@ func answer(
 	with.Surface = supervisorv1.Surface_SURFACE_INPUT
 	ended, err := at.Answer(ctx, id, answeredByCLI, with)
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.NotFound {
-		return fmt.Errorf("%w%s", reach.Explained(err), shortList(list))
+		return fmt.Errorf("%w%s", reach.CallError(err), shortList(list))
 	}
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	text := output.Cell(client.Handle(ended.GetId())) + ": " + output.Cell(ended.GetOutcome())
 	if option := ended.GetOptionId(); option != "" {
@@ -152,17 +152,17 @@ func answer(
 	return err
 }
 
-// having finds the supervisor of a question, and the question's id. If none of several supervisors lists the question,
-// having returns an error, because handles of different supervisors can be equal. A single supervisor is asked in any
-// case, and its error says what is wrong, or who has answered before.
-func having(call *command.Call, all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
+// findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
+// question, having returns an error, because handles of different supervisors can be equal. A single supervisor is
+// asked in any case, and its error says what is wrong, or who has answered before.
+func findQuestion(call *command.Call, all []*reach.Supervisor, list []openQuestion, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")
 	}
 	var of []*reach.Supervisor
-	var named []waiting
+	var named []openQuestion
 	for _, w := range list {
-		if reach.NamesQuestion(given, w.Of) {
+		if reach.MatchesQuestion(given, w.Of) {
 			of, id, named = append(of, w.At), w.Of.GetId(), append(named, w)
 		}
 	}
@@ -180,7 +180,7 @@ func having(call *command.Call, all []*reach.Supervisor, list []waiting, given s
 }
 
 // approvalsOf returns the questions without their supervisors.
-func approvalsOf(list []waiting) []*supervisorv1.Approval {
+func approvalsOf(list []openQuestion) []*supervisorv1.Approval {
 	all := make([]*supervisorv1.Approval, len(list))
 	for i, w := range list {
 		all[i] = w.Of
@@ -202,7 +202,7 @@ func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(str
 func shortHandle(handle string) string { return output.OneLine(handle, 40) }
 
 // shortList lists the open questions in an error, to be copied.
-func shortList(list []waiting) string {
+func shortList(list []openQuestion) string {
 	const limit = 20
 	if len(list) == 0 {
 		return "; none waits"
@@ -220,23 +220,23 @@ func shortList(list []waiting) string {
 }
 
 // questions returns the open questions of supervisors, oldest first.
-func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
+func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []openQuestion {
 	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
 		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
 		return res.GetApprovals(), err
 	}
 	list := reach.List(ctx, call, all, "questions", ask)
-	slices.SortStableFunc(list, func(x, y waiting) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
+	slices.SortStableFunc(list, func(x, y openQuestion) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
 	return list
 }
 
-func printQuestions(call *command.Call, list []waiting, full bool) error {
+func printQuestions(call *command.Call, list []openQuestion, full bool) error {
 	if len(list) == 0 {
 		return output.PrintEmpty(call, "no question waits")
 	}
-	several := slices.ContainsFunc(list, func(w waiting) bool { return w.At != list[0].At })
+	several := slices.ContainsFunc(list, func(w openQuestion) bool { return w.At != list[0].At })
 	var b strings.Builder
-	look := output.Look(call, "", false, false)
+	look := output.RenderOptions(call, "", false, false)
 	full = full || !call.Terminal(call.Stdout)
 	all := approvalsOf(list)
 	for i, w := range list {
@@ -253,7 +253,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 }
 
 // writeQuestion writes one question: its name, its content, then the possible answers.
-func writeQuestion(b *strings.Builder, look render.Options, w waiting, name string, several, full bool) {
+func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
@@ -396,7 +396,7 @@ func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Superv
 		switch {
 		case len(args) == 0:
 			list = output.Completions(list, reach.QuestionPrefix(w.Of, approvalsOf(waits)), render.QuestionSubject(w.Of))
-		case reach.NamesQuestion(args[0], w.Of):
+		case reach.MatchesQuestion(args[0], w.Of):
 			for _, o := range w.Of.GetPermission().GetOptions() {
 				list = output.Completions(list, o.GetOptionId(), o.GetName())
 			}

@@ -57,7 +57,7 @@ func newTail(call *command.Call) *cobra.Command {
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if number < 0 {
-				return command.WrongUse(cmd, "-n takes 0 or more, got %d", number)
+				return command.UsageErrorf(cmd, "-n takes 0 or more, got %d", number)
 			}
 			name, err := recordings.AuditFile(call, file)
 			if err != nil {
@@ -81,7 +81,7 @@ func newTail(call *command.Call) *cobra.Command {
 
 func newQuery(call *command.Call) *cobra.Command {
 	var f audit.Filter
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -106,7 +106,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 			}
 			f.Since, f.Agent, f.Limit, f.Cwd = only.Since, only.Agent, only.Limit, only.Cwd
 			if _, err := path.Match(f.Kind, ""); err != nil {
-				return command.WrongUse(cmd, "--kind: %q is no kind and no glob of kinds", f.Kind)
+				return command.UsageErrorf(cmd, "--kind: %q is no kind and no glob of kinds", f.Kind)
 			}
 			name, err := recordings.AuditFile(call, file)
 			if err != nil {
@@ -174,7 +174,7 @@ func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecor
 	out := output.NewPager(call)
 	for r, err := range records {
 		if _, ok := errors.AsType[*audit.LineError](err); ok {
-			call.Complain(err)
+			call.PrintError(err)
 			continue
 		}
 		switch {

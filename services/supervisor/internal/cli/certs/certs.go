@@ -34,14 +34,14 @@ may do:
 A sidecar and its supervisor show each other certificates of an authority of their
 own: "acphost certs sidecar" makes them.`,
 		newInit(call), newClient(call), newGateway(call), newSidecar(call), newRenew(call))
-	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return keysAreForPeople(cmd, call) }
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return rejectAgents(cmd, call) }
 	return cmd
 }
 
-// keysAreForPeople rejects calls by agents, because the keys allow all operations over the network. On systems that do
+// rejectAgents rejects calls by agents, because the keys allow all operations over the network. On systems that do
 // not identify the caller, such as macOS, only the modes of the files protect the keys.
-func keysAreForPeople(cmd *cobra.Command, call *command.Call) error {
-	err := call.RefuseAgents(cmd)
+func rejectAgents(cmd *cobra.Command, call *command.Call) error {
+	err := call.RejectAgents(cmd)
 	if errors.Is(err, proc.ErrUnsupported) {
 		return nil
 	}
@@ -79,7 +79,7 @@ name. Nothing that is there is overwritten.`,
 			for _, text := range clients {
 				c, err := certs.ParseClient(text)
 				if err != nil {
-					return command.WrongUse(cmd, "--client: %v", err)
+					return command.UsageErrorf(cmd, "--client: %v", err)
 				}
 				o.Clients = append(o.Clients, c)
 			}
@@ -113,7 +113,7 @@ func newClient(call *command.Call) *cobra.Command {
 		Example: `  acphost certs client ~/.config/acphost/tls dashboard:viewer --days 30`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return command.WrongUse(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
+				return command.UsageErrorf(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
 			}
 			return nil
 		},
@@ -126,7 +126,7 @@ func newClient(call *command.Call) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := certs.ParseClient(args[1])
 			if err != nil {
-				return command.WrongUse(cmd, "%v", err)
+				return command.UsageErrorf(cmd, "%v", err)
 			}
 			return addClient(call, args[0], c, days, clientRecipe)
 		},

@@ -39,7 +39,7 @@ caller's role may, and never more than --acts-as.`,
 			if actsAs != "" {
 				role, err := certs.ParseRole(actsAs)
 				if err != nil || role > certs.Operator {
-					return command.WrongUse(cmd, "--acts-as: expected %s, got %q", strings.Join(delegation.Roles(), ", "), actsAs)
+					return command.UsageErrorf(cmd, "--acts-as: expected %s, got %q", strings.Join(delegation.Roles(), ", "), actsAs)
 				}
 				c.ActsAs = role
 			}

@@ -43,7 +43,7 @@ the supervisor has to be started again.`,
       --tls-cert tls/server.crt --tls-key tls/server.key  on fsd.internal`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return command.WrongUse(cmd, "expected a handler's name and perhaps a folder, got %d arguments", len(args))
+				return command.UsageErrorf(cmd, "expected a handler's name and perhaps a folder, got %d arguments", len(args))
 			}
 			return nil
 		},

@@ -111,11 +111,11 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			case cmd.Flags().Changed("attach"):
 				return checkAttach(cmd, &f, args)
 			case cmd.Flags().Changed("history"), cmd.Flags().Changed("pid"), cmd.Flags().Changed("socket"), cmd.Flags().Changed("connect"):
-				return command.WrongUse(cmd, "--history, --pid, --socket and --connect are for --attach")
+				return command.UsageErrorf(cmd, "--history, --pid, --socket and --connect are for --attach")
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
-				return command.WrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
+				return command.UsageErrorf(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
 			case f.Agent == "" && (len(args) == 0 || args[0] == ""):
-				return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+				return command.UsageErrorf(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
 			}
 			return nil
 		},
@@ -123,7 +123,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			if cmd.Flags().Changed("attach") {
 				return join(cmd, call, export, &f)
 			}
-			return hold(cmd, call, start, export, &f, args)
+			return runLocal(cmd, call, start, export, &f, args)
 		},
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
@@ -134,8 +134,8 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	return cmd
 }
 
-// hold runs a chat with an agent in its own supervisor.
-func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
+// runLocal runs a chat with an agent in its own supervisor.
+func runLocal(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
 	if err := checkTerminal(cmd, call, f); err != nil {
 		return err
 	}
@@ -159,24 +159,24 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 		return err
 	}
 	o.Mode = host.ModeChat // without Stderr, whose output would disturb the screen
-	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
-		logs.tell(line)
+	if line := cliflag.NoRulesNotice(o.Config, r.GetCwd(), true); line != "" {
+		logs.show(line)
 	}
 	in, missing := cliflag.Sandboxed(o.Config)
 	if missing != "" {
-		logs.tell(missing)
+		logs.show(missing)
 	}
-	records := &hosting.Unrecorded{Tell: logs.tell}
+	records := &hosting.RecordingWarnings{Tell: logs.show}
 	grace := hosting.EndGrace(o.Config)
-	return holdChat(cmd.Context(), call, export, f, r, meta, in, logs, grace, func(ctx, kill context.Context) (hosting.Supervisor, error) {
-		o.Hurry = kill
-		return hosting.Begin(ctx, call, start, o, records)
+	return runWith(cmd.Context(), call, export, f, r, meta, in, logs, grace, func(ctx, kill context.Context) (hosting.Supervisor, error) {
+		o.Kill = kill
+		return hosting.StartSupervisor(ctx, call, start, o, records)
 	})
 }
 
 func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	if f.notify != chat.NotifyAuto && f.notify != chat.NotifyBell && f.notify != chat.NotifyOff {
-		return command.WrongUse(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
+		return command.UsageErrorf(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
 	}
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
 		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
@@ -184,15 +184,15 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	return nil
 }
 
-// holdChat runs a chat with an agent in a new supervisor, and sets the exit status. Its sessions are opened with meta.
+// runWith runs a chat with an agent in a new supervisor, and sets the exit status. Its sessions are opened with meta.
 // where describes the agent's sandbox in a few words, or is empty without a sandbox. grace is the time between a
 // signal, or Ctrl-C, and the end of the context kill, which kills the supervisor's processes.
-func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
+func runWith(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx, grace)
-	call.EndsItself()
+	call.HandleSignals()
 	defer end.close()
 	// In the background, wait for the foreground before anything is started or any setting is read.
-	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+	if err := jobcontrol.AwaitForeground(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {
 			call.Status = 128 + int(s)
 			return nil
@@ -249,7 +249,7 @@ func ended(call *command.Call, end *ending, err error) bool {
 	if err != nil {
 		call.Status = chatStatus(err)
 		if _, told := errors.AsType[*chat.AgentError](err); !told {
-			call.Complain(err)
+			call.PrintError(err)
 		}
 		return true
 	}

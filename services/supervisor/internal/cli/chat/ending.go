@@ -76,7 +76,7 @@ func (e *ending) signal() os.Signal {
 // await closes a supervisor, and kills its processes when the time is over.
 func (e *ending) await(sup hosting.Supervisor, within time.Duration) {
 	started := func() hosting.Supervisor { return sup }
-	hosting.End(started, func() {}, within, e.now, e.second, func(os.Signal) bool { return true })
+	hosting.Shutdown(started, func() {}, within, e.now, e.second, func(os.Signal) bool { return true })
 }
 
 func (e *ending) close() {

@@ -51,30 +51,30 @@ func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 // checkAttach checks the flags and arguments of a call that joins a session.
 func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 	if f.attach == "" {
-		return command.WrongUse(cmd, "--attach: which session? \"acphost top\" shows those that are open")
+		return command.UsageErrorf(cmd, "--attach: which session? \"acphost top\" shows those that are open")
 	}
 	if len(args) > 0 {
-		return command.WrongUse(cmd, "--attach joins a session whose agent runs already: it takes no command")
+		return command.UsageErrorf(cmd, "--attach joins a session whose agent runs already: it takes no command")
 	}
 	if !slices.Contains(histories(), f.history) {
-		return command.WrongUse(cmd, "--history: expected full, pending or none, not %q", f.history)
+		return command.UsageErrorf(cmd, "--history: expected full, pending or none, not %q", f.history)
 	}
 	for _, name := range gateway.Names() {
 		if f.connect == "" && cmd.Flags().Changed(name) {
-			return command.WrongUse(cmd, "--%s is for --connect", name)
+			return command.UsageErrorf(cmd, "--%s is for --connect", name)
 		}
 	}
 	if f.connect != "" {
 		switch _, err := f.far.Parse(f.connect); {
 		case err != nil:
-			return command.WrongUse(cmd, "--connect: %v", err)
+			return command.UsageErrorf(cmd, "--connect: %v", err)
 		case f.which.Named():
-			return command.WrongUse(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
+			return command.UsageErrorf(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
 		}
 	}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(withAttach(), flag.Name) {
-			err = command.WrongUse(cmd, "--attach joins a session that is open already: it takes no --%s", flag.Name)
+			err = command.UsageErrorf(cmd, "--attach joins a session that is open already: it takes no --%s", flag.Name)
 		}
 	})
 	return err
@@ -94,7 +94,7 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	// At another position, --attach might be another flag's value. A supervisor that checks this process has the same
 	// rule.
 	if len(os.Args) > 2 && os.Args[1] == "chat" && !peer.JoinsSession(os.Args[2]) {
-		return command.WrongUse(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
+		return command.UsageErrorf(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
 	}
 	if f.connect != "" {
 		return joinFar(cmd, call, export, f)
@@ -102,7 +102,7 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	f.which.Config = f.Config
 	return reach.With(cmd, call, &f.which, func(all []*reach.Supervisor) error {
 		req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
-		at, err := reach.WhoHas(cmd.Context(), call, all, req)
+		at, err := reach.FindSession(cmd.Context(), call, all, req)
 		switch {
 		case err != nil:
 			return err
@@ -131,7 +131,7 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 		return err
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
-	switch one, err := reach.WhoHas(cmd.Context(), call, []*reach.Supervisor{at}, req); {
+	switch one, err := reach.FindSession(cmd.Context(), call, []*reach.Supervisor{at}, req); {
 	case err != nil:
 		return err
 	case one == nil:
@@ -142,9 +142,9 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 
 func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
 	end := newEnding(cmd.Context(), hosting.EndGrace(nil))
-	call.EndsItself()
+	call.HandleSignals()
 	defer end.close()
-	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+	if err := jobcontrol.AwaitForeground(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {
 			call.Status = 128 + int(s)
 			return nil

@@ -47,10 +47,10 @@ func (l *logRelay) writer() io.Writer {
 	return l.w
 }
 
-// tell shows a line of acphost: in the chat while it has the terminal, else on standard error. It does not block.
-func (l *logRelay) tell(text string) {
+// show shows a line of acphost: in the chat while it has the terminal, else on standard error. It does not block.
+func (l *logRelay) show(text string) {
 	if l.lines == nil || l.passing.Load() {
-		fmt.Fprintln(l.to, command.Broken(l.to, "acphost: "+text))
+		fmt.Fprintln(l.to, command.WrapLines(l.to, "acphost: "+text))
 		return
 	}
 	select {

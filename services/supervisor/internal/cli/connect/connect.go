@@ -64,7 +64,7 @@ func New(call *command.Call) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := f.target(args[0])
 			if err != nil {
-				return command.WrongUse(cmd, "%v", err)
+				return command.UsageErrorf(cmd, "%v", err)
 			}
 			header, err := f.header(call)
 			if err != nil {

@@ -67,7 +67,7 @@ func New(call *command.Call) *cobra.Command {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
 			names, err := confirmsocket.Find()
@@ -98,17 +98,17 @@ func New(call *command.Call) *cobra.Command {
 func (f flags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.list && f.end != "", (f.list || f.end != "") && len(args) > 0:
-		return command.WrongUse(cmd, "say one thing: a code, --list or --sign-out")
+		return command.UsageErrorf(cmd, "say one thing: a code, --list or --sign-out")
 	case f.json && !f.list:
-		return command.WrongUse(cmd, "--json is for --list")
+		return command.UsageErrorf(cmd, "--json is for --list")
 	case f.list || f.end != "":
 		return nil
 	case len(args) != 1:
-		return command.WrongUse(cmd, "expected the one code that the browser shows")
+		return command.UsageErrorf(cmd, "expected the one code that the browser shows")
 	case !slices.Contains(tokens.Roles(), f.role):
-		return command.WrongUse(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), f.role)
+		return command.UsageErrorf(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), f.role)
 	case f.lifetime < time.Second || f.lifetime > maxLifetime:
-		return command.WrongUse(cmd, "--for: expected 1s to %s, got %s", maxLifetime, f.lifetime)
+		return command.UsageErrorf(cmd, "--for: expected 1s to %s, got %s", maxLifetime, f.lifetime)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func list(ctx context.Context, call *command.Call, names []string, asJSON bool) 
 	for _, name := range names {
 		got, _, err := ask(ctx, []string{name}, confirmsocket.Request{List: true})
 		if err != nil {
-			call.Complain(err)
+			call.PrintError(err)
 			call.Status = command.StatusFailed
 			continue
 		}

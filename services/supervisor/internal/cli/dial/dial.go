@@ -56,7 +56,7 @@ func New(call *command.Call) *cobra.Command {
 				return dial(cmd.Context(), call, &which, call.Stdin, call.Stdout)
 			}
 			if fd < 3 {
-				return command.WrongUse(cmd, "--fd: expected 3 or more, got %d", fd)
+				return command.UsageErrorf(cmd, "--fd: expected 3 or more, got %d", fd)
 			}
 			one := os.NewFile(uintptr(fd), "file "+strconv.Itoa(fd))
 			defer one.Close()
@@ -84,7 +84,7 @@ func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.F
 	}
 	conn, err := target.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("connect to supervisor %d: %w", target.PID, reach.Plainly(err))
+		return fmt.Errorf("connect to supervisor %d: %w", target.PID, reach.CallErrorLine(err))
 	}
 	defer conn.Close()
 	if _, err := fmt.Fprintf(c.out, "connected %d\n", target.PID); err != nil {
@@ -98,7 +98,7 @@ func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Super
 	if f.Socket != "" {
 		s := client.Supervisor{Socket: f.Socket}.Named(ctx)
 		if s.Err != nil {
-			return s, fmt.Errorf("no supervisor answers at %s: %w", f.Socket, reach.Plainly(s.Err))
+			return s, fmt.Errorf("no supervisor answers at %s: %w", f.Socket, reach.CallErrorLine(s.Err))
 		}
 		s.PID = int(s.Status.GetPid())
 		return s, nil
@@ -130,7 +130,7 @@ func callerOn(stdin, stdout *os.File) (*caller, error) {
 	if of.PID != by.PID {
 		err = fmt.Errorf("standard input belongs to process %d, and standard output to process %d: both must belong to the program that connects", by.PID, of.PID)
 	} else {
-		err = vet(by)
+		err = checkCaller(by)
 	}
 	if err == nil {
 		err = peer.TellSenders(in)
@@ -163,8 +163,8 @@ func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
 	return unix, p, nil
 }
 
-// vet returns an error for a caller that a supervisor would reject.
-func vet(c peer.Peer) error {
+// checkCaller returns an error for a caller that a supervisor would reject.
+func checkCaller(c peer.Peer) error {
 	if c.UID != os.Geteuid() && c.UID != 0 {
 		return fmt.Errorf("user %d may not connect through a command of user %d", c.UID, os.Geteuid())
 	}
@@ -199,7 +199,7 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	defer stop()
 	said := make(chan error, 1)
 	go func() {
-		said <- c.speak(supervisor)
+		said <- c.copyFromCaller(supervisor)
 		supervisor.Close() // ends the other direction
 	}()
 	_, err := io.Copy(c.out, supervisor)
@@ -216,8 +216,8 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	return err
 }
 
-// speak copies the data of the caller, and rejects data of other processes.
-func (c *caller) speak(to io.Writer) error {
+// copyFromCaller copies the data of the caller, and rejects data of other processes.
+func (c *caller) copyFromCaller(to io.Writer) error {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := c.in.Read(buffer)

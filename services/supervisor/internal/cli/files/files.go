@@ -23,7 +23,7 @@ import (
 func New(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var o only
-	var within cliflag.Only
+	var within cliflag.ListFilter
 	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "files",
@@ -41,7 +41,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if follow && within.Cwd != "" {
-				return command.WrongUse(cmd, "--cwd is for a list, not for --watch")
+				return command.UsageErrorf(cmd, "--cwd is for a list, not for --watch")
 			}
 			o.agent, o.cwd = within.Agent, within.Cwd
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
@@ -76,8 +76,8 @@ func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o on
 		r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
 		return r.GetSessions(), err
 	})
-	within := cliflag.Only{Cwd: o.cwd}
-	found = cliflag.Kept(&within, found, func(item reach.Item[*supervisorv1.SessionFiles]) cliflag.Listed {
+	within := cliflag.ListFilter{Cwd: o.cwd}
+	found = cliflag.Filter(&within, found, func(item reach.Item[*supervisorv1.SessionFiles]) cliflag.Listed {
 		return cliflag.Listed{Folders: item.Of.GetRoots()}
 	})
 	if asJSON {
@@ -103,7 +103,7 @@ func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o on
 func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only, asJSON bool) error {
 	changes, err := at.WatchFiles(ctx, &supervisorv1.WatchFilesRequest{AgentId: o.agent, SessionId: o.session})
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	known := tree{}
 	for r, err := range changes {
@@ -111,7 +111,7 @@ func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only
 		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return reach.Plainly(err)
+			return reach.CallErrorLine(err)
 		}
 		var text strings.Builder
 		switch {

@@ -30,7 +30,7 @@ from there, and one with your tools runs termd as a sidecar.`,
 		Example: `  acphost handler copy termd /programs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(own, args[0]) {
-				return command.WrongUse(cmd, "expected the program's name (%s), and the folder to copy it into", strings.Join(own, ", "))
+				return command.UsageErrorf(cmd, "expected the program's name (%s), and the folder to copy it into", strings.Join(own, ", "))
 			}
 			return nil
 		},

@@ -84,7 +84,7 @@ meanwhile is not started: that is a swap.`,
   acphost handler restart terminal --force    its terminals end with it`,
 		Args: command.OneArgument("one handler's name", `"acphost handler list" shows the names`),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: args[0], Force: force})
 				if err != nil {
 					return err
@@ -146,7 +146,7 @@ func newSwap(call *command.Call) *cobra.Command {
 					return err
 				}
 			}
-			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.SwapHandler(ctx, req)
 				if status.Code(err) == codes.FailedPrecondition {
 					return notSwapped(err, req.GetCommand())
@@ -177,15 +177,15 @@ func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHand
 	if before < 0 {
 		before = min(1, len(args))
 		if len(args) > 1 {
-			return command.WrongUse(cmd, "put \"--\" before the command: acphost handler swap %s -- %s", args[0], strings.Join(args[1:], " "))
+			return command.UsageErrorf(cmd, "put \"--\" before the command: acphost handler swap %s -- %s", args[0], strings.Join(args[1:], " "))
 		}
 	}
 	if before != 1 {
-		return command.WrongUse(cmd, "expected one handler's name, got %d; \"acphost handler list\" shows the names", before)
+		return command.UsageErrorf(cmd, "expected one handler's name, got %d; \"acphost handler list\" shows the names", before)
 	}
 	req.Name, req.Command = args[0], slices.Clone(args[1:])
 	if (len(req.Command) == 0) == (req.Address == "") {
-		return command.WrongUse(cmd, "expected either a command after \"--\" or --address")
+		return command.UsageErrorf(cmd, "expected either a command after \"--\" or --address")
 	}
 	if req.SecretFile != "" {
 		path, err := filepath.Abs(req.SecretFile)
@@ -206,7 +206,7 @@ func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHand
 		}
 		req.Command[0] = path
 	case !slices.Contains([]string{"fsd", "termd", "permd"}, program):
-		return command.WrongUse(cmd, "%q is neither a path nor one of acphost's own programs (fsd, termd, permd); write ./%s for a file that is here", program, program)
+		return command.UsageErrorf(cmd, "%q is neither a path nor one of acphost's own programs (fsd, termd, permd); write ./%s for a file that is here", program, program)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ Without flags it looks for the one supervisor of this user, as "acphost ps" does
 			defer func() { _ = conn.Close() }()
 			res, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
 			if err != nil {
-				return fmt.Errorf("no supervisor serves at %s: %w", where, reach.Plainly(err))
+				return fmt.Errorf("no supervisor serves at %s: %w", where, reach.CallErrorLine(err))
 			}
 			if res.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 				return fmt.Errorf("the supervisor at %s does not serve: %s", where, strings.ToLower(res.GetStatus().String()))

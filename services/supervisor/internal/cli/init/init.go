@@ -29,8 +29,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// before is the suffix of a file that --force has renamed.
-const before = ".before-init"
+// backupSuffix is the suffix of a file that --force has renamed.
+const backupSuffix = ".before-init"
 
 // The values of what is recorded of sessions.
 const (
@@ -67,13 +67,13 @@ may always run, and what is recorded. A question whose flag is given is not aske
 
 The rule file is a copy of a ready policy ("acphost policy show"), with your commands
 added: it is yours to change. Files that are there are not touched; with --force they
-are kept as FILE` + before + `.`,
+are kept as FILE` + backupSuffix + `.`,
 		Example: `  acphost init
   acphost init --agent claude --policy workspace --allow "go test ./..." --record metadata
   acphost init --yes --print`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
 			if err := f.check(cmd); err != nil {
@@ -83,7 +83,7 @@ are kept as FILE` + before + `.`,
 				return f.run(cmd, call, service)
 			})
 			if errors.Is(err, errInterrupted) {
-				call.Complain(err)
+				call.PrintError(err)
 				call.Status, err = command.StatusOfSignal(cmd.Context()), nil
 			}
 			return err
@@ -96,7 +96,7 @@ are kept as FILE` + before + `.`,
 	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded of sessions: all, metadata (no contents) or none (default all)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
 	fs.BoolVar(&f.show, "print", false, "print the two files, and write nothing")
-	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+before)
+	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+backupSuffix)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	cliflag.Complete(cmd, "policy", cliflag.Words(config.ReadyPolicies()...))
 	cliflag.Complete(cmd, "record", cliflag.Words(records...))
@@ -107,14 +107,14 @@ are kept as FILE` + before + `.`,
 // check rejects invalid answers.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.policy != "" && !config.IsReadyPolicy(f.policy) {
-		return command.WrongUse(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
+		return command.UsageErrorf(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
 	}
 	if f.record != "" && !slices.Contains(records, f.record) {
-		return command.WrongUse(cmd, "--record: expected %s, got %q%s", strings.Join(records, ", "), f.record, command.DidYouMean(f.record, records))
+		return command.UsageErrorf(cmd, "--record: expected %s, got %q%s", strings.Join(records, ", "), f.record, command.DidYouMean(f.record, records))
 	}
 	for _, c := range f.allow {
 		if strings.TrimSpace(c) == "" {
-			return command.WrongUse(cmd, "--allow: expected a command, got nothing")
+			return command.UsageErrorf(cmd, "--allow: expected a command, got nothing")
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 		for _, name := range []string{file, rules} {
 			if _, err := os.Lstat(name); err == nil {
 				return fmt.Errorf("%s is there already; change it by hand (\"acphost config check\"), or have it replaced and kept as %s with --force",
-					name, filepath.Base(name)+before)
+					name, filepath.Base(name)+backupSuffix)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 // write writes a file. It renames an existing file if force is set.
 func write(name, text string, force bool) error {
 	if force {
-		if err := os.Rename(name, name+before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(name, name+backupSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ standard input.`,
   acphost policy check .acphost/policy.yaml --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && configFile != "" {
-				return command.WrongUse(cmd, "--config is for a check without files")
+				return command.UsageErrorf(cmd, "--config is for a check without files")
 			}
 			return nil
 		},
@@ -189,11 +189,11 @@ stricter than the original, never looser.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
-				return command.WrongUse(cmd, "the file is missing")
+				return command.UsageErrorf(cmd, "the file is missing")
 			case 1:
 				return nil
 			}
-			return command.WrongUse(cmd, "import takes one file, got %q as well", args[1])
+			return command.UsageErrorf(cmd, "import takes one file, got %q as well", args[1])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
@@ -211,7 +211,7 @@ func importPolicy(call *command.Call, cmd *cobra.Command, service permissionv1.P
 	switch format {
 	case "", "claude", "gemini", "opencode":
 	default:
-		return command.WrongUse(cmd, "--format: %v", command.Expected(format, "claude", "gemini", "opencode"))
+		return command.UsageErrorf(cmd, "--format: %v", command.Expected(format, "claude", "gemini", "opencode"))
 	}
 	if out != "" && !force {
 		if _, err := os.Lstat(out); err == nil {
@@ -251,7 +251,7 @@ your own from.`,
   acphost policy show workspace > ~/.config/acphost/policy.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return command.WrongUse(cmd, "one policy is shown at a time")
+				return command.UsageErrorf(cmd, "one policy is shown at a time")
 			}
 			return nil
 		},

@@ -35,7 +35,7 @@ counted. Secrets are redacted in the record, so a rule about one may find it mis
   acphost policy replay --policy headless ~/.local/state/acphost/audit.jsonl --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if policy == "" {
-				return command.WrongUse(cmd, "--policy is missing")
+				return command.UsageErrorf(cmd, "--policy is missing")
 			}
 			if len(args) == 0 {
 				c, err := config.Load(file, call.Env)

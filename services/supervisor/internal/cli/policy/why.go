@@ -68,13 +68,13 @@ opened but rule files; paths are followed as they are on this machine now.`,
 				given++
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action")
+				return command.UsageErrorf(cmd, "expected one of --command, --path, --host, --denied, --approval and --action")
 			}
 			if len(f.question.Addresses) > 0 && f.question.Host == "" {
-				return command.WrongUse(cmd, "--address is for --host")
+				return command.UsageErrorf(cmd, "--address is for --host")
 			}
 			if q := f.question; (f.action != "" || f.recorded()) && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
-				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action, --approval and --denied: the action says them itself")
+				return command.UsageErrorf(cmd, "--on, --agent, --mode and --tool are not for --action, --approval and --denied: the action says them itself")
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
 				return explain(cmd.Context(), call, service, f)
@@ -158,7 +158,7 @@ func filesInEffect(
 		return []*permissionv1.PolicyFile{file}, nil
 	}
 	settings := c.Permd()
-	switch others := c.Deciders() - 1; {
+	switch others := c.PolicyCount() - 1; {
 	case settings == nil:
 		return nil, fmt.Errorf("the configuration has another policy in permd's place, which only itself can explain; --policy FILE explains a rule file")
 	case others > 0:
@@ -182,7 +182,7 @@ func actionOf(call *command.Call, f whyFlags, c *config.Config, dir string) (*pe
 		effective := c.Effective()
 		records := policytool.Records{Journal: effective.GetJournal().GetDir(), Audit: effective.GetPermission().GetAudit().GetFile(),
 			Gate: f.question.Gate, Dialect: agentcmd.Dialects(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))}
-		find := func() (*policytool.Recorded, error) { return records.Find(f.approval) }
+		find := func() (*policytool.RecordedAction, error) { return records.Find(f.approval) }
 		if f.denied {
 			find = records.Denied
 		}

@@ -67,21 +67,21 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 		default: // it was processed already
 		}
 	}
-	p.goes(func() {
+	p.spawn(func() {
 		defer tell(io.EOF)
 		for change, err := range changes {
 			switch c := change.GetChange().(type) {
 			case *supervisorv1.WatchApprovalsResponse_Asked:
-				p.post(ctx, func() { p.told(ctx, c.Asked) })
+				p.post(ctx, func() { p.handleQuestion(ctx, c.Asked) })
 			case *supervisorv1.WatchApprovalsResponse_Answered:
-				p.post(ctx, func() { p.answered(c.Answered) })
+				p.post(ctx, func() { p.handleAnswer(c.Answered) })
 			case *supervisorv1.WatchApprovalsResponse_CaughtUp:
 				tell(nil)
 			}
 			if err != nil {
 				tell(err)
 				if ctx.Err() == nil {
-					p.post(ctx, func() { p.say("questions can no longer be answered here: %v", err) })
+					p.post(ctx, func() { p.printf("questions can no longer be answered here: %v", err) })
 				}
 			}
 		}
@@ -92,24 +92,24 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 // lateGrace limits the time that a question of the turn waits for its event.
 const lateGrace = time.Second
 
-// told processes an open question. A question of the turn is asked when its event arrives, after the events that led to
-// it.
-func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
+// handleQuestion processes an open question. A question of the turn is asked when its event arrives, after the events
+// that led to it.
+func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval) {
 	if p.sessID == "" || a.GetSessionId() != p.sessID || p.ended != nil {
-		p.asked(a)
+		p.enqueue(a)
 		return
 	}
-	p.goes(func() {
+	p.spawn(func() {
 		select {
 		case <-time.After(lateGrace):
-			p.post(ctx, func() { p.asked(a) })
+			p.post(ctx, func() { p.enqueue(a) })
 		case <-ctx.Done():
 		}
 	})
 }
 
-// asked queues a question, once, and asks the next one.
-func (p *promptRun) asked(a *supervisorv1.Approval) {
+// enqueue queues a question, once, and asks the next one.
+func (p *promptRun) enqueue(a *supervisorv1.Approval) {
 	// cancelling the turn also cancels its questions
 	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] {
 		p.asker.seen[a.GetId()] = true
@@ -118,17 +118,17 @@ func (p *promptRun) asked(a *supervisorv1.Approval) {
 	p.next()
 }
 
-// answered removes a question and asks the next one.
-func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
+// handleAnswer removes a question and asks the next one.
+func (p *promptRun) handleAnswer(a *supervisorv1.ApprovalAnswer) {
 	// otherwise an event of the turn contains the answer
-	if asked := p.takeBack(a); asked != nil && asked.GetSessionId() != p.sessID {
+	if asked := p.removeQuestion(a); asked != nil && asked.GetSessionId() != p.sessID {
 		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
 	}
 	p.next()
 }
 
-// takeBack removes a question that was answered by any client, and returns it if it was being asked.
-func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
+// removeQuestion removes a question that was answered by any client, and returns it if it was being asked.
+func (p *promptRun) removeQuestion(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
 	if a == nil {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	k.sending = true
 	id := k.current.GetId()
 	answer.Surface = supervisorv1.Surface_SURFACE_INPUT
-	p.goes(func() {
+	p.spawn(func() {
 		_, err := p.client.Answer(ctx, id, answeredBy, answer)
 		p.post(ctx, func() { p.sent(id, err) })
 	})
@@ -239,14 +239,14 @@ func (p *promptRun) sent(id string, err error) {
 	// another client was faster, and the events contain its answer
 	case codes.OK, codes.FailedPrecondition, codes.NotFound:
 	case codes.InvalidArgument:
-		p.say("%v", err)
+		p.printf("%v", err)
 		k.sending = false
 		k.dialog = newDialog(k.current, &k.codes)
 		p.screen.print(k.dialog.intro())
 		p.screen.ask(k.line())
 		return
 	default:
-		p.say("the answer did not get there: %v", err)
+		p.printf("the answer did not get there: %v", err)
 	}
 	k.done(p)
 	p.next()

@@ -129,9 +129,9 @@ func listed(named []string, all int) string {
 // sayDenied prints the denied actions.
 func (p *promptRun) sayDenied() {
 	for _, line := range p.denials.lines() {
-		p.say("%s", line)
+		p.printf("%s", line)
 	}
 	if p.status != nil && p.denials.denied+p.denials.done > 0 { // a user reads it
-		p.say(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
+		p.printf(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
 	}
 }

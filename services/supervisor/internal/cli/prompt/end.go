@@ -32,13 +32,13 @@ func (p *promptRun) finished() int {
 	if p.prints == printFinal {
 		p.screen.print(p.r.Flush() + p.answer.text(p.look))
 		if p.answer.cut {
-			p.say("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
+			p.printf("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
 		}
 		if p.gap != "" {
-			p.say("the answer may not be complete: %s", safetext.Line(p.gap))
+			p.printf("the answer may not be complete: %s", safetext.Line(p.gap))
 		}
 		if end.GetStopReason() != command.StopEnd {
-			p.say("%s", render.StopReason(end.GetStopReason()))
+			p.printf("%s", render.StopReason(end.GetStopReason()))
 		}
 	}
 	if p.prints != printJSON {
@@ -80,11 +80,11 @@ func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
 		return false
 	}
 	p.tookLong = true
-	p.say("the turn has not ended after %s (--timeout): it is being cancelled", p.timeout)
+	p.printf("the turn has not ended after %s (--timeout): it is being cancelled", p.timeout)
 	if p.turn == nil {
 		return true
 	}
-	p.deadline = time.After(p.patience)
+	p.deadline = time.After(p.turnTimeout)
 	p.asker.close(p)
 	p.cancelTurn(ctx)
 	return false
@@ -107,7 +107,7 @@ func (p *promptRun) failed(err error) int {
 	if e := client.ErrorOf(err); e != nil && e.Agent != nil {
 		return p.agentFailed(e.Agent, err.Error())
 	}
-	p.say("%v", err)
+	p.printf("%v", err)
 	return command.StatusFailed
 }
 
@@ -116,7 +116,7 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 	if message == "" {
 		message = e.GetMessage()
 	}
-	p.say("%s", render.WithoutLastWords(message, e.GetStderrTail()))
+	p.printf("%s", render.WithoutStderrLine(message, e.GetStderrTail()))
 	for _, l := range e.GetStderrTail() {
 		fmt.Fprintf(p.stderr, "    %s\n", safetext.Line(l))
 	}
@@ -125,13 +125,13 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 		switch {
 		case strings.Contains(message, "(log in "):
 		case p.agent.GetPreset() == "":
-			p.say("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
+			p.printf("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
 		case !strings.Contains(message, "agents login"):
-			p.say("run \"acphost agents login %s\" and try again", p.agent.GetPreset())
+			p.printf("run \"acphost agents login %s\" and try again", p.agent.GetPreset())
 		}
 	case supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
 		if p.session != "" {
-			p.say("see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one")
+			p.printf("see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one")
 		}
 	}
 	return hosting.Status(e.GetKind())

@@ -17,7 +17,7 @@ func (p *promptRun) openBoard() {
 	}
 	board, err := p.keyboard()
 	if err != nil {
-		p.say("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
+		p.printf("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
 		return
 	}
 	p.mu.Lock()
@@ -31,7 +31,7 @@ func (p *promptRun) openBoard() {
 func (p *promptRun) closeBoard() {
 	k := &p.asker
 	p.screen.ask("")
-	p.giveBack()
+	p.closeKeyboard()
 	k.keys, k.away = nil, nil
 }
 
@@ -45,7 +45,7 @@ func (p *promptRun) lookForTerminal() {
 	k.away = time.After(awayTime)
 	if !k.told {
 		k.told = true
-		p.say("this runs in the background: answer with \"acphost approvals\", or bring it to the foreground (\"fg\")")
+		p.printf("this runs in the background: answer with \"acphost approvals\", or bring it to the foreground (\"fg\")")
 	}
 }
 

@@ -205,7 +205,7 @@ func TestPrompt_PanicRestoresTerminal(t *testing.T) {
 				t.Error("the panic is lost")
 			}
 		}()
-		defer r.terminalFirst()
+		defer r.restoreOnPanic()
 		panic("something impossible")
 	}()
 	select {

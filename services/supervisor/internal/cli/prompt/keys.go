@@ -64,17 +64,17 @@ const (
 )
 
 const (
-	// escapePatience is the maximum time between ESC and the rest of its sequence.
-	escapePatience = 50 * time.Millisecond
-	// sequencePatience limits the wait for the rest of a sequence, because a user may have begun one with Alt+P.
-	sequencePatience = time.Second
+	// escapeTimeout is the maximum time between ESC and the rest of its sequence.
+	escapeTimeout = 50 * time.Millisecond
+	// sequenceTimeout limits the wait for the rest of a sequence, because a user may have begun one with Alt+P.
+	sequenceTimeout = time.Second
 	// quietTime is the time after a sequence in which there are no keys.
 	quietTime = 100 * time.Millisecond
 )
 
 // parse returns the keys in the data of one read at the time now.
 func (p *keyParser) parse(data []byte, now time.Time) []key {
-	if p.state == keyEscaped && now.Sub(p.last) > escapePatience || now.Sub(p.last) > sequencePatience {
+	if p.state == keyEscaped && now.Sub(p.last) > escapeTimeout || now.Sub(p.last) > sequenceTimeout {
 		p.state, p.paste, p.mouse, p.part = keyGround, false, 0, nil
 	}
 	p.last = now

@@ -140,19 +140,19 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(texts) == 0:
-		return command.WrongUse(cmd, "the text is missing: acphost prompt --agent NAME TEXT; \"-\" is standard input")
+		return command.UsageErrorf(cmd, "the text is missing: acphost prompt --agent NAME TEXT; \"-\" is standard input")
 	case len(texts) > 1:
-		return command.WrongUse(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
+		return command.UsageErrorf(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
 	case texts[0] == "":
-		return command.WrongUse(cmd, "the text is empty")
+		return command.UsageErrorf(cmd, "the text is empty")
 	case !slices.Contains(printings, f.output):
-		return command.WrongUse(cmd, "--output: %v", command.Expected(f.output, "text", "final", "json"))
+		return command.UsageErrorf(cmd, "--output: %v", command.Expected(f.output, "text", "final", "json"))
 	case f.json && cmd.Flags().Changed("output") && f.output != string(printJSON):
-		return command.WrongUse(cmd, "--json and --output %s contradict each other", f.output)
+		return command.UsageErrorf(cmd, "--json and --output %s contradict each other", f.output)
 	case f.timeout < 0 || f.timeout == 0 && cmd.Flags().Changed("timeout"):
-		return command.WrongUse(cmd, "--timeout takes a time above 0, such as 90s or 15m; got %s", f.timeout)
+		return command.UsageErrorf(cmd, "--timeout takes a time above 0, such as 90s or 15m; got %s", f.timeout)
 	case f.Agent == "" && (len(argv) == 0 || argv[0] == ""):
-		return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+		return command.UsageErrorf(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 			return nil
 		}
 	} else if len(text) > maxPromptText || !utf8.ValidString(text) {
-		return command.WrongUse(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
+		return command.UsageErrorf(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
 	}
 	agent, meta, err := f.Read(cmd, argv)
 	if err != nil {
@@ -193,7 +193,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, hosting.EndSignals()...)
 	defer signal.Stop(signals)
-	call.EndsItself()
+	call.HandleSignals()
 	if cmd.Context().Err() != nil { // the signal arrived before that
 		call.Status = command.StatusOfSignal(cmd.Context())
 		return nil
@@ -204,7 +204,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		printed = printJSON
 	}
 	attended := args[0] != "-" && printed != printJSON && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
-	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
+	if line := cliflag.NoRulesNotice(o.Config, agent.GetCwd(), attended); line != "" {
 		call.Notice("%s", line)
 	}
 	in, missing := cliflag.Sandboxed(o.Config)
@@ -223,11 +223,11 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		text: text, attachments: attachments,
 		where: in, session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
-		signals: signals, patience: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), settle: answerPause, stuck: stuckTime,
+		signals: signals, turnTimeout: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
 		screen: screenOn(call, attended),
-		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
+		look:   output.RenderOptions(call, agent.GetCwd(), f.verbose, attended),
 	}
 	p.look.Brief = !f.verbose
 	p.status = statusOn(call, p.screen)
@@ -244,16 +244,16 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(call.Stdin) }
 	}
-	o.Hurry, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
+	o.Kill, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer p.kill()
 	unsaid := make(chan string, 4) // each record is reported once
 	p.unsaid = unsaid
-	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}
+	records := &hosting.RecordingWarnings{Tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
 		if f.verbose {
-			o.AgentStderr = &agentWords{p: p, ctx: ctx}
+			o.AgentStderr = &agentStderr{p: p, ctx: ctx}
 		}
-		return hosting.Begin(ctx, call, start, o, records)
+		return hosting.StartSupervisor(ctx, call, start, o, records)
 	}
 	call.Status = p.run(context.WithoutCancel(cmd.Context()))
 	return nil
@@ -309,7 +309,7 @@ func promptInput(call *command.Call, cmd *cobra.Command) (string, error) {
 	case !utf8.Valid(data):
 		return "", fmt.Errorf("the text on standard input is not UTF-8")
 	case len(bytes.TrimSpace(data)) == 0:
-		return "", command.WrongUse(cmd, "the text on standard input is empty")
+		return "", command.UsageErrorf(cmd, "the text on standard input is empty")
 	}
 	return string(data), nil
 }

@@ -446,7 +446,7 @@ func TestLook_DisablesColour(t *testing.T) {
 		"a dumb terminal": {true, map[string]string{"TERM": "dumb"}, false},
 	} {
 		call := &command.Call{Stdout: os.Stdout, Env: func(n string) string { return c.env[n] }, Terminal: func(*os.File) bool { return c.terminal }}
-		if o := output.Look(call, "/w", false, true); o.Color != c.want || o.Markdown != c.want {
+		if o := output.RenderOptions(call, "/w", false, true); o.Color != c.want || o.Markdown != c.want {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
@@ -540,7 +540,7 @@ func TestPrompt_PrintsAgentStderrByLine(t *testing.T) {
 	r := newRun(t, true)
 	var words io.Writer
 	r.start = func(ctx context.Context) (hosting.Supervisor, error) {
-		words = &agentWords{p: r.promptRun, ctx: ctx}
+		words = &agentStderr{p: r.promptRun, ctx: ctx}
 		return r.fake, nil
 	}
 	long := strings.Repeat("x", 3*maxRest)

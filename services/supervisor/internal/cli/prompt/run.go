@@ -59,7 +59,7 @@ type promptRun struct {
 	screen               *screen
 	status               *screen // screen of the status line; nil: none
 	look                 render.Options
-	patience             time.Duration // how long to wait for the turn's end after a signal
+	turnTimeout          time.Duration // how long to wait for the turn's end after a signal
 	grace                time.Duration // time between a signal and the kill of remaining processes
 	kill                 func()        // kills them
 	settle               time.Duration // see answerPause
@@ -98,20 +98,20 @@ type promptRun struct {
 	overdue  <-chan time.Time // not nil: held back output becomes due
 }
 
-// hold runs the prompt in run's goroutine.
-func (p *promptRun) hold(ctx context.Context) int {
+// runTurn runs the prompt in run's goroutine.
+func (p *promptRun) runTurn(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
 	p.ends, p.asker.seen = map[string]chan struct{}{}, map[string]bool{}
 	over := make(chan error, 1)
-	p.goes(func() { over <- p.drive(ctx) })
+	p.spawn(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
 	p.asker.close(p)
 	p.screen.print(p.r.Flush())
 	cancel()
 	p.shutDown()
-	p.sayTheRest()
+	p.printLateEvents()
 	return code
 }
 
@@ -139,18 +139,18 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 		case <-p.asker.away:
 			p.lookForTerminal()
 		case line := <-p.unsaid:
-			p.say("%s", line)
+			p.printf("%s", line)
 		case <-p.pause:
 			p.pause, p.overdue = nil, time.After(p.slow())
 			p.screen.print(p.r.Pause())
 		case <-p.overdue:
 			p.overdue = nil
-			p.screen.print(p.r.Overdue())
+			p.screen.print(p.r.FlushHeld())
 		case <-p.deadline:
 			if p.ended != nil {
 				return p.finished()
 			}
-			p.say("the turn did not end within %v: what still runs is ended", p.patience)
+			p.printf("the turn did not end within %v: what still runs is ended", p.turnTimeout)
 			if p.caught == syscall.SIGINT && !p.tookLong {
 				return command.TurnStatus(command.StopCancelled)
 			}
@@ -168,7 +168,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			if errors.Is(p.screen.err, syscall.EPIPE) {
 				return command.StatusUnread
 			}
-			p.say("print: %v", p.screen.err)
+			p.printf("print: %v", p.screen.err)
 			return command.StatusFailed
 		}
 		if over == nil && p.open == 0 {
@@ -227,7 +227,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 	if !p.post(ctx, func() { // before the turn: its questions may arrive before Prompt returns
 		p.info, p.sessID = agent.GetInfo(), session.GetSessionId()
 		for _, n := range notes {
-			p.say("%s", n)
+			p.printf("%s", n)
 		}
 	}) {
 		return ctx.Err()
@@ -282,10 +282,10 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if p.ended != nil {
 		return // it is shown when the terminals have ended
 	}
-	p.takeBack(ev.GetQuestionAnswered())
+	p.removeQuestion(ev.GetQuestionAnswered())
 	p.show(ev)
 	p.pause, p.overdue = time.After(pauseTime), nil
-	p.asked(ev.GetQuestionAsked())
+	p.enqueue(ev.GetQuestionAsked())
 	if p.prints == printFinal {
 		return
 	}
@@ -375,7 +375,7 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	p.open++
 	end := make(chan struct{})
 	p.ends[id] = end
-	p.goes(func() {
+	p.spawn(func() {
 		defer p.post(ctx, func() {
 			p.open--
 			close(end)
@@ -392,12 +392,12 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	})
 }
 
-// sayTheRest prints events after the turn: the end of a short turn is recorded after it is over.
-func (p *promptRun) sayTheRest() {
+// printLateEvents prints events after the turn: the end of a short turn is recorded after it is over.
+func (p *promptRun) printLateEvents() {
 	for {
 		select {
 		case line := <-p.unsaid:
-			p.say("%s", line)
+			p.printf("%s", line)
 		default:
 			return
 		}
@@ -407,10 +407,10 @@ func (p *promptRun) sayTheRest() {
 // signalled processes a signal and reports whether to quit at once.
 func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
 	switch {
-	case jobcontrol.Asks(s):
+	case jobcontrol.IsStop(s):
 		p.suspended()
 		return false
-	case jobcontrol.Continues(s):
+	case jobcontrol.IsContinue(s):
 		p.continued()
 		return false
 	}
@@ -427,7 +427,7 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 	first := p.caught == nil
 	p.caught = s
 	if first {
-		p.caughtAt, p.deadline = time.Now(), time.After(p.patience)
+		p.caughtAt, p.deadline = time.Now(), time.After(p.turnTimeout)
 	}
 	if p.ended != nil {
 		return false
@@ -438,7 +438,7 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 	if first {
 		p.asker.close(p)
 		if s == syscall.SIGINT {
-			p.say("the turn is being cancelled; Ctrl-C again quits at once")
+			p.printf("the turn is being cancelled; Ctrl-C again quits at once")
 		}
 		p.cancelTurn(ctx)
 	}
@@ -447,9 +447,9 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 
 func (p *promptRun) cancelTurn(ctx context.Context) {
 	turn := p.turn
-	p.goes(func() {
+	p.spawn(func() {
 		if err := turn.Cancel(ctx); err != nil && ctx.Err() == nil {
-			p.post(ctx, func() { p.say("cancel the turn: %v", err) })
+			p.post(ctx, func() { p.printf("cancel the turn: %v", err) })
 		}
 	})
 }
@@ -462,20 +462,20 @@ func signalNumber(s os.Signal) syscall.Signal {
 	return syscall.SIGINT
 }
 
-// say prints a line of acphost on standard error.
-func (p *promptRun) say(format string, args ...any) {
-	p.tell("acphost: " + safetext.Text(fmt.Sprintf(format, args...)))
+// printf prints a line of acphost on standard error.
+func (p *promptRun) printf(format string, args ...any) {
+	p.printLine("acphost: " + safetext.Text(fmt.Sprintf(format, args...)))
 }
 
-// tell prints a line on standard error, above the question. The line must be escaped.
-func (p *promptRun) tell(told string) {
+// printLine prints a line on standard error, above the question. The line must be escaped.
+func (p *promptRun) printLine(told string) {
 	p.clearProgress()
 	line := p.screen.line
 	p.screen.ask("")
 	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
-	fmt.Fprintln(p.stderr, command.Broken(p.stderr, told))
+	fmt.Fprintln(p.stderr, command.WrapLines(p.stderr, told))
 	p.screen.ask(line)
 }
 
@@ -486,10 +486,10 @@ func (p *promptRun) shutDown() {
 		grace = p.grace - time.Since(p.caughtAt)
 	}
 	// the goroutines of calls end with their context
-	hosting.End(p.supervisor, p.wg.Wait, grace, p.kill, p.heard, func(s os.Signal) bool {
-		if jobcontrol.Asks(s) {
+	hosting.Shutdown(p.supervisor, p.wg.Wait, grace, p.kill, p.heard, func(s os.Signal) bool {
+		if jobcontrol.IsStop(s) {
 			p.expected = p.stop()
 		}
-		return hurries(s)
+		return shortensShutdown(s)
 	})
 }

@@ -24,8 +24,8 @@ func (p *promptRun) run(ctx context.Context) int {
 	p.heard = make(chan os.Signal)
 	status := make(chan int, 1)
 	go func() {
-		defer p.terminalFirst()
-		status <- p.hold(ctx)
+		defer p.restoreOnPanic()
+		status <- p.runTurn(ctx)
 	}()
 	var dump []byte
 	for {
@@ -44,9 +44,9 @@ func (p *promptRun) run(ctx context.Context) int {
 				return code
 			case <-time.After(p.stuck):
 				switch {
-				case jobcontrol.Asks(s):
+				case jobcontrol.IsStop(s):
 					_ = p.stop()
-				case jobcontrol.Continues(s):
+				case jobcontrol.IsContinue(s):
 				default:
 					cancel()
 					p.abandon()
@@ -60,8 +60,8 @@ func (p *promptRun) run(ctx context.Context) int {
 
 // abandon ends all goroutines except the one that is blocked in a write to standard output.
 func (p *promptRun) abandon() {
-	p.giveBack()
-	hosting.End(p.supervisor, func() {}, p.patience, p.kill, p.signals, hurries)
+	p.closeKeyboard()
+	hosting.Shutdown(p.supervisor, func() {}, p.turnTimeout, p.kill, p.signals, shortensShutdown)
 }
 
 // supervisor returns the supervisor, or nil if it was not started.
@@ -71,8 +71,8 @@ func (p *promptRun) supervisor() hosting.Supervisor {
 	return p.sup
 }
 
-// giveBack closes the open keyboard, also if run's goroutine is blocked.
-func (p *promptRun) giveBack() {
+// closeKeyboard closes the open keyboard, also if run's goroutine is blocked.
+func (p *promptRun) closeKeyboard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.board != nil {
@@ -81,18 +81,18 @@ func (p *promptRun) giveBack() {
 	p.board = nil
 }
 
-// goes starts a goroutine of the prompt.
-func (p *promptRun) goes(f func()) {
+// spawn starts a goroutine of the prompt.
+func (p *promptRun) spawn(f func()) {
 	p.wg.Go(func() {
-		defer p.terminalFirst()
+		defer p.restoreOnPanic()
 		f()
 	})
 }
 
-// terminalFirst restores the terminal before a panic ends the process.
-func (p *promptRun) terminalFirst() {
+// restoreOnPanic restores the terminal before a panic ends the process.
+func (p *promptRun) restoreOnPanic() {
 	if r := recover(); r != nil {
-		p.giveBack()
+		p.closeKeyboard()
 		panic(r)
 	}
 }
@@ -104,5 +104,5 @@ func (p *promptRun) print(dump []byte) {
 	}
 }
 
-// hurries reports whether a signal during the shutdown shortens it.
-func hurries(s os.Signal) bool { return !jobcontrol.Asks(s) && !jobcontrol.Continues(s) }
+// shortensShutdown reports whether a signal during the shutdown shortens it.
+func shortensShutdown(s os.Signal) bool { return !jobcontrol.IsStop(s) && !jobcontrol.IsContinue(s) }

@@ -32,7 +32,7 @@ type listed struct {
 // New returns the command "ps".
 func New(call *command.Call) *cobra.Command {
 	var asJSON, everywhere bool
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var file string
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -65,9 +65,9 @@ shell over ssh do not have the same.`,
 			}
 			for _, s := range reach.Running(cmd.Context(), &where, file) {
 				list = append(list, newListed(s))
-				reach.Doubted(call, s)
+				reach.MayBeAgents(call, s)
 			}
-			list = cliflag.Kept(&only, list, func(l listed) cliflag.Listed {
+			list = cliflag.Filter(&only, list, func(l listed) cliflag.Listed {
 				at := cliflag.Listed{Agents: []string{l.Agent}}
 				if l.Since != nil {
 					at.Time = *l.Since

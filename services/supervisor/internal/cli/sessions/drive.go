@@ -57,14 +57,14 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.AgentId = args[0]
 			if which.Address != "" && !filepath.IsAbs(req.GetCwd()) {
-				return command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: --cwd must be an absolute one")
+				return command.UsageErrorf(cmd, "with --address, paths are those of where the supervisor is: --cwd must be an absolute one")
 			}
 			dir, err := filepath.Abs(req.GetCwd())
 			if err != nil {
 				return err
 			}
 			req.Cwd = dir
-			return reach.Order(cmd, call, &which, whatServes, takesPrompts, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, whatServes, takesPrompts, func(ctx context.Context, at *reach.Supervisor) error {
 				return openNew(ctx, call, at, req, mode, model)
 			})
 		},
@@ -85,18 +85,18 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 func openNew(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.NewSessionRequest, mode, model string) error {
 	res, err := at.Sessions.NewSession(ctx, req)
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	id := res.GetSession().GetSessionId()
 	agent := res.GetSession().GetAgentId()
 	if mode != "" {
 		if _, err := at.Sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agent, SessionId: id, ModeId: mode}); err != nil {
-			return fmt.Errorf("session %s is open; --mode: %w", output.Cell(id), reach.Explained(err))
+			return fmt.Errorf("session %s is open; --mode: %w", output.Cell(id), reach.CallError(err))
 		}
 	}
 	if model != "" {
 		if _, err := at.Sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agent, SessionId: id, ModelId: model}); err != nil {
-			return fmt.Errorf("session %s is open; --model: %w", output.Cell(id), reach.Explained(err))
+			return fmt.Errorf("session %s is open; --model: %w", output.Cell(id), reach.CallError(err))
 		}
 	}
 	_, err = fmt.Fprintln(call.Stdout, safetext.Line(id))
@@ -137,7 +137,7 @@ begun; "acphost sessions watch" shows it.`,
   acphost sessions prompt 4f1c --json "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
-				return command.WrongUse(cmd, "expected a session's id and a text, got %d arguments; put the text in quotes", len(args))
+				return command.UsageErrorf(cmd, "expected a session's id and a text, got %d arguments; put the text in quotes", len(args))
 			}
 			return nil
 		},
@@ -154,7 +154,7 @@ begun; "acphost sessions watch" shows it.`,
 					return err
 				}
 				req := &supervisorv1.PromptRequest{AgentId: agent, SessionId: id, Prompt: []*supervisorv1.ContentBlock{client.Text(text)}, Meta: f.meta}
-				return prompted(cmd.Context(), call, at, req, &f)
+				return runPrompt(cmd.Context(), call, at, req, &f)
 			})
 		},
 	}
@@ -195,8 +195,8 @@ func promptText(call *command.Call, text string) (string, error) {
 	return string(data), nil
 }
 
-// prompted sends the prompt, and prints the turn to its end.
-func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
+// runPrompt sends the prompt, and prints the turn to its end.
+func runPrompt(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
 	asked := ctx
 	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is printed
 	defer leave()
@@ -210,7 +210,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		return nil
 	}
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	interrupted := make(chan struct{})
 	go func() {
@@ -220,7 +220,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 	defer func() { leave(); <-interrupted }()
 	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
-		r := render.New(output.Look(call, "", f.verbose, false))
+		r := render.New(output.RenderOptions(call, "", f.verbose, false))
 		show, rest = r.Event, r.Flush
 	}
 	for ev, err := range turn.Events() {
@@ -230,7 +230,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 				call.Status = command.StatusOfSignal(asked)
 				return nil
 			}
-			return reach.Explained(err)
+			return reach.CallError(err)
 		}
 		text := show(ev)
 		end := ev.GetTurnEnded()
@@ -246,7 +246,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		case end.GetError() != nil:
 			return errors.New(safetext.Line(end.GetError().GetMessage()))
 		case end != nil:
-			call.Settle(command.TurnStatus(end.GetStopReason()))
+			call.FixStatus(command.TurnStatus(end.GetStopReason()))
 		case f.detach && ev.GetTurnStarted() != nil:
 			return nil
 		}
@@ -298,7 +298,7 @@ func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Tur
 		}
 	}()
 	if err := turn.Cancel(within); err != nil && ctx.Err() == nil {
-		call.Complain(fmt.Errorf("cancel the turn: %w", reach.Plainly(err)))
+		call.PrintError(fmt.Errorf("cancel the turn: %w", reach.CallErrorLine(err)))
 	}
 	<-within.Done()
 	if ctx.Err() == nil {
@@ -328,7 +328,7 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 				defer stop()
 				res, err := at.Sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: agent, SessionId: id})
 				if err != nil {
-					return reach.Explained(err)
+					return reach.CallError(err)
 				}
 				said := "no turn is under way"
 				if res.GetTurnActive() {
@@ -351,7 +351,7 @@ func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, ag
 		return nil, "", "", reach.None(call, whatServes)
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: id}
-	at, err = reach.WhoHas(ctx, call, all, req)
+	at, err = reach.FindSession(ctx, call, all, req)
 	switch {
 	case err != nil:
 		return nil, "", "", err

@@ -41,7 +41,7 @@ sessions of a running "acphost serve".`,
 
 func newList(call *command.Call) *cobra.Command {
 	var q index.Query
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var asJSON bool
 	var file string
 	cmd := &cobra.Command{
@@ -61,7 +61,7 @@ ended, or by now if it is live.`,
 			}
 			everything := q == index.Query{} && only.Since.IsZero()
 			only.Agent, only.Cwd = "", "" // the index has filtered by them
-			all = cliflag.Kept(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
+			all = cliflag.Filter(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
 			return printSessions(call, withBeginning(call, all), asJSON, everything)
 		},
 	}
@@ -127,7 +127,7 @@ about. The rule behind each decision is from the audit ("acphost audit").`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := exports[format]
 			if !ok {
-				return command.WrongUse(cmd, "--format: %v", command.Expected(format, "ndjson", "markdown", "html"))
+				return command.UsageErrorf(cmd, "--format: %v", command.Expected(format, "ndjson", "markdown", "html"))
 			}
 			parts, err := findSession(call, file, args[0])
 			if err != nil {
@@ -147,7 +147,7 @@ about. The rule behind each decision is from the audit ("acphost audit").`,
 
 func oneSession(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" {
-		return command.WrongUse(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
+		return command.UsageErrorf(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 		return nil, err
 	}
 	same := func(s journal.Session) bool { return s.Session == id }
-	all = reach.Meant(all, same, func(journal.Session) bool { return true })
+	all = reach.Select(all, same, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
 	}
@@ -231,18 +231,18 @@ func printSessions(call *command.Call, all []journal.Session, asJSON, everything
 // showSession prints a session from the journal. Its lines are escaped.
 func showSession(ctx context.Context, call *command.Call, parts []journal.Session, f *showFlags) error {
 	if f.asJSON {
-		return eachLine(ctx, parts, f.follow, call.Complain, func(line []byte) error {
+		return eachLine(ctx, parts, f.follow, call.PrintError, func(line []byte) error {
 			_, err := fmt.Fprintln(call.Stdout, safetext.JSON(line))
 			return err
 		})
 	}
-	look := output.Look(call, parts[0].Cwd, f.verbose, false)
+	look := output.RenderOptions(call, parts[0].Cwd, f.verbose, false)
 	look.History = f.history
 	text := transcript.NewText(call.Stdout, look)
 	if f.follow {
-		return transcript.Follow(ctx, parts, call.Complain, text.Tell)
+		return transcript.Follow(ctx, parts, call.PrintError, text.Write)
 	}
-	return errors.Join(transcript.Read(parts, call.Complain, text.Tell), text.Close())
+	return errors.Join(transcript.Read(parts, call.PrintError, text.Write), text.Close())
 }
 
 // eachLine passes the lines of the journal to do, and reports those that cannot be parsed. With follow it continues
@@ -311,7 +311,7 @@ func Export(call *command.Call, configFile, id, file string) error {
 func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) exporter {
 	return func(call *command.Call, w io.Writer, configFile string, parts []journal.Session, o transcript.PageOptions) error {
 		var sum transcript.Summary
-		if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
+		if err := transcript.Read(parts, call.PrintError, sum.Add); err != nil {
 			return err
 		}
 		if id := parts[0].Session; id != "" {
@@ -327,7 +327,7 @@ func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*t
 		if err != nil {
 			return err
 		}
-		if err := transcript.Read(parts, nil, page.Tell); err != nil {
+		if err := transcript.Read(parts, nil, page.Write); err != nil {
 			return err
 		}
 		return page.Close()

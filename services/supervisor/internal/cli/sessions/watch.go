@@ -64,7 +64,7 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		return err
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: f.agent, SessionId: id, Cursor: f.cursor, NoFollow: f.noFollow}
-	at, err := reach.WhoHas(cmd.Context(), call, all, req)
+	at, err := reach.FindSession(cmd.Context(), call, all, req)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 	}
 	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
-		look := output.Look(call, "", f.verbose, false)
+		look := output.RenderOptions(call, "", f.verbose, false)
 		look.Prompts, look.History, look.NoUsage = true, f.history, false
 		r := render.New(look)
 		show, rest = r.Event, r.Flush
@@ -108,14 +108,14 @@ func watchLive(ctx context.Context, at *reach.Supervisor, req *supervisorv1.Watc
 	defer cancel()
 	events, err := at.WatchSession(ctx, req)
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	for ev, err := range events {
 		if err != nil && ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return reach.Plainly(err)
+			return reach.CallErrorLine(err)
 		}
 		if err := show(ev); err != nil {
 			return err

@@ -33,7 +33,7 @@ func (s *screenText) Write(data []byte) (int, error) {
 		case t.Sequence == nil:
 			s.text(&out, t.Text)
 			s.char(&out, rune(t.Control))
-		case s.moves && goesOn(t.Sequence):
+		case s.moves && allowedSequence(t.Sequence):
 			out.WriteString("\x1b[" + string(t.Sequence.Params) + string(t.Sequence.Final))
 		}
 	}
@@ -62,9 +62,9 @@ func (s *screenText) Close() error {
 	return err
 }
 
-// goesOn reports whether a sequence colours, moves or erases: only numbers before such a letter, or showing and hiding
-// the cursor, or wrapping lines.
-func goesOn(seq *escape.Sequence) bool {
+// allowedSequence reports whether a sequence colours, moves or erases: only numbers before such a letter, or showing
+// and hiding the cursor, or wrapping lines.
+func allowedSequence(seq *escape.Sequence) bool {
 	switch {
 	case !seq.Control || len(seq.Params) >= maxSequence:
 		return false

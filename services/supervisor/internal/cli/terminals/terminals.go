@@ -132,7 +132,7 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	like := func(t openTerminal) bool {
 		return strings.HasPrefix(t.Of.GetTerminalId(), id) || strings.HasSuffix(t.Of.GetTerminalId(), id)
 	}
-	meant := reach.MeantOf(terminals(ctx, call, all), same, like)
+	meant := reach.SelectItems(terminals(ctx, call, all), same, like)
 	switch {
 	case len(meant) == 1:
 		return meant[0].At, meant[0].Of.GetTerminalId(), nil
@@ -154,7 +154,7 @@ func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id stri
 	defer cancel()
 	pieces, err := at.WatchOutput(ctx, id, 0)
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	out := &screenText{w: call.Stdout, moves: call.Terminal(call.Stdout)}
 	for piece, err := range pieces {
@@ -163,7 +163,7 @@ func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id stri
 			if ctx.Err() != nil {
 				return closed
 			}
-			return cmp.Or(reach.Plainly(err), closed)
+			return cmp.Or(reach.CallErrorLine(err), closed)
 		}
 		if piece.GetMissed() > 0 {
 			fmt.Fprintf(call.Stderr, "acphost: %d bytes of output are missing here\n", piece.GetMissed())

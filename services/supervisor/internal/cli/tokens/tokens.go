@@ -44,10 +44,10 @@ The role says what its owner may do:
 		newCreate(call), newList(call), newRevoke(call))
 }
 
-// isForPeople rejects agents. On systems that do not identify the caller, such as macOS, only the modes of the files
+// rejectAgents rejects agents. On systems that do not identify the caller, such as macOS, only the modes of the files
 // protect the tokens.
-func isForPeople(cmd *cobra.Command, call *command.Call) error {
-	err := call.RefuseAgents(cmd)
+func rejectAgents(cmd *cobra.Command, call *command.Call) error {
+	err := call.RejectAgents(cmd)
 	if errors.Is(err, proc.ErrUnsupported) {
 		return nil
 	}
@@ -70,13 +70,13 @@ read it. Only a person can make one: an agent, and what an agent started, is ref
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case !slices.Contains(tokens.Roles(), role):
-				return command.WrongUse(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), role)
+				return command.UsageErrorf(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), role)
 			case lifetime < time.Second || lifetime > maxLifetime:
-				return command.WrongUse(cmd, "--expires: expected 1s to %s, got %s", maxLifetime, lifetime)
+				return command.UsageErrorf(cmd, "--expires: expected 1s to %s, got %s", maxLifetime, lifetime)
 			case len([]rune(name)) > maxName || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-				return command.WrongUse(cmd, "--name: expected at most %d characters, without control characters", maxName)
+				return command.UsageErrorf(cmd, "--name: expected at most %d characters, without control characters", maxName)
 			}
-			if err := isForPeople(cmd, call); err != nil {
+			if err := rejectAgents(cmd, call); err != nil {
 				return err
 			}
 			t, secret, err := tokens.New(name, role, time.Now(), lifetime)
@@ -172,12 +172,12 @@ Only a person can: an agent, and what an agent started, is refused.`,
 		Example: `  acphost tokens revoke 1f0c9a2b77de`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.WrongUse(cmd, "the id of a token is missing; \"acphost tokens list\" shows them")
+				return command.UsageErrorf(cmd, "the id of a token is missing; \"acphost tokens list\" shows them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := isForPeople(cmd, call); err != nil {
+			if err := rejectAgents(cmd, call); err != nil {
 				return err
 			}
 			_, err := change(call, file, func(all tokens.Set) (tokens.Set, error) {

@@ -76,8 +76,8 @@ type snapshot struct {
 	failed      []error
 }
 
-// look requests the state of all supervisors. Failed requests are reported in the snapshot.
-func (c *connected) look(ctx context.Context) *snapshot {
+// snapshot requests the state of all supervisors. Failed requests are reported in the snapshot.
+func (c *connected) snapshot(ctx context.Context) *snapshot {
 	now := &snapshot{supervisors: len(c.all)}
 	for _, at := range c.all {
 		ctx, stop := context.WithTimeout(ctx, reach.ListTimeout)
@@ -87,7 +87,7 @@ func (c *connected) look(ctx context.Context) *snapshot {
 		terminals, err4 := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
 		stop()
 		if err := cmp.Or(err1, err2, err3, err4); err != nil && ctx.Err() == nil {
-			now.failed = append(now.failed, fmt.Errorf("supervisor %d does not say all that it does: %w", at.PID, reach.Plainly(err)))
+			now.failed = append(now.failed, fmt.Errorf("supervisor %d does not say all that it does: %w", at.PID, reach.CallErrorLine(err)))
 		}
 		now.agents = append(now.agents, items(at, agents.GetAgents())...)
 		now.sessions = append(now.sessions, items(at, sessions.GetSessions())...)
@@ -150,7 +150,7 @@ func (n *snapshot) questionTable(now time.Time) *output.Table {
 		list[i] = q.Of
 	}
 	for _, q := range n.questions {
-		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
+		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(elapsed(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
 			output.Short(render.QuestionSubject(q.Of), 200))
 	}
 	return t
@@ -172,7 +172,7 @@ func (n *snapshot) sessionTable(now time.Time) *output.Table {
 		case s.GetTurnActive():
 			state = output.Good("working")
 		}
-		t.Add(output.Short(s.GetAgentId(), 30), output.Short(s.GetSessionId(), 40), state, since(now, s.GetStartTime().AsTime()), s.GetTurns(),
+		t.Add(output.Short(s.GetAgentId(), 30), output.Short(s.GetSessionId(), 40), state, elapsed(now, s.GetStartTime().AsTime()), s.GetTurns(),
 			context100(s.GetUsage()), thousands(s.GetTokens().GetTotal()), cost(s.GetUsage()), output.Short(does(s), 200))
 	}
 	return t
@@ -182,7 +182,7 @@ func (n *snapshot) agentTable(now time.Time) *output.Table {
 	t := output.NewTable("", "AGENT", "STATE", "PID", "UP", "SESSIONS", "SUPERVISOR", "COMMAND").Long("COMMAND").Spare("SUPERVISOR", "PID")
 	for _, item := range n.agents {
 		a := item.Of
-		t.Add(output.Short(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), since(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
+		t.Add(output.Short(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), elapsed(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
 			item.At.PID, output.Short(strings.Join(a.GetCommand(), " "), 100))
 	}
 	return t
@@ -192,7 +192,7 @@ func (n *snapshot) terminalTable(now time.Time) *output.Table {
 	t := output.NewTable("", "TERMINAL", "SESSION", "RUNS", "OUTPUT", "COMMAND").Long("TERMINAL", "SESSION", "COMMAND").Spare("OUTPUT", "SESSION")
 	for _, item := range n.terminals {
 		x := item.Of
-		t.Add(x.GetTerminalId(), output.Short(x.GetSessionId(), 40), since(now, x.GetStartTime().AsTime()),
+		t.Add(x.GetTerminalId(), output.Short(x.GetSessionId(), 40), elapsed(now, x.GetStartTime().AsTime()),
 			output.Size(int64(min(x.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(x.GetArgv(), " "), 200))
 	}
 	return t
@@ -211,8 +211,8 @@ func does(s *supervisorv1.Session) string {
 	return "thinking"
 }
 
-// since formats the time that has passed: "9 s", "12 min", "3 h", "2 d".
-func since(now, t time.Time) string {
+// elapsed formats the time that has passed: "9 s", "12 min", "3 h", "2 d".
+func elapsed(now, t time.Time) string {
 	if t.Unix() <= 0 {
 		return "-"
 	}

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// calm is the minimum time between two updates of the screen.
-	calm = 250 * time.Millisecond
-	// again is the interval of updates without events, because times change, and supervisors start and end.
-	again = 2 * time.Second
+	// minRedraw is the minimum time between two updates of the screen.
+	minRedraw = 250 * time.Millisecond
+	// maxRedraw is the interval of updates without events, because times change, and supervisors start and end.
+	maxRedraw = 2 * time.Second
 )
 
 // New returns the command "top".
@@ -62,9 +62,9 @@ func once(ctx context.Context, call *command.Call, connect func() (*connected, e
 		return err
 	}
 	defer c.close()
-	now := c.look(ctx)
+	now := c.snapshot(ctx)
 	for _, err := range now.failed {
-		call.Complain(err)
+		call.PrintError(err)
 		call.Status = command.StatusFailed
 	}
 	if asJSON {
@@ -86,7 +86,7 @@ func live(ctx context.Context, call *command.Call, connect func() (*connected, e
 	}
 	c.close()
 	ctx, stop := context.WithCancel(ctx)
-	p := tea.NewProgram(&screen{color: output.Colored(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx),
+	p := tea.NewProgram(&screen{color: output.UseColor(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx),
 		tea.WithoutSignalHandler(), tea.WithFPS(30)) // signals end ctx
 	done := make(chan struct{})
 	go func() {
@@ -108,7 +108,7 @@ func feed(ctx context.Context, connect func() (*connected, error), tell func(tea
 		c, err := connect()
 		if err != nil {
 			tell(&snapshot{failed: []error{err}})
-			sleep(ctx, again)
+			sleep(ctx, maxRedraw)
 			continue
 		}
 		c.follow(ctx, tell)
@@ -136,12 +136,12 @@ func (c *connected) follow(ctx context.Context, tell func(tea.Msg)) {
 		}
 	}()
 	for ctx.Err() == nil && !c.changed(ctx) {
-		tell(c.look(ctx))
-		sleep(ctx, calm)
+		tell(c.snapshot(ctx))
+		sleep(ctx, minRedraw)
 		select {
 		case <-ctx.Done():
 		case <-happened:
-		case <-time.After(again):
+		case <-time.After(maxRedraw):
 		}
 	}
 }

@@ -71,8 +71,8 @@ func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pa
 	}
 }
 
-// Modes returns the modes in which agents ask before they act, by their names. If a file cannot be read, that is logged, and no
-// modes are known.
+// Modes returns the modes in which agents ask before they act, by their names. If a file cannot be read, that is
+// logged, and no modes are known.
 func Modes(call *command.Call, logger *slog.Logger) func(name string) []string {
 	return func(name string) []string {
 		catalog, err := preset.Load(call.Env)
@@ -84,8 +84,8 @@ func Modes(call *command.Call, logger *slog.Logger) func(name string) []string {
 	}
 }
 
-// Tested returns the versions of agents that acphost was tested with, by their names. If a file cannot be read, that is logged, and
-// no versions are known.
+// Tested returns the versions of agents that acphost was tested with, by their names. If a file cannot be read, that is
+// logged, and no versions are known.
 func Tested(call *command.Call, logger *slog.Logger) func(name string) []string {
 	return func(name string) []string {
 		catalog, err := preset.Load(call.Env)
@@ -171,15 +171,15 @@ func (r *Rights) Environ(with map[string]*supervisorv1.EnvValue) ([]string, erro
 	return agentspec.Environ(r.User.Environ(os.Environ()), with)
 }
 
-// Become replaces acphost by a command of an agent, with additional variables.
-func (r *Rights) Become(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
+// Exec replaces acphost by a command of an agent, with additional variables.
+func (r *Rights) Exec(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
 	env, err := r.Environ(with)
 	if err != nil {
 		return err
 	}
 	call.Status, err = execute(argv, env, r.User, r.Walls)
 	if err != nil {
-		call.Complain(err)
+		call.PrintError(err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c
 		if f.Level == "" {
 			source = "$" + EnvLog
 		}
-		return nil, command.WrongUse(cmd, "%s: %v", source, command.Expected(word, "debug", "info", "warn", "error"))
+		return nil, command.UsageErrorf(cmd, "%s: %v", source, command.Expected(word, "debug", "info", "warn", "error"))
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var logger *slog.Logger
@@ -46,7 +46,7 @@ func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c
 	case "json":
 		logger = slog.New(slog.NewJSONHandler(w, options))
 	default:
-		return nil, command.WrongUse(cmd, "--log-format: %v", command.Expected(format, "text", "json"))
+		return nil, command.UsageErrorf(cmd, "--log-format: %v", command.Expected(format, "text", "json"))
 	}
 	for _, warning := range c.Warnings {
 		logger.Warn(warning)

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// Only contains the flags that filter a list. The zero value selects all items.
-type Only struct {
+// ListFilter contains the flags that filter a list. The zero value selects all items.
+type ListFilter struct {
 	Limit int       // number of the newest items; 0: all
 	Since time.Time // the oldest time
 	Agent string    // the agent's id or name
@@ -30,7 +30,7 @@ const (
 )
 
 // Register adds the flags that a list supports to a command. env looks up environment variables.
-func (o *Only) Register(cmd *cobra.Command, env func(string) string, names ...string) {
+func (o *ListFilter) Register(cmd *cobra.Command, env func(string) string, names ...string) {
 	for _, name := range names {
 		switch name {
 		case LimitFlag:
@@ -87,8 +87,8 @@ type Listed struct {
 	Folders []string
 }
 
-// Kept returns the selected items of a list, oldest first.
-func Kept[T any](o *Only, list []T, of func(T) Listed) []T {
+// Filter returns the selected items of a list, oldest first.
+func Filter[T any](o *ListFilter, list []T, of func(T) Listed) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(item T) bool {
 		at := of(item)
 		return !o.Since.IsZero() && at.Time.Before(o.Since) || o.Agent != "" && !slices.Contains(at.Agents, o.Agent) ||
@@ -101,7 +101,7 @@ func Kept[T any](o *Only, list []T, of func(T) Listed) []T {
 }
 
 // Within reports whether a folder is Cwd or below it.
-func (o *Only) Within(folder string) bool {
+func (o *ListFilter) Within(folder string) bool {
 	rel, err := filepath.Rel(o.Cwd, folder)
 	return err == nil && filepath.IsLocal(rel)
 }
@@ -147,5 +147,5 @@ func OneOf(cmd *cobra.Command, flag, value string, words ...string) error {
 	if value == "" || slices.Contains(words, value) {
 		return nil
 	}
-	return command.WrongUse(cmd, "--%s: %v", flag, command.Expected(value, words...))
+	return command.UsageErrorf(cmd, "--%s: %v", flag, command.Expected(value, words...))
 }

@@ -32,15 +32,15 @@ func (f *Policy) Apply(cmd *cobra.Command, c *config.Config) error {
 		return nil
 	}
 	if err := c.SetPolicy(f.Name); err != nil {
-		return command.WrongUse(cmd, "--policy: %v", err)
+		return command.UsageErrorf(cmd, "--policy: %v", err)
 	}
 	return nil
 }
 
-// Unruled returns a text for users that describes what happens without rules, or "" if there are rules. dir is the
-// working folder of agents, or empty if unknown. asks reports whether a user can answer questions.
-func Unruled(c *config.Config, dir string, asks bool) string {
-	if c.Ruled(dir) {
+// NoRulesNotice returns a text for users that describes what happens without rules, or "" if there are rules. dir is
+// the working folder of agents, or empty if unknown. asks reports whether a user can answer questions.
+func NoRulesNotice(c *config.Config, dir string, asks bool) string {
+	if c.HasRules(dir) {
 		return ""
 	}
 	what := "the agent's commands run without a check"

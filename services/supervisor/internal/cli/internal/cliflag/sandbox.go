@@ -30,7 +30,7 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 		return nil
 	}
 	if err := c.SetSandbox(f.mode, f.network); err != nil {
-		return command.WrongUse(cmd, "%v", err)
+		return command.UsageErrorf(cmd, "%v", err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ type Call struct {
 	Stdin, Stdout, Stderr *os.File
 	Env                   func(name string) string
 	Version               string // version of this program
-	Carries               bool   // this program contains acphost's own handlers, as commands with their names
+	BundlesHandlers       bool   // this program contains acphost's own handlers, as commands with their names
 	Status                int    // exit status of a command that has ended without an error
 
 	// Terminal reports whether a file is a terminal.
@@ -68,25 +68,25 @@ type Call struct {
 	// FromAgent reports whether a process is controlled by an agent or a handler.
 	FromAgent func(pid int) (bool, error)
 
-	endsItself *atomic.Bool // see EndsItself; created by Execute, and shared by copies of a Call
-	settled    *atomic.Bool // see Settle; created by Execute, and shared by copies of a Call
-	quits      chan os.Signal
+	handlesSignals *atomic.Bool // see HandleSignals; created by Execute, and shared by copies of a Call
+	statusFixed    *atomic.Bool // see FixStatus; created by Execute, and shared by copies of a Call
+	quits          chan os.Signal
 }
 
 // Execute parses the arguments, runs the selected command below root, and returns the exit status. It prints the error
 // of a command on standard error. If a signal ended the command, the status is StatusOfSignal, unless the command
-// called EndsItself or Settle, or has its own status above StatusFailed.
+// called HandleSignals or FixStatus, or has its own status above StatusFailed.
 func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string) int {
-	call.endsItself, call.settled, call.quits = &atomic.Bool{}, &atomic.Bool{}, make(chan os.Signal, 1)
+	call.handlesSignals, call.statusFixed, call.quits = &atomic.Bool{}, &atomic.Bool{}, make(chan os.Signal, 1)
 	ctx, stop := call.withQuit(ctx)
 	defer stop()
 	root.SetArgs(args)
 	root.SetOut(call.Stdout)
 	root.SetErr(call.Stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.PersistentPreRunE = refuseEmptyConfig
+	root.PersistentPreRunE = rejectEmptyConfig
 	root.SetUsageTemplate(root.UsageTemplate() + `{{index .Annotations "` + Sections + `"}}`)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v%s", err, nearFlag(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return UsageErrorf(cmd, "%v%s", err, nearFlag(cmd, err)) })
 	cmd, err, ended := call.execute(ctx, root)
 	if !ended {
 		return StatusOfSignal(ctx)
@@ -98,51 +98,51 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	if call.unread(err) {
 		return StatusUnread
 	}
-	if _, ok := errors.AsType[*RefusedError](err); ok {
-		if own := call.RefuseAgents(cmd); own != nil && !errors.Is(own, proc.ErrUnsupported) {
+	if _, ok := errors.AsType[*RejectedError](err); ok {
+		if own := call.RejectAgents(cmd); own != nil && !errors.Is(own, proc.ErrUnsupported) {
 			err = own // instead of the socket's text for agents
 		}
 	}
 	status := call.Status
 	if err != nil {
-		call.Complain(err)
+		call.PrintError(err)
 		status = StatusFailed
 	}
-	if ctx.Err() != nil && (status == 0 || status == StatusFailed) && !call.endsItself.Load() && !call.settled.Load() {
+	if ctx.Err() != nil && (status == 0 || status == StatusFailed) && !call.handlesSignals.Load() && !call.statusFixed.Load() {
 		return StatusOfSignal(ctx)
 	}
 	return status
 }
 
-// refuseEmptyConfig rejects an empty name of a configuration: from an unset shell variable, it would mean the defaults,
+// rejectEmptyConfig rejects an empty name of a configuration: from an unset shell variable, it would mean the defaults,
 // without a policy.
-func refuseEmptyConfig(cmd *cobra.Command, _ []string) error {
+func rejectEmptyConfig(cmd *cobra.Command, _ []string) error {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && f.Value.String() == "" {
-		return WrongUse(cmd, "--config is empty: name a file, or leave the flag out for the default")
+		return UsageErrorf(cmd, "--config is empty: name a file, or leave the flag out for the default")
 	}
 	return nil
 }
 
-// signalGrace limits the time between a signal and the return of a command, unless EndsItself was called.
+// signalGrace limits the time between a signal and the return of a command, unless HandleSignals was called.
 const signalGrace = 800 * time.Millisecond
 
-// EndsItself declares that the command itself limits the time of its end after a signal, because it has to stop
+// HandleSignals declares that the command itself limits the time of its end after a signal, because it has to stop
 // processes or to restore a terminal. Other commands are abandoned after signalGrace, for example if a peer does not
 // answer, or if their output is not read. From then on the command handles SIGQUIT itself, or the signal has its
-// default effect: a dump of goroutines. EndsItself is safe for concurrent use.
-func (c *Call) EndsItself() {
-	if c.endsItself != nil {
-		c.endsItself.Store(true)
+// default effect: a dump of goroutines. HandleSignals is safe for concurrent use.
+func (c *Call) HandleSignals() {
+	if c.handlesSignals != nil {
+		c.handlesSignals.Store(true)
 		signal.Stop(c.quits)
 	}
 }
 
-// Settle sets the exit status of a command whose work is complete, so that a later signal does not change it. It is
-// safe for concurrent use with EndsItself.
-func (c *Call) Settle(status int) {
+// FixStatus sets the exit status of a command whose work is complete, so that a later signal does not change it. It is
+// safe for concurrent use with HandleSignals.
+func (c *Call) FixStatus(status int) {
 	c.Status = status
-	if c.settled != nil {
-		c.settled.Store(true)
+	if c.statusFixed != nil {
+		c.statusFixed.Store(true)
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Call) execute(ctx context.Context, root *cobra.Command) (cmd *cobra.Com
 		return r.cmd, r.err, true
 	case <-late.C:
 	}
-	if !c.endsItself.Load() {
+	if !c.handlesSignals.Load() {
 		return nil, nil, false
 	}
 	r := <-done
@@ -184,11 +184,11 @@ func (c *Call) unread(err error) bool {
 	return ok && at.Path == c.Stdout.Name() && errors.Is(at, syscall.EPIPE)
 }
 
-// Complain prints an error, and does not end the command.
-func (c *Call) Complain(err error) { c.Notice("%v", err) }
+// PrintError prints an error, and does not end the command.
+func (c *Call) PrintError(err error) { c.Notice("%v", err) }
 
-// RefuseAgents returns an error if an agent runs the command. It is for operations that only users may perform.
-func (c *Call) RefuseAgents(cmd *cobra.Command) error {
+// RejectAgents returns an error if an agent runs the command. It is for operations that only users may perform.
+func (c *Call) RejectAgents(cmd *cobra.Command) error {
 	switch from, err := c.FromAgent(os.Getpid()); {
 	case err != nil:
 		return fmt.Errorf("%s is for people, and who asks cannot be told: %w", cmd.CommandPath(), err)
@@ -214,7 +214,7 @@ func Executable() (string, error) {
 func (c *Call) Programs() (ownhandler.Programs, error) {
 	exe, err := Executable()
 	p := ownhandler.Programs{Dir: filepath.Dir(exe)}
-	if c.Carries {
+	if c.BundlesHandlers {
 		p.Self = exe
 	}
 	return p, err

@@ -76,7 +76,7 @@ func Goroutines(env func(string) string) []byte {
 }
 
 // withQuit returns a context that SIGQUIT also ends, with a *SignalError as the cause, until the command calls
-// EndsItself, so that Ctrl-\ prints no dump of goroutines. The caller must call stop.
+// HandleSignals, so that Ctrl-\ prints no dump of goroutines. The caller must call stop.
 func (c *Call) withQuit(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signal.Notify(c.quits, syscall.SIGQUIT)

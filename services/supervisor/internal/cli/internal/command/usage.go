@@ -46,8 +46,8 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Message }
 
-// WrongUse returns a UsageError of a command.
-func WrongUse(cmd *cobra.Command, format string, args ...any) error {
+// UsageErrorf returns a UsageError of a command.
+func UsageErrorf(cmd *cobra.Command, format string, args ...any) error {
 	return &UsageError{Command: cmd.CommandPath(), Message: fmt.Sprintf(format, args...)}
 }
 
@@ -61,10 +61,10 @@ func Expected(got string, words ...string) error {
 	return fmt.Errorf("expected %s, got %q%s", list, got, DidYouMean(got, words))
 }
 
-// RefusedError is the error of a supervisor that rejected the caller.
-type RefusedError struct{ Text string }
+// RejectedError is the error of a supervisor that rejected the caller.
+type RejectedError struct{ Text string }
 
-func (e *RefusedError) Error() string { return e.Text }
+func (e *RejectedError) Error() string { return e.Text }
 
 // Group returns a command that only has subcommands: it accepts no arguments, and prints its help.
 func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
@@ -72,7 +72,7 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Long: long,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return WrongUse(cmd, "there is no command %q%s", args[0], cmp.Or(suggested(cmd, args[0]), DidYouMean(args[0], names(cmd))))
+				return UsageErrorf(cmd, "there is no command %q%s", args[0], cmp.Or(suggested(cmd, args[0]), DidYouMean(args[0], names(cmd))))
 			}
 			return nil
 		},
@@ -129,7 +129,7 @@ func nearFlag(cmd *cobra.Command, err error) string {
 // NoArguments rejects arguments of a command that has only flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return WrongUse(cmd, "%s takes no argument, got %q", cmd.Name(), args[0])
+		return UsageErrorf(cmd, "%s takes no argument, got %q", cmd.Name(), args[0])
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 func OneArgument(what string, hints ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return WrongUse(cmd, "%s", strings.Join(append([]string{fmt.Sprintf("expected %s, got %d arguments", what, len(args))}, hints...), "; "))
+			return UsageErrorf(cmd, "%s", strings.Join(append([]string{fmt.Sprintf("expected %s, got %d arguments", what, len(args))}, hints...), "; "))
 		}
 		return nil
 	}

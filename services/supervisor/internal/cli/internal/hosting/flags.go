@@ -46,7 +46,7 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	}
 	if given := cmd.Flags().Lookup("activity"); err == nil && given != nil && given.Changed {
 		if err := filefeed.CheckAddress(f.activity); err != nil {
-			return host.Options{}, command.WrongUse(cmd, "--activity: %v", err)
+			return host.Options{}, command.UsageErrorf(cmd, "--activity: %v", err)
 		}
 		c.Proto.Activity = &configv1.Activity{Listen: f.activity}
 	}

@@ -32,11 +32,11 @@ type Starter func(context.Context, host.Options) (*host.Supervisor, error)
 // EndSignals returns the signals that end a command which has to restore a terminal.
 func EndSignals() []os.Signal { return append(command.StopSignals(), syscall.SIGQUIT) }
 
-// End calls before and then closes a supervisor, which may be nil then, and waits for both. When a signal for which
-// hurries returns true arrives, or the time within is over, it calls kill, which kills the supervisor's processes
-// (host.Options.Hurry), and waits for killTime more. After that it removes the sockets of a supervisor that has not
+// Shutdown calls before and then closes a supervisor, which may be nil then, and waits for both. When a signal for
+// which hurries returns true arrives, or the time within is over, it calls kill, which kills the supervisor's processes
+// (host.Options.Kill), and waits for killTime more. After that it removes the sockets of a supervisor that has not
 // ended, because it will not answer any more; remaining processes end when this process has ended.
-func End(sup func() Supervisor, before func(), within time.Duration, kill func(), signals <-chan os.Signal, hurries func(os.Signal) bool) {
+func Shutdown(sup func() Supervisor, before func(), within time.Duration, kill func(), signals <-chan os.Signal, hurries func(os.Signal) bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -39,7 +39,7 @@ func readMeta(cmd *cobra.Command, flag string) (string, error) {
 		err = errors.New("it is another value")
 	}
 	if err != nil {
-		return "", command.WrongUse(cmd, "--meta: expected a JSON object, such as '{\"name\": {}}': %v", err)
+		return "", command.UsageErrorf(cmd, "--meta: expected a JSON object, such as '{\"name\": {}}': %v", err)
 	}
 	return meta, nil
 }

@@ -38,7 +38,7 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.StartAgentRequest, string, error) {
 	cwd, err := cliflag.Folder(f.Cwd)
 	if err != nil {
-		return nil, "", command.WrongUse(cmd, "--cwd: %v", err)
+		return nil, "", command.UsageErrorf(cmd, "--cwd: %v", err)
 	}
 	meta, err := readMeta(cmd, f.Meta)
 	if err != nil {
@@ -50,8 +50,8 @@ func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.St
 	return &supervisorv1.StartAgentRequest{Cwd: cwd, Command: argv}, meta, nil
 }
 
-// Begin starts a supervisor that only this process uses. records reports failures of recordings.
-func Begin(ctx context.Context, call *command.Call, start Starter, o host.Options, records *Unrecorded) (Supervisor, error) {
+// StartSupervisor starts a supervisor that only this process uses. records reports failures of recordings.
+func StartSupervisor(ctx context.Context, call *command.Call, start Starter, o host.Options, records *RecordingWarnings) (Supervisor, error) {
 	o.Env, o.Presets, o.Private = os.Environ(), agentcmd.Presets(call), true
 	records.Watch(&o)
 	sup, err := start(ctx, o)

@@ -114,7 +114,7 @@ func PrintTable(call *command.Call, t *Table) error {
 		return PrintEmpty(call, t.empty)
 	}
 	terminal := call.Terminal(call.Stdout)
-	lay := layout{color: Colored(call, terminal)}
+	lay := layout{color: UseColor(call, terminal)}
 	if terminal {
 		lay.width, lay.today = Width(call), time.Now()
 	}

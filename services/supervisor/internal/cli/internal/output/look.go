@@ -15,11 +15,11 @@ import (
 // usualWidth is the number of columns of a terminal that does not report it.
 const usualWidth = 80
 
-// Look returns the options for the events of a session on standard output. attended means that a user can answer
-// questions.
-func Look(call *command.Call, cwd string, verbose, attended bool) render.Options {
+// RenderOptions returns the options for the events of a session on standard output. attended means that a user can
+// answer questions.
+func RenderOptions(call *command.Call, cwd string, verbose, attended bool) render.Options {
 	terminal := call.Terminal(call.Stdout)
-	color := Colored(call, terminal)
+	color := UseColor(call, terminal)
 	o := render.Options{
 		Color: color, Markdown: color, Cwd: cwd, Asking: attended, NoUsage: !terminal, Verbose: verbose,
 	}
@@ -32,9 +32,9 @@ func Look(call *command.Call, cwd string, verbose, attended bool) render.Options
 	return o
 }
 
-// Colored reports whether output is coloured: on a terminal with colours, or if the environment forces them. NO_COLOR
+// UseColor reports whether output is coloured: on a terminal with colours, or if the environment forces them. NO_COLOR
 // has precedence (no-color.org, force-color.org, bixense.com/clicolors).
-func Colored(call *command.Call, terminal bool) bool {
+func UseColor(call *command.Call, terminal bool) bool {
 	if call.Env("NO_COLOR") != "" {
 		return false
 	}

@@ -133,7 +133,7 @@ func (p *Pager) start() (err error) {
 		p.to = nil
 		return err
 	}
-	p.call.EndsItself()
+	p.call.HandleSignals()
 	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C belongs to the pager
 	ends := slices.DeleteFunc(command.StopSignals(), func(s os.Signal) bool { return s == os.Interrupt })
 	signal.Notify(p.ends, append(ends, syscall.SIGQUIT)...)
@@ -152,7 +152,7 @@ func (p *Pager) endOnSignal() {
 	case <-p.left:
 	case s := <-p.ends:
 		if number, ok := s.(syscall.Signal); ok {
-			p.call.Settle(128 + int(number))
+			p.call.FixStatus(128 + int(number))
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it restores the terminal
 		select {

@@ -24,19 +24,19 @@ type Item[T any] struct {
 	Of T
 }
 
-// Asked requests the items of one kind from a supervisor.
-type Asked[T any] func(context.Context, *Supervisor) ([]T, error)
+// ListFunc requests the items of one kind from a supervisor.
+type ListFunc[T any] func(context.Context, *Supervisor) ([]T, error)
 
 // List requests a list from every supervisor and joins the lists. It omits supervisors without such items, and those
 // that have ended meanwhile. It reports supervisors that fail, and makes the command fail at its end.
-func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask Asked[T]) []Item[T] {
+func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask ListFunc[T]) []Item[T] {
 	list := []Item[T]{}
 	for _, at := range all {
 		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
 		some, err := ask(ctx, at)
 		cancel()
 		if err != nil && status.Code(err) != codes.Unimplemented && !at.ended(err) {
-			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, Plainly(err)))
+			call.PrintError(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, CallErrorLine(err)))
 			call.Status = command.StatusFailed
 		}
 		if err == nil {
@@ -55,20 +55,20 @@ func (s *Supervisor) ended(err error) bool {
 
 // Lister completes a command that prints items of supervisors: list requests them from the supervisors that the flags
 // select, and show prints them for users. With --json they are printed as JSON lines. of returns the properties for the
-// filters of flags, the names of the flags of cliflag.Only that the list supports.
+// filters of flags, the names of the flags of cliflag.ListFilter that the list supports.
 func Lister[T proto.Message](
 	cmd *cobra.Command, call *command.Call,
 	list func(ctx context.Context, call *command.Call, all []*Supervisor) []Item[T], show func([]Item[T]) error,
 	of func(Item[T]) cliflag.Listed, flags ...string,
 ) *cobra.Command {
 	var which Flags
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var asJSON bool
 	only.Register(cmd, call.Env, flags...)
 	cmd.Args = command.NoArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return With(cmd, call, &which, func(all []*Supervisor) error {
-			found := cliflag.Kept(&only, list(cmd.Context(), call, all), of)
+			found := cliflag.Filter(&only, list(cmd.Context(), call, all), of)
 			if asJSON {
 				return PrintMessages(call, found)
 			}
@@ -108,8 +108,8 @@ func Objects[T proto.Message](list []Item[T]) ([]any, error) {
 	return out, nil
 }
 
-// Meant selects the items for an id: those with exactly this name, else those that match.
-func Meant[T any](list []T, same, like func(T) bool) []T {
+// Select selects the items for an id: those with exactly this name, else those that match.
+func Select[T any](list []T, same, like func(T) bool) []T {
 	var exact, alike []T
 	for _, item := range list {
 		switch {
@@ -125,8 +125,8 @@ func Meant[T any](list []T, same, like func(T) bool) []T {
 	return alike
 }
 
-// MeantOf is Meant for items of supervisors. Of several, it selects that of the supervisor in this environment's
+// SelectItems is Select for items of supervisors. Of several, it selects that of the supervisor in this environment's
 // runtime folder.
-func MeantOf[T any](list []Item[T], same, like func(Item[T]) bool) []Item[T] {
-	return here(Meant(list, same, like), func(item Item[T]) bool { return !item.At.elsewhere })
+func SelectItems[T any](list []Item[T], same, like func(Item[T]) bool) []Item[T] {
+	return here(Select(list, same, like), func(item Item[T]) bool { return !item.At.elsewhere })
 }

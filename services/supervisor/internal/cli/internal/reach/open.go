@@ -16,13 +16,14 @@ import (
 // OpenSession is a session with its supervisor.
 type OpenSession = Item[*supervisorv1.Session]
 
-// WhoHas finds the supervisor of a session, and sets the session's ids in the request. It returns nil if there is none.
-func WhoHas(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
+// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if there is
+// none.
+func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
 	list := OpenSessions(ctx, call, all)
 	if agent := req.GetAgentId(); agent != "" {
 		list = slices.DeleteFunc(list, func(s OpenSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
-	meant := MeantOf(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
+	meant := SelectItems(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
 		func(s OpenSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
 	switch len(meant) {
 	case 0:

@@ -31,9 +31,9 @@ func QuestionPrefix(q *supervisorv1.Approval, list []*supervisorv1.Approval) str
 	return r[:n]
 }
 
-// NamesQuestion reports whether a word names a question: its id, its handle, or a prefix of at least 4 characters of
+// MatchesQuestion reports whether a word names a question: its id, its handle, or a prefix of at least 4 characters of
 // its random part, in upper or lower case.
-func NamesQuestion(word string, q *supervisorv1.Approval) bool {
+func MatchesQuestion(word string, q *supervisorv1.Approval) bool {
 	return word == q.GetId() || word == QuestionHandle(q) ||
 		IsQuestionPrefix(word) && strings.HasPrefix(randomPart(q), strings.ToUpper(word))
 }

@@ -73,13 +73,13 @@ func (f *Flags) Check(cmd *cobra.Command) error {
 	}
 	switch {
 	case named > 1 && f.addressFlag == "":
-		return command.WrongUse(cmd, "--pid and --socket: one of them says which supervisor is meant")
+		return command.UsageErrorf(cmd, "--pid and --socket: one of them says which supervisor is meant")
 	case named > 1:
-		return command.WrongUse(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
+		return command.UsageErrorf(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
 	case f.Address != "" && f.TLSDir == "":
-		return command.WrongUse(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
+		return command.UsageErrorf(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
 	case f.Address == "" && f.TLSDir != "":
-		return command.WrongUse(cmd, "--tls-dir is for --%s", f.addressFlag)
+		return command.UsageErrorf(cmd, "--tls-dir is for --%s", f.addressFlag)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, c
 		case f.PID != 0:
 			return nil, closeAll, err
 		default:
-			call.Complain(err)
+			call.PrintError(err)
 			call.Status = command.StatusFailed
 		}
 	}
@@ -143,7 +143,7 @@ func unanswered(s client.Supervisor) error {
 	case e != nil && e.Code == codes.Canceled:
 		return errors.New("it was not waited for")
 	}
-	return Plainly(s.Err)
+	return CallErrorLine(s.Err)
 }
 
 func dialFound(s client.Supervisor) (*Supervisor, error) {
@@ -186,13 +186,13 @@ func At(ctx context.Context, where string, c *client.Client) (*Supervisor, error
 	defer cancel()
 	st, err := c.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.Unauthenticated {
-		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, Plainly(err))
+		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, CallErrorLine(err))
 	}
 	if err != nil {
 		if _, refused := command.CertificateRefusal(err.Error()); refused {
-			return nil, fmt.Errorf("connect to %s: %w", where, Plainly(err))
+			return nil, fmt.Errorf("connect to %s: %w", where, CallErrorLine(err))
 		}
-		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, Plainly(err))
+		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, CallErrorLine(err))
 	}
 	return newSupervisor(where, st, c), nil
 }
@@ -228,10 +228,10 @@ func Complete(call *command.Call, f *Flags, limit int, list Completer) cobra.Com
 	}
 }
 
-// Order performs an operation at the one selected supervisor, with the timeout VerbTimeout. If several are selected and
-// fits is not nil, it uses only those for which fits returns true; of several, that in this environment's runtime
+// Perform performs an operation at the one selected supervisor, with the timeout VerbTimeout. If several are selected
+// and fits is not nil, it uses only those for which fits returns true; of several, that in this environment's runtime
 // folder. what describes the supervisor for users.
-func Order(
+func Perform(
 	cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool, do func(context.Context, *Supervisor) error,
 ) error {
 	return With(cmd, call, f, func(all []*Supervisor) error {
@@ -245,7 +245,7 @@ func Order(
 		case 1:
 			ctx, cancel := context.WithTimeout(cmd.Context(), VerbTimeout)
 			defer cancel()
-			return Plainly(do(ctx, all[0]))
+			return CallErrorLine(do(ctx, all[0]))
 		}
 		return fmt.Errorf("%d supervisors are running: say which one is meant%s", len(all), Choices(all))
 	})
@@ -266,7 +266,7 @@ func None(call *command.Call, what string) error {
 func Running(ctx context.Context, call *command.Call, configFile string) []client.Supervisor {
 	var further []string
 	if conf, err := config.Load(configFile, call.Env); err != nil {
-		call.Complain(err)
+		call.PrintError(err)
 	} else if socket := conf.Proto.GetAdmin().GetSocket(); socket != "" {
 		further = []string{socket}
 	}
@@ -303,7 +303,7 @@ func withoutSilent(call *command.Call, found []client.Supervisor) []client.Super
 func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
 	found := Running(ctx, call, f.Config)
 	if f.PID == 0 {
-		return withoutSilent(call, slices.DeleteFunc(found, func(s client.Supervisor) bool { return Doubted(call, s) })), nil
+		return withoutSilent(call, slices.DeleteFunc(found, func(s client.Supervisor) bool { return MayBeAgents(call, s) })), nil
 	}
 	for _, s := range found {
 		if s.PID != f.PID {
@@ -339,11 +339,11 @@ func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, 
 	return client.Supervisor{}, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
 }
 
-// Doubted reports whether a supervisor may belong to an agent, and prints a warning.
-func Doubted(call *command.Call, s client.Supervisor) bool {
+// MayBeAgents reports whether a supervisor may belong to an agent, and prints a warning.
+func MayBeAgents(call *command.Call, s client.Supervisor) bool {
 	_, doubted := errors.AsType[*client.DoubtError](s.Err)
 	if doubted {
-		call.Complain(fmt.Errorf("what answers at %s is left out: %w", output.Cell(s.Socket), Plainly(s.Err)))
+		call.PrintError(fmt.Errorf("what answers at %s is left out: %w", output.Cell(s.Socket), CallErrorLine(s.Err)))
 	}
 	return doubted
 }

@@ -42,9 +42,9 @@ func AgentWord(s supervisorv1.AgentState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
 }
 
-// Explained returns an error of a supervisor without gRPC's prefix, with the last output of an agent that has ended. If
-// the caller has no rights, it is a command.RefusedError.
-func Explained(err error) error {
+// CallError returns an error of a supervisor without gRPC's prefix, with the last output of an agent that has ended. If
+// the caller has no rights, it is a command.RejectedError.
+func CallError(err error) error {
 	e := client.ErrorOf(err)
 	if e == nil {
 		return err
@@ -61,9 +61,9 @@ func Explained(err error) error {
 	return inWords(e, text)
 }
 
-// Plainly returns an error of a supervisor without gRPC's prefix, on one line. If the caller has no rights, it is a
-// command.RefusedError.
-func Plainly(err error) error {
+// CallErrorLine returns an error of a supervisor without gRPC's prefix, on one line. If the caller has no rights, it is
+// a command.RejectedError.
+func CallErrorLine(err error) error {
 	if e := client.ErrorOf(err); e != nil {
 		return inWords(e, line(e))
 	}
@@ -80,7 +80,7 @@ func line(e *client.Error) string {
 
 func inWords(e *client.Error, text string) error {
 	if e.Code == codes.PermissionDenied {
-		return &command.RefusedError{Text: text}
+		return &command.RejectedError{Text: text}
 	}
 	return errors.New(text)
 }

@@ -31,9 +31,9 @@ func EndGrace(c *config.Config) time.Duration {
 	return endGrace + 2*time.Duration(c.Proto.GetAgent().GetStopGraceMs())*time.Millisecond
 }
 
-// Hurry determines when the processes of a command are killed after a signal: some time after the first signal, and at
-// once after the second. It is safe for concurrent use.
-type Hurry struct {
+// KillTimer determines when the processes of a command are killed after a signal: some time after the first signal, and
+// at once after the second. It is safe for concurrent use.
+type KillTimer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -42,9 +42,9 @@ type Hurry struct {
 	at    time.Time   // guarded by mu: when the timer fires
 }
 
-// NewHurry watches signals until Stop. ctx is the context of the command, which ends with the first signal.
-func NewHurry(ctx context.Context) *Hurry {
-	h := &Hurry{}
+// NewKillTimer watches signals until Stop. ctx is the context of the command, which ends with the first signal.
+func NewKillTimer(ctx context.Context) *KillTimer {
+	h := &KillTimer{}
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 8)
 	first := ctx.Err() == nil // it has not arrived yet
@@ -67,11 +67,11 @@ func NewHurry(ctx context.Context) *Hurry {
 	return h
 }
 
-// Context returns a context that ends when processes are to be killed, for host.Options.Hurry.
-func (h *Hurry) Context() context.Context { return h.ctx }
+// Context returns a context that ends when processes are to be killed, for host.Options.Kill.
+func (h *KillTimer) Context() context.Context { return h.ctx }
 
 // After kills processes after a time, unless an earlier call set an earlier time.
-func (h *Hurry) After(d time.Duration) {
+func (h *KillTimer) After(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := time.Now().Add(d)
@@ -82,7 +82,7 @@ func (h *Hurry) After(d time.Duration) {
 }
 
 // Stop stops watching signals. Remaining processes are killed.
-func (h *Hurry) Stop() {
+func (h *KillTimer) Stop() {
 	h.mu.Lock()
 	if h.timer != nil {
 		h.timer.Stop()

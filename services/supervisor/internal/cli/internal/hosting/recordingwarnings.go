@@ -13,25 +13,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Unrecorded reports to the user, once for each record, that it cannot be written. Failures with one cause at the start
-// of the supervisor are reported in one line. It is safe for concurrent use.
-type Unrecorded struct {
+// RecordingWarnings reports to the user, once for each record, that it cannot be written. Failures with one cause at
+// the start of the supervisor are reported in one line. It is safe for concurrent use.
+type RecordingWarnings struct {
 	Tell func(line string) // must not block
 
 	mu      sync.Mutex
 	started bool
 	told    map[host.Record]bool
-	early   []notRecorded
+	early   []failedRecord
 }
 
-// notRecorded is a record that cannot be written.
-type notRecorded struct {
+// failedRecord is a record that cannot be written.
+type failedRecord struct {
 	what host.Record
 	err  error
 }
 
 // Watch sets the callback for failures in o. If warnings are logged, the log contains them.
-func (u *Unrecorded) Watch(o *host.Options) {
+func (u *RecordingWarnings) Watch(o *host.Options) {
 	if o.Logger.Enabled(context.Background(), slog.LevelWarn) {
 		return
 	}
@@ -39,7 +39,7 @@ func (u *Unrecorded) Watch(o *host.Options) {
 }
 
 // failed processes a failure of the supervisor.
-func (u *Unrecorded) failed(what host.Record, err error) {
+func (u *RecordingWarnings) failed(what host.Record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.told[what] {
@@ -49,7 +49,7 @@ func (u *Unrecorded) failed(what host.Record, err error) {
 		u.told = map[host.Record]bool{}
 	}
 	u.told[what] = true
-	news := notRecorded{what, err}
+	news := failedRecord{what, err}
 	if !u.started {
 		u.early = append(u.early, news)
 		return
@@ -58,7 +58,7 @@ func (u *Unrecorded) failed(what host.Record, err error) {
 }
 
 // Begun reports the failures at the start of the supervisor, which is now complete.
-func (u *Unrecorded) Begun() {
+func (u *RecordingWarnings) Begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.started = true
@@ -77,7 +77,7 @@ func (u *Unrecorded) Begun() {
 // whatToDo is the usual advice.
 const whatToDo = "See that the folder can be written and its disk has room (\"acphost doctor\" looks)"
 
-func (n notRecorded) line() string {
+func (n failedRecord) line() string {
 	subject, setting := "the session is not recorded", "journal.dir"
 	if n.what == host.RecordDecisions {
 		subject, setting = "what is decided is not recorded", "permission.audit.file"

@@ -11,16 +11,16 @@ import (
 // maxRest limits the bytes of an incomplete line of the agent. It exceeds the limit of safetext.Line.
 const maxRest = 8 << 10
 
-// agentWords prints the lines of the agent's standard error: escaped, and with the agent's name, to distinguish them
+// agentStderr prints the lines of the agent's standard error: escaped, and with the agent's name, to distinguish them
 // from acphost's own. It ignores lines after the turn.
-type agentWords struct {
+type agentStderr struct {
 	p    *promptRun
 	ctx  context.Context
 	rest []byte // the incomplete line
 }
 
 // Write implements io.Writer.
-func (w *agentWords) Write(written []byte) (int, error) {
+func (w *agentStderr) Write(written []byte) (int, error) {
 	whole := append(w.rest, written...)
 	end := bytes.LastIndexByte(whole, '\n') + 1
 	text, rest := string(whole[:end]), whole[end:]
@@ -35,7 +35,7 @@ func (w *agentWords) Write(written []byte) (int, error) {
 func (p *promptRun) agentWrote(text string) {
 	for line := range strings.Lines(text) {
 		if line = safetext.Line(line); line != "" {
-			p.tell("agent: " + line)
+			p.printLine("agent: " + line)
 		}
 	}
 }
