@@ -7,14 +7,14 @@ func UpdateOf(params []byte) []byte {
 	if !isObject(update) {
 		update = params
 	}
-	if kind := Get(update, "sessionUpdate"); kind != nil && !OlderUpdate(kind) {
+	if kind := Get(update, "sessionUpdate"); kind != nil && !IsOlderUpdate(kind) {
 		return update
 	}
-	return Today(update)
+	return CurrentUpdate(update)
 }
 
-// OlderUpdate reports whether a raw sessionUpdate is a name for the result of a tool in a format that Today converts.
-func OlderUpdate(kind []byte) bool {
+// IsOlderUpdate reports whether a raw sessionUpdate is a name for the result of a tool in a format that Today converts.
+func IsOlderUpdate(kind []byte) bool {
 	switch string(kind) {
 	case `"tool_result"`, `"toolResult"`, `"tool_response"`, `"toolResponse"`, `"tool_error"`, `"toolError"`:
 		return true
@@ -22,12 +22,12 @@ func OlderUpdate(kind []byte) bool {
 	return false
 }
 
-// Today converts an update of the format {type, content} to the current format of ACP: a message ("text",
+// CurrentUpdate converts an update of the format {type, content} to the current format of ACP: a message ("text",
 // "agentMessage") or thought ("thinking", "agentThought") of the agent, a message of the user ("userMessage"), a tool
 // call ("tool_call" or "tool_use") and its result ("tool_result", "tool_response", "tool_error"; also as
 // sessionUpdate), an error ("error"), which becomes a notice, or the state of a session, {status: "idle"}. It returns
 // nil for all others.
-func Today(update []byte) []byte {
+func CurrentUpdate(update []byte) []byte {
 	kind, _ := String(Get(update, "type"))
 	if kind == "" {
 		kind, _ = String(Get(update, "sessionUpdate"))

@@ -119,14 +119,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		tea.WithOutput(output{File: o.Output, fd: o.Output.Fd(), drawn: sync.OnceFunc(func() { close(m.framed) })}),
 		tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
 		tea.WithFilter(sized(o.Env)))
-	r := &running{Program: p, over: make(chan struct{})}
+	r := &running{Program: p, done: make(chan struct{})}
 	go r.run()
 	job := newJob(ctx, o, r, m.loan)
 	defer job.close()
 	for again := true; again; {
 		again = false
 		select {
-		case <-r.over:
+		case <-r.done:
 			err = r.err
 		case <-ctx.Done():
 			err = r.quit()
@@ -159,12 +159,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // running is the running Bubble Tea program.
 type running struct {
 	*tea.Program
-	over chan struct{} // closed when the program has ended
+	done chan struct{} // closed when the program has ended
 	err  error         // valid after over is closed
 }
 
 func (r *running) run() {
-	defer close(r.over)
+	defer close(r.done)
 	_, r.err = r.Run()
 }
 
@@ -177,7 +177,7 @@ func (r *running) quit() error {
 		r.Send(tea.QuitMsg{})
 	}()
 	select {
-	case <-r.over:
+	case <-r.done:
 		<-sent
 		return r.err
 	case <-time.After(closeGrace):

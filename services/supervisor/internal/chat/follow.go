@@ -32,11 +32,11 @@ type Attach struct {
 
 // joined is the state of a joined session.
 type joined struct {
-	at     time.Time // earlier events are history
-	cursor string    // cursor of the last event
-	told   bool      // a recorded prompt was shown, so the agent's repetition is not
-	waits  bool      // earlier questions are being received
-	behind bool      // the current event is history
+	at          time.Time // earlier events are history
+	cursor      string    // cursor of the last event
+	promptShown bool      // a recorded prompt was shown, so the agent's repetition is not
+	pending     bool      // earlier questions are being received
+	history     bool      // the current event is history
 }
 
 // Messages about a joined session.
@@ -129,7 +129,7 @@ func (msg attachedMsg) apply(m *model) tea.Cmd {
 	if a.History != HistoryFull && a.History != "" {
 		m.live.plan, m.live.planShown = m.session.GetPlan(), true
 		if m.session.GetTurnActive() {
-			m.turn = &turn{since: m.now(), others: true, begun: true}
+			m.turn = &turn{since: m.now(), others: true, started: true}
 		}
 		cursor = cmp.Or(m.session.GetCursor(), "now")
 	}
@@ -156,18 +156,18 @@ func (msg followedMsg) apply(m *model) tea.Cmd {
 
 // followed processes an event of a joined session. It shows turns of all clients.
 func (m *model) followed(ev *supervisorv1.Event) tea.Cmd {
-	if ev.GetHistory() && m.joined.told {
+	if ev.GetHistory() && m.joined.promptShown {
 		return nil // it is in the record
 	}
-	m.joined.behind = ev.GetTime().AsTime().Before(m.joined.at)
+	m.joined.history = ev.GetTime().AsTime().Before(m.joined.at)
 	switch ev.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
-		m.joined.told = true
+		m.joined.promptShown = true
 		m.beginTurn(ev)
 		return nil
 	case *supervisorv1.Event_TurnEnded:
 		cmd := m.show(ev)
-		if m.turn != nil && m.turn.begun {
+		if m.turn != nil && m.turn.started {
 			return tea.Batch(cmd, m.endTurn())
 		}
 		return cmd
@@ -187,7 +187,7 @@ func (m *model) beginTurn(ev *supervisorv1.Event) {
 			m.turn.since = ev.GetTime().AsTime()
 		}
 	}
-	m.turn.begun = true
+	m.turn.started = true
 }
 
 // refused processes the rejection of a prompt in a joined session. If another client's turn is active, the prompt waits
@@ -203,7 +203,7 @@ func (m *model) refused(msg turnMsg) tea.Cmd {
 	}
 	text := m.turn.text
 	switch {
-	case m.turn.begun:
+	case m.turn.started:
 		m.turn.number, m.turn.text, m.turn.others = 0, "", true
 		m.queue = append([]string{text}, m.queue...)
 	default:
@@ -216,7 +216,7 @@ func (m *model) refused(msg turnMsg) tea.Cmd {
 }
 
 // replays reports whether the displayed events are the history of a joined session.
-func (m *model) replays() bool { return m.o.Attach != nil && m.joined.behind }
+func (m *model) replays() bool { return m.o.Attach != nil && m.joined.history }
 
 // hint returns the advice if there is no session. For a joined session there is only one possible advice.
 func (m *model) hint(text string) string {

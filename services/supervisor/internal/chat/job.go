@@ -86,20 +86,20 @@ func (j *job) stopRequested() bool {
 
 // aside releases the terminal, calls do and acquires the terminal again.
 func (j *job) aside(do func() error) error {
-	e := &borrowedTask{do: do, begun: make(chan struct{}), over: make(chan error, 1)}
+	e := &borrowedTask{do: do, started: make(chan struct{}), done: make(chan error, 1)}
 	go func() { // until the program acquires it, or ends
 		j.p.Send(awayMsg(true))
 		j.p.Send(tea.Exec(e, func(error) tea.Msg { return awayMsg(false) })())
 	}()
 	select {
-	case <-e.begun:
-		return <-e.over
-	case <-j.p.over: // the user left meanwhile
+	case <-e.started:
+		return <-e.done
+	case <-j.p.done: // the user left meanwhile
 		return nil
 	case <-time.After(closeGrace):
 	}
 	if !e.claim() {
-		return <-e.over
+		return <-e.done
 	}
 	if j.loan.lent.Load() { // since then
 		j.loan.borrower.Suspend()
@@ -115,10 +115,10 @@ func (j *job) aside(do func() error) error {
 
 // borrowedTask is a function that runs while the program has released the terminal.
 type borrowedTask struct {
-	do    func() error
-	once  sync.Once
-	begun chan struct{} // closed when it runs
-	over  chan error
+	do      func() error
+	once    sync.Once
+	started chan struct{} // closed when it runs
+	done    chan error
 }
 
 // claim returns true to its first caller only.
@@ -132,9 +132,9 @@ func (e *borrowedTask) Run() error {
 	if !e.claim() {
 		return nil
 	}
-	close(e.begun)
+	close(e.started)
 	err := e.do()
-	e.over <- err
+	e.done <- err
 	if err != nil {
 		select {} // otherwise the program would acquire the terminal, which belongs to another job
 	}

@@ -46,7 +46,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 			if !m.questionWaits() && q.form != nil && q.form.next() {
 				return nil
 			}
-			q.writing, q.ready, q.held = !m.questionWaits(), true, nil
+			q.writing, q.ready, q.delayed = !m.questionWaits(), true, nil
 			return nil
 		}
 		if !m.questionWaits() {
@@ -82,7 +82,7 @@ func fromTerminal(msg tea.Msg) bool {
 func (m *model) ignoreResponse() {
 	m.keyTime, m.confirming = m.now(), nil
 	if q := m.question(); q != nil {
-		q.ready, q.code, q.held = false, nil, nil
+		q.ready, q.code, q.delayed = false, nil, nil
 	}
 }
 

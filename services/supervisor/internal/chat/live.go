@@ -187,7 +187,7 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
 	m.drawn(m.draw.Event(ev))
 	m.shownAt = m.now()
-	m.loose = m.loose || m.turn == nil
+	m.openText = m.openText || m.turn == nil
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (m *model) printOpen(wasCancelled bool) {
 	for _, c := range m.live.tools {
 		id := c.GetToolCallId()
 		if wasCancelled {
-			if m.live.unanswered[id] || slices.ContainsFunc(m.asked, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
+			if m.live.unanswered[id] || slices.ContainsFunc(m.openQuestions, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
 				continue
 			}
 			c.Status = cancelled

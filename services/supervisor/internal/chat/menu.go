@@ -22,12 +22,12 @@ const (
 
 // menu is the list of completions. The zero value is closed.
 type menu struct {
-	items  []item
-	at     int
-	typed  int  // bytes before the cursor that a completion replaces
-	hidden bool // until the next key
-	moved  bool // the user has selected an item, so enter inserts it
-	asked  int  // number of the latest request to list a folder
+	items     []item
+	at        int
+	typed     int  // bytes before the cursor that a completion replaces
+	hidden    bool // until the next key
+	moved     bool // the user has selected an item, so enter inserts it
+	requested int  // number of the latest request to list a folder
 }
 
 // item is a completion.
@@ -40,9 +40,9 @@ type item struct {
 
 // filesMsg contains the names in a folder.
 type filesMsg struct {
-	asked int
-	typed int
-	items []item
+	requested int
+	typed     int
+	items     []item
 }
 
 func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
@@ -82,8 +82,8 @@ func (m *model) menuTake() tea.Cmd {
 
 // completion determines the completions of the input.
 func (m *model) completion() tea.Cmd {
-	asked := m.menu.asked + 1
-	m.menu = menu{asked: asked}
+	asked := m.menu.requested + 1
+	m.menu = menu{requested: asked}
 	before := m.edit.Before()
 	if from, _ := m.edit.line(); from == 0 && strings.HasPrefix(before, "/") {
 		m.menu.items, m.menu.typed = m.completeCommand(before)
@@ -95,12 +95,12 @@ func (m *model) completion() tea.Cmd {
 	}
 	cwd := m.o.Cwd
 	return m.sup.do(func(context.Context) tea.Msg {
-		return filesMsg{asked: asked, typed: typed, items: completePath(cwd, path)}
+		return filesMsg{requested: asked, typed: typed, items: completePath(cwd, path)}
 	})
 }
 
 func (msg filesMsg) apply(m *model) tea.Cmd {
-	if msg.asked == m.menu.asked {
+	if msg.requested == m.menu.requested {
 		m.menu.items, m.menu.typed = msg.items, msg.typed
 	}
 	return nil

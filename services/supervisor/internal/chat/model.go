@@ -40,17 +40,17 @@ type model struct {
 	opened                    bool  // a session was opened
 	failure                   error // the reason why there is none
 
-	edit   editor
-	past   *history
-	menu   menu
-	queue  []string
-	turn   *turn
-	turns  int // turns that this chat began
-	live   live
-	asked  []*question
-	picker *picker
-	search *search
-	own    *ownCommand // the running command
+	edit          editor
+	past          *history
+	menu          menu
+	queue         []string
+	turn          *turn
+	turns         int // turns that this chat began
+	live          live
+	openQuestions []*question
+	picker        *picker
+	search        *search
+	own           *ownCommand // the running command
 	// confirming is an action that the user has to confirm.
 	confirming *confirmation
 	attention  attention
@@ -62,20 +62,20 @@ type model struct {
 
 	joined joined // used if Options.Attach is set
 
-	loose    bool // text outside of a turn, which may continue
-	shownAt  time.Time
-	greeting string    // printed after the history
-	partial  string    // the current incomplete line
-	out      []string  // rows that wait to be printed
-	held     []tea.Cmd // commands that wait until fewer rows wait
-	printing bool
-	framed   chan struct{}    // closed when the first frame was drawn; nil: not waited for
-	expanded bool             // more of a command's output is shown
-	cut      *render.Renderer // has omitted lines of the latest command that ended; nil: none
-	leaving  bool
-	away     bool // another job has the terminal
-	ticking  bool
-	frame    int // of the spinner
+	openText    bool // text outside of a turn, which may continue
+	shownAt     time.Time
+	greeting    string    // printed after the history
+	partial     string    // the current incomplete line
+	out         []string  // rows that wait to be printed
+	delayedCmds []tea.Cmd // commands that wait until fewer rows wait
+	printing    bool
+	framed      chan struct{}    // closed when the first frame was drawn; nil: not waited for
+	expanded    bool             // more of a command's output is shown
+	cut         *render.Renderer // has omitted lines of the latest command that ended; nil: none
+	leaving     bool
+	away        bool // another job has the terminal
+	ticking     bool
+	frame       int // of the spinner
 
 	tail        []string  // last printed lines of the agent's standard error
 	crashed     time.Time // time of the agent's last change of state
@@ -136,7 +136,7 @@ func (m *model) result() (Result, error) {
 // Init implements tea.Model. The agent is started after all streams are open, so that no event is missed.
 func (m *model) Init() tea.Cmd {
 	if a := m.o.Attach; a != nil {
-		m.joined.waits = a.History == HistoryNone
+		m.joined.pending = a.History == HistoryNone
 	}
 	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.sup.firstDrawn(m.framed), m.settle())
 }
@@ -189,7 +189,7 @@ func (m *model) settle() tea.Cmd {
 
 // moves reports whether the screen has an animation.
 func (m *model) moves() bool {
-	return m.phase == starting || m.phase == opening || m.turn != nil || m.loose || len(m.live.tools) > 0 || len(m.asked) > 0 || m.own != nil || m.now().Before(m.quitBy)
+	return m.phase == starting || m.phase == opening || m.turn != nil || m.openText || len(m.live.tools) > 0 || len(m.openQuestions) > 0 || m.own != nil || m.now().Before(m.quitBy)
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -209,8 +209,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case printedMsg:
 		m.printing = false
 		if len(m.out) < maxOut/2 {
-			held := m.held
-			m.held = nil
+			held := m.delayedCmds
+			m.delayedCmds = nil
 			return tea.Batch(held...)
 		}
 	case noteMsg:

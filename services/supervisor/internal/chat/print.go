@@ -53,14 +53,14 @@ func (m *model) paused() {
 	case m.now().Sub(m.shownAt) < looseTime:
 	case m.turn != nil:
 		m.drawn(m.draw.Pause() + m.draw.FlushHeld()) // it may continue
-	case m.loose:
+	case m.openText:
 		m.endLooseText()
 	}
 }
 
 // endLooseText ends text outside of a turn, whose end is not reported.
 func (m *model) endLooseText() {
-	m.loose = false
+	m.openText = false
 	m.flush()
 	if m.greeting != "" {
 		m.note(m.greeting)
@@ -100,6 +100,6 @@ func (m *model) throttled(cmd tea.Cmd) tea.Cmd {
 	if len(m.out) < maxOut {
 		return cmd
 	}
-	m.held = append(m.held, cmd)
+	m.delayedCmds = append(m.delayedCmds, cmd)
 	return nil
 }

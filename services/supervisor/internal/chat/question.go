@@ -34,17 +34,17 @@ type question struct {
 	unseen   render.Hidden
 	form     *formEditor
 	at       int                            // index of the option selected with arrows; -1: none
-	held     *held                          // an answer that is sent unless another key follows
+	delayed  *delayedAnswer                 // an answer that is sent unless another key follows
 	choice   *supervisorv1.PermissionOption // the answer that must be confirmed
 	code     *confirm.Code                  // nil: nothing to confirm
 }
 
 // question returns the question that is shown: the oldest.
 func (m *model) question() *question {
-	if len(m.asked) == 0 {
+	if len(m.openQuestions) == 0 {
 		return nil
 	}
-	return m.asked[0]
+	return m.openQuestions[0]
 }
 
 // questionWaits reports whether keys are for the input although there is a question.
@@ -72,9 +72,9 @@ func (msg questionsMsg) apply(m *model) tea.Cmd {
 	for _, c := range msg.changes {
 		switch c := c.GetChange().(type) {
 		case *supervisorv1.WatchApprovalsResponse_CaughtUp:
-			m.joined.waits = false
+			m.joined.pending = false
 		case *supervisorv1.WatchApprovalsResponse_Asked:
-			if m.joined.waits || m.o.Attach != nil && c.Asked.GetSessionId() != m.o.Attach.SessionID {
+			if m.joined.pending || m.o.Attach != nil && c.Asked.GetSessionId() != m.o.Attach.SessionID {
 				continue
 			}
 			m.questionAsked(c.Asked)
@@ -92,7 +92,7 @@ func (msg questionsMsg) apply(m *model) tea.Cmd {
 		m.note("you see this session, and cannot answer its questions: " + problem(msg.err))
 		return begin
 	}
-	m.asked = nil // all open questions are sent again
+	m.openQuestions = nil // all open questions are sent again
 	return tea.Batch(begin, m.retry(m.sup.questions(), msg.err))
 }
 
@@ -101,26 +101,26 @@ func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {
 }
 
 func (m *model) questionAsked(a *supervisorv1.Approval) {
-	if slices.ContainsFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
+	if slices.ContainsFunc(m.openQuestions, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
 		return
 	}
 	q := &question{approval: a, at: -1, since: m.now(), unseen: render.Unseen(m.drawing(), a)}
 	if e := a.GetElicitation(); e != nil && e.GetMode() == "form" {
 		q.form = newFormEditor(e.GetRequestedSchema())
 	}
-	m.asked = append(m.asked, q)
+	m.openQuestions = append(m.openQuestions, q)
 	m.call(noticeAsked)
 	m.drawn(m.draw.Event(asEvent(a)))
 }
 
 // questionEnded removes a question, and prints who answered it.
 func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
-	i := slices.IndexFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() })
+	i := slices.IndexFunc(m.openQuestions, func(q *question) bool { return q.approval.GetId() == a.GetId() })
 	if i < 0 {
 		return
 	}
-	asked := m.asked[i].approval
-	m.asked = slices.Delete(m.asked, i, i+1)
+	asked := m.openQuestions[i].approval
+	m.openQuestions = slices.Delete(m.openQuestions, i, i+1)
 	if id := asked.GetPermission().GetToolCallId(); m.asksAbout(asked, id) && (a.GetOutcome() == cancelled || a.GetOutcome() == "withdrawn") {
 		if m.live.unanswered == nil {
 			m.live.unanswered = map[string]bool{}
@@ -130,8 +130,8 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 		}
 	}
 	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
-	if i == 0 && len(m.asked) > 0 {
-		m.asked[0].since = m.now() // a key may have been meant for the previous question
+	if i == 0 && len(m.openQuestions) > 0 {
+		m.openQuestions[0].since = m.now() // a key may have been meant for the previous question
 	}
 }
 
@@ -164,7 +164,7 @@ func (msg answeredMsg) apply(m *model) tea.Cmd {
 		}
 		return nil
 	}
-	for _, q := range m.asked {
+	for _, q := range m.openQuestions {
 		if q.approval.GetId() == msg.id {
 			q.sent = false
 		}
@@ -189,8 +189,8 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	}
 	var r *supervisorv1.AnswerApprovalRequest
 	name := k.Keystroke()
-	if h := q.held; h != nil {
-		return q.heldKey(m, h, k)
+	if h := q.delayed; h != nil {
+		return q.delayedKey(m, h, k)
 	}
 	switch {
 	case q.code != nil:
@@ -220,9 +220,9 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		case name == "esc":
 			r = client.Undecided()
 		case k.Text == "y":
-			return q.hold(m, k.Text, client.Accept("{}"))
+			return q.delay(m, k.Text, client.Accept("{}"))
 		case k.Text == "n":
-			return q.hold(m, k.Text, client.Decline())
+			return q.delay(m, k.Text, client.Decline())
 		default:
 			return q.otherKey(m, k)
 		}
@@ -246,7 +246,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		r = client.Choose(options[i].GetOptionId())
 		if name != "enter" {
 			q.at = i
-			return q.hold(m, k.Text, r)
+			return q.delay(m, k.Text, r)
 		}
 	}
 	return q.send(m, r)
@@ -271,7 +271,7 @@ func (q *question) optionOf(k tea.KeyPressMsg, name string) int {
 }
 
 func (q *question) send(m *model, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
-	q.sent, q.held = true, nil
+	q.sent, q.delayed = true, nil
 	return m.sup.answer(q.approval.GetId(), r)
 }
 
@@ -279,34 +279,34 @@ func (q *question) send(m *model, r *supervisorv1.AnswerApprovalRequest) tea.Cmd
 // types text.
 const holdTime = 300 * time.Millisecond
 
-// held is an answer by one letter that waits.
-type held struct {
+// delayedAnswer is an answer by one letter that waits.
+type delayedAnswer struct {
 	text string
 	r    *supervisorv1.AnswerApprovalRequest
 }
 
-// heldMsg sends an answer that has waited.
-type heldMsg struct {
+// delayedMsg sends an answer that has waited.
+type delayedMsg struct {
 	q *question
-	h *held
+	h *delayedAnswer
 }
 
-func (q *question) hold(m *model, text string, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
-	q.held = &held{text, r}
-	return m.sup.after(holdTime, heldMsg{q, q.held})
+func (q *question) delay(m *model, text string, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
+	q.delayed = &delayedAnswer{text, r}
+	return m.sup.after(holdTime, delayedMsg{q, q.delayed})
 }
 
-func (msg heldMsg) apply(m *model) tea.Cmd {
-	if msg.q.held != msg.h || msg.q != m.question() {
+func (msg delayedMsg) apply(m *model) tea.Cmd {
+	if msg.q.delayed != msg.h || msg.q != m.question() {
 		return nil
 	}
 	return msg.q.send(m, msg.h.r)
 }
 
-// heldKey processes a key after a letter that answers: enter sends the answer at once, another letter makes both a
+// delayedKey processes a key after a letter that answers: enter sends the answer at once, another letter makes both a
 // text.
-func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
-	q.held, q.at = nil, -1
+func (q *question) delayedKey(m *model, h *delayedAnswer, k tea.KeyPressMsg) tea.Cmd {
+	q.delayed, q.at = nil, -1
 	switch {
 	case k.Keystroke() == "enter":
 		return q.send(m, h.r)
@@ -424,7 +424,7 @@ func (q *question) hint(m *model) []string {
 		return []string{"a moment…"}
 	}
 	var all []string
-	if n := len(m.asked); n > 1 {
+	if n := len(m.openQuestions); n > 1 {
 		all = append(all, fmt.Sprintf("1 of %d questions", n))
 	}
 	if q.at >= 0 {

@@ -91,7 +91,7 @@ func (m *model) greet(how string) {
 		text += ": " + safetext.Line(t)
 	}
 	m.greeting = text
-	m.loose, m.shownAt = true, m.now()
+	m.openText, m.shownAt = true, m.now()
 	if how != "load" { // more of the history may arrive
 		m.endLooseText()
 	}

@@ -22,7 +22,7 @@ type turn struct {
 	lags      int // how often its events were read from the record
 	ended     bool
 	others    bool // another client sent the prompt
-	begun     bool // in a joined session: its begin was received
+	started   bool // in a joined session: its begin was received
 }
 
 // apply processes events of a turn that this chat began.

@@ -41,7 +41,7 @@ const adviceVersion2 = "sessions, prompts, questions and logins work; ACP 2 has 
 // agent starts the agent as run would, sends it initialize, and ends it.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	in := d.in(Agent)
-	in.ok("command", strings.Join(secret.Shown(d.Agent.Command), " "))
+	in.ok("command", strings.Join(secret.RedactedArgv(d.Agent.Command), " "))
 	cfg := c.Effective().GetAgent()
 	walls, err := c.AgentConfinement()
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *doctor) agentWords() string {
 	if d.Agent.Preset {
 		return flags + "--agent " + d.Agent.Name + " hello"
 	}
-	return flags + "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
+	return flags + "hello -- " + strings.Join(secret.RedactedArgv(d.Agent.Command), " ")
 }
 
 // network reports the restrictions of a network that is not open. confined is the reason why the agent cannot be

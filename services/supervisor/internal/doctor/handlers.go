@@ -30,7 +30,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 		s := h.Status
 		where := s.GetAddress()
 		if where == "" {
-			where = strings.Join(secret.Shown(s.GetCommand()), " ")
+			where = strings.Join(secret.RedactedArgv(s.GetCommand()), " ")
 		}
 		if h.Err != nil {
 			todo := "run it by itself to see more, or leave it out of the configuration"

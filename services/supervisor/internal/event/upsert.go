@@ -40,7 +40,7 @@ func (s *said) note(session string, id []byte) bool {
 // events for the other blocks. A message that is replaced after it was told is left as it is: the event has it as raw JSON.
 func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate) (more []*supervisorv1.Event) {
 	if isObject(u.content) || len(u.content) > 0 && u.content[0] == '"' { // a piece of a message, by an older name
-		today := acp.Today(u.whole)
+		today := acp.CurrentUpdate(u.whole)
 		if today == nil {
 			return nil
 		}

@@ -124,7 +124,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if config.Kind(req.GetName()) == route.KindPermission {
 		h.gate.Enforce()
 	}
-	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", secret.Shown(req.GetCommand()),
+	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", secret.RedactedArgv(req.GetCommand()),
 		"address", req.GetAddress(), "unanswered", forced)
 	return &supervisorv1.SwapHandlerResponse{Handler: h.statusOf(req.GetName()), Forced: uint32(max(0, forced))}, nil
 }

@@ -24,7 +24,7 @@ var closedBy = map[string]string{
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.
 type agentProxy struct {
 	proxy *egress.Proxy
-	over  chan struct{} // closed when the proxy has ended; nil: the agent has not started
+	done  chan struct{} // closed when the proxy has ended; nil: the agent has not started
 }
 
 // openProxy starts the agent's proxy, if one is configured, and sets the agent's environment variables for it.
@@ -95,9 +95,9 @@ func (w *agentProxy) until(done <-chan struct{}) {
 	if w == nil {
 		return
 	}
-	w.over = make(chan struct{})
+	w.done = make(chan struct{})
 	go func() {
-		defer close(w.over)
+		defer close(w.done)
 		defer panics.Recover(nil, "closing an agent's proxy")
 		<-done
 		w.close()
@@ -110,7 +110,7 @@ func (w *agentProxy) wait(ctx context.Context) {
 		return
 	}
 	select {
-	case <-w.over:
+	case <-w.done:
 	case <-ctx.Done():
 	}
 }

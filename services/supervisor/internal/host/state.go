@@ -92,7 +92,7 @@ func (la *linkedAgent) status() *supervisorv1.AgentStatus {
 	reported := la.Reported()
 	st := &supervisorv1.AgentStatus{
 		Name:            la.identity.Name,
-		Command:         secret.Shown(la.command),
+		Command:         secret.RedactedArgv(la.command),
 		State:           "starting",
 		Pid:             int64(la.PID()),
 		ReportedName:    reported.Name,
@@ -125,7 +125,7 @@ func (h *host) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) 
 
 // shown masks secrets in a handler's status. It modifies st, which is a copy.
 func shown(st *supervisorv1.HandlerStatus) *supervisorv1.HandlerStatus {
-	st.Command, st.Error = secret.Shown(st.GetCommand()), secret.Text(st.GetError())
+	st.Command, st.Error = secret.RedactedArgv(st.GetCommand()), secret.Text(st.GetError())
 	return st
 }
 
@@ -245,7 +245,7 @@ func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv
 		st := &supervisorv1.Terminal{
 			TerminalId:  t.GetTerminalId(),
 			SessionId:   session,
-			Argv:        secret.Shown(t.GetArgv()),
+			Argv:        secret.RedactedArgv(t.GetArgv()),
 			Cwd:         t.GetCwd(),
 			StartTime:   timestamppb.New(time.UnixMilli(t.GetStartTimeMs())),
 			Running:     t.GetExitStatus() == nil,

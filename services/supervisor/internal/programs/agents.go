@@ -59,7 +59,7 @@ func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentReq
 	}
 	a.stop()
 	select {
-	case <-a.over:
+	case <-a.done:
 		return &supervisorv1.StopAgentResponse{Agent: a.show()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -138,7 +138,7 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 	a = &instance{
 		reg: reg, identity: identity,
 		conf: conf, since: time.Now(),
-		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
+		orders: make(chan order), done: make(chan struct{}), changed: make(chan struct{}),
 		state: starting, sessions: map[string]*session{}, opening: map[string]bool{}, lost: map[string]string{},
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
@@ -240,7 +240,7 @@ func (a *instance) restart(ctx context.Context, idle bool) error {
 			<-o.taken
 			return nil
 		case <-changed:
-		case <-a.over:
+		case <-a.done:
 			return fault.New(fault.Precondition, "agent %q is being stopped", a.identity.ID)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -253,7 +253,7 @@ func (a *instance) show() *supervisorv1.Agent {
 	sessions := a.openSessions()
 	a.reg.mu.Lock()
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()),
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.RedactedArgv(a.conf.GetCommand()),
 		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
 		Attended: a.conf.Attended,
 	}

@@ -104,7 +104,7 @@ func (reg *Registry) end(ctx context.Context, s *session) error {
 	}
 	reg.cancelTurn(s)
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-time.After(cancelSettle):
 	case <-ctx.Done():
 		reg.acceptTurns(s)

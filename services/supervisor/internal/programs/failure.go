@@ -89,7 +89,7 @@ func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 
 // commandHint returns a hint for a program that does not understand initialize.
 func (a *instance) commandHint() string {
-	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.GetCommand()), " "))
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.RedactedArgv(a.conf.GetCommand()), " "))
 }
 
 // notInitialized explains an error in answer to initialize: the agent's own, or the link's if there will be no answer.
@@ -288,7 +288,7 @@ func (r *run) loginBy(id string) string {
 	if len(command) == len(r.agent.conf.GetCommand()) {
 		return "as its documentation says"
 	}
-	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))
+	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.RedactedArgv(command), " "))
 }
 
 // errorObject returns an error as a JSON-RPC error object.

@@ -42,7 +42,7 @@ type instance struct {
 	ctx    context.Context // ends when the agent is to stop
 	stop   context.CancelFunc
 	orders chan order
-	over   chan struct{} // closed when its life has ended
+	done   chan struct{} // closed when its life has ended
 
 	// Guarded by the Registry's mu.
 	state    supervisorv1.AgentState
@@ -80,8 +80,8 @@ type run struct {
 
 // runLife runs an agent's life.
 func (a *instance) runLife() {
-	defer close(a.over)
-	l := life{instance: a, asked: true}
+	defer close(a.done)
+	l := life{instance: a, requested: true}
 	for l.runProcess() {
 	}
 }
@@ -89,9 +89,9 @@ func (a *instance) runLife() {
 // life is the state of an agent's life that outlasts a process.
 type life struct {
 	*instance
-	asked    bool // the next start was requested, and its caller gets its error
-	ends     supervise.Ends
-	failures int // in a row; a long run resets it
+	requested bool // the next start was requested, and its caller gets its error
+	ends      supervise.Ends
+	failures  int // in a row; a long run resets it
 }
 
 // runProcess runs one process to its end, and handles that. It returns false if the life has ended.
@@ -111,7 +111,7 @@ func (l *life) runProcess() (goesOn bool) {
 		l.end(r)
 		return false
 	}
-	if failure != nil && l.asked {
+	if failure != nil && l.requested {
 		return l.giveUp(failure)
 	}
 	if failure == nil {
@@ -125,7 +125,7 @@ func (l *life) runProcess() (goesOn bool) {
 		l.failures = 0
 	}
 	l.failures++
-	l.asked = false
+	l.requested = false
 	return l.pause(supervise.Delay(l.failures-1), failure)
 }
 
@@ -142,7 +142,7 @@ func (l *life) afterPanic(err error) *supervisorv1.AgentError {
 }
 
 // reset resets the counters: the next start was requested.
-func (l *life) reset() { l.asked, l.ends, l.failures = true, nil, 0 }
+func (l *life) reset() { l.requested, l.ends, l.failures = true, nil, 0 }
 
 // answers sets the state to running.
 func (a *instance) answers(r *run) {

@@ -163,7 +163,7 @@ func (e *TurnsError) Error() string {
 func (reg *Registry) waitNoTurns(ctx context.Context) bool {
 	for _, t := range reg.underWay() {
 		select {
-		case <-t.over:
+		case <-t.done:
 		case <-ctx.Done():
 			return false
 		}

@@ -30,7 +30,7 @@ var errClosedUnder = errors.New("the session was closed before the turn had ende
 type turn struct {
 	session *session
 	run     *run
-	over    chan struct{} // closed when it is answered, or cannot be answered any more
+	done    chan struct{} // closed when it is answered, or cannot be answered any more
 	// ctx ends when the answer is not awaited any more, because the session has ended. leave ends it.
 	ctx   context.Context
 	leave context.CancelFunc
@@ -97,7 +97,7 @@ func promptParams(agent *supervisorv1.AgentInfo, r *supervisorv1.PromptRequest) 
 
 // beginTurn sends a prompt, and starts a goroutine that waits for the answer.
 func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params []byte) (*turn, error) {
-	t := &turn{session: s, run: r, over: make(chan struct{})}
+	t := &turn{session: s, run: r, done: make(chan struct{})}
 	reg.mu.Lock()
 	err := reg.open()
 	switch {
@@ -106,8 +106,8 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 		err = fault.New(fault.Precondition, "session %q is closed, or about to be", s.id)
 	case s.turn != nil:
 		err = fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", s.id)
-	case s.held != "":
-		err = fault.New(fault.Precondition, "session %q takes no prompt: %s; set its mode to go on, or close it", s.id, s.held)
+	case s.rejectReason != "":
+		err = fault.New(fault.Precondition, "session %q takes no prompt: %s; set its mode to go on, or close it", s.id, s.rejectReason)
 	case s.agent.run != r:
 		err = fault.New(fault.Precondition, "agent %q ended a moment ago: try again", s.agent.identity.ID)
 	default:
@@ -165,7 +165,7 @@ func (reg *Registry) endTurn(t *turn) {
 	delete(reg.turns, t)
 	reg.mu.Unlock()
 	t.leave()
-	close(t.over)
+	close(t.done)
 }
 
 // sendEvents sends the events in first, then those of the turn from sub until its end, and closes sub.
@@ -182,7 +182,7 @@ func (t *turn) sendEvents(ctx context.Context, sub *activity.Subscription, first
 	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(t.run.agent.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
-		case <-t.over:
+		case <-t.done:
 			t.run.agent.reg.awaitTurnEnd(ctx, t.session.agent.identity.ID, t.session.id)
 			sub.Close()
 		case <-ctx.Done():
@@ -193,7 +193,7 @@ func (t *turn) sendEvents(ctx context.Context, sub *activity.Subscription, first
 		switch {
 		case errors.Is(err, io.EOF):
 			select {
-			case <-t.over:
+			case <-t.done:
 				return send(t.missingEnd())
 			default: // the Hub has ended
 				return fault.New(fault.Precondition, "the supervisor is about to end")
@@ -218,7 +218,7 @@ func (t *turn) sendEvents(ctx context.Context, sub *activity.Subscription, first
 // awaitAnswer waits until the session accepts another prompt: the answer is an event a moment before it arrives here.
 func (t *turn) awaitAnswer(ctx context.Context) {
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-time.After(syncTimeout):
 	case <-ctx.Done():
 	}
@@ -299,7 +299,7 @@ func (reg *Registry) sendCancel(t *turn) {
 // watchCancelled reports a cancelled turn that does not end.
 func (reg *Registry) watchCancelled(t *turn) {
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-reg.ctx.Done():
 	case <-time.After(cancelTimeout):
 		reg.log.Warn("an agent does not end a turn that was cancelled", "agent", t.session.agent.identity.ID, "session", t.session.id)

@@ -23,7 +23,7 @@ type promptMux struct {
 	from *io.PipeReader // read by the link
 	to   *io.PipeWriter
 	out  io.Writer     // to the client
-	over chan struct{} // closed when the link has ended
+	done chan struct{} // closed when the link has ended
 
 	in sync.Mutex // held while a line is written to the link
 
@@ -39,13 +39,13 @@ type promptMux struct {
 type injected struct {
 	session string
 	begins  chan bool     // receives once whether its turn begins
-	over    chan struct{} // closed when it is answered
+	done    chan struct{} // closed when it is answered
 	result  []byte        // the answer, once over is closed
 }
 
 // newPromptMux returns a promptMux between a client and a link. The caller runs carry.
 func newPromptMux(out io.Writer) *promptMux {
-	b := &promptMux{out: out, over: make(chan struct{}), others: map[string]*injected{}}
+	b := &promptMux{out: out, done: make(chan struct{}), others: map[string]*injected{}}
 	b.from, b.to = io.Pipe()
 	return b
 }
@@ -78,7 +78,7 @@ func (b *promptMux) write(line []byte) error {
 // close ends the link's input, once the link has ended.
 func (b *promptMux) close() {
 	_ = b.from.CloseWithError(io.ErrClosedPipe)
-	close(b.over)
+	close(b.done)
 }
 
 // foreign implements the link's Client.Foreign. Only it reports whether an injected prompt began a turn: the link sees
@@ -119,7 +119,7 @@ func (b *promptMux) prompted() bool {
 // prompt prompts the agent. id must be unique and not guessable. If ctx ends before the agent has read the prompt, it
 // may still read it later.
 func (b *promptMux) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
-	p := &injected{session: session, begins: make(chan bool, 1), over: make(chan struct{})}
+	p := &injected{session: session, begins: make(chan bool, 1), done: make(chan struct{})}
 	b.mu.Lock()
 	b.others[id] = p
 	b.mu.Unlock()
@@ -130,8 +130,8 @@ func (b *promptMux) prompt(ctx context.Context, id, session string, params []byt
 			if !begins {
 				return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
 			}
-		case <-p.over: // it was too late to cancel; this is the answer
-		case <-b.over:
+		case <-p.done: // it was too late to cancel; this is the answer
+		case <-b.done:
 			err = io.ErrClosedPipe
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -215,7 +215,7 @@ func (b *promptMux) takeAnswer(line []byte) bool {
 		if json.Unmarshal(line, &m) == nil && m.Method == nil && m.ID != nil && *m.ID == id {
 			delete(b.others, id)
 			p.result = line
-			close(p.over)
+			close(p.done)
 			return true
 		}
 	}

@@ -34,11 +34,11 @@ type remote struct {
 	promptMux *promptMux
 	since     time.Time
 
-	told    atomic.Bool        // it was asked to end
-	end     context.CancelFunc // ends the agent
-	over    chan struct{}      // closed when all of it has ended
-	process atomic.Pointer[Process]
-	last    atomic.Pointer[supervisorv1.AgentError] // why it ended
+	stopRequested atomic.Bool        // it was asked to end
+	end           context.CancelFunc // ends the agent
+	done          chan struct{}      // closed when all of it has ended
+	process       atomic.Pointer[Process]
+	last          atomic.Pointer[supervisorv1.AgentError] // why it ended
 }
 
 // OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads
@@ -104,7 +104,7 @@ func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, promptMux *
 	if err != nil {
 		return nil, err
 	}
-	a := &remote{reg: reg, identity: identity, conf: conf, promptMux: promptMux, since: time.Now(), end: end, over: make(chan struct{})}
+	a := &remote{reg: reg, identity: identity, conf: conf, promptMux: promptMux, since: time.Now(), end: end, done: make(chan struct{})}
 	reg.remotes = append(reg.remotes, a)
 	reg.wg.Add(1) // not too late, since open returned nil
 	return a, nil
@@ -121,7 +121,7 @@ func (a *remote) remove() {
 	a.publish(stopped)
 	reg.syncHub(context.Background())
 	reg.opts.Hub.Forget(a.identity.ID)
-	close(a.over)
+	close(a.done)
 }
 
 // runProcess runs the agent, and returns why it ended.
@@ -167,7 +167,7 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 	reason, cause := p.Reason()
 	name := a.identity.ID
 	switch {
-	case a.told.Load():
+	case a.stopRequested.Load():
 		e := exitError(a.conf.GetCommand(), p.Exit(), "")
 		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", name)
 		return a.failed(e)
@@ -207,10 +207,10 @@ func (a *remote) failed(e *supervisorv1.AgentError) error {
 
 // stopAgent implements StopAgent.
 func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse, error) {
-	a.told.Store(true)
+	a.stopRequested.Store(true)
 	a.end()
 	select {
-	case <-a.over:
+	case <-a.done:
 		return &supervisorv1.StopAgentResponse{Agent: a.show(stopped)}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -240,7 +240,7 @@ func (a *remote) now() supervisorv1.AgentState {
 // show returns the agent as a message.
 func (a *remote) show(state supervisorv1.AgentState) *supervisorv1.Agent {
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.RedactedArgv(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),
 		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: state, StartTime: timestamppb.New(a.since), Attended: true,
 		Error: a.last.Load(),
 	}

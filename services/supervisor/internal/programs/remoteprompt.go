@@ -94,8 +94,8 @@ func (a *remote) sendEvents(ctx context.Context, given *injected, sub events, pa
 	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(a.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
-		case <-given.over:
-		case <-a.over:
+		case <-given.done:
+		case <-a.done:
 		case <-ctx.Done():
 			return
 		}
@@ -123,7 +123,7 @@ func (a *remote) sendEvents(ctx context.Context, given *injected, sub events, pa
 func (a *remote) missingEnd(given *injected) *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	select {
-	case <-given.over:
+	case <-given.done:
 		result, err := given.answer()
 		if err != nil {
 			ended.Error = &supervisorv1.AgentError{Message: err.Error()}

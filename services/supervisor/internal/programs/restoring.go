@@ -40,9 +40,9 @@ func (a *instance) remember() {
 		switch {
 		case s.before == nil:
 			s.before = now
-		case s.held != "": // except for the mode, it has the wanted settings
+		case s.rejectReason != "": // except for the mode, it has the wanted settings
 			now.Mode = s.before.GetMode()
-			s.before, s.held = now, ""
+			s.before, s.rejectReason = now, ""
 		}
 		reg.mu.Unlock()
 	}
@@ -71,7 +71,7 @@ func (r *run) restore(s *session, answer []byte) {
 	if before == nil {
 		return
 	}
-	p := &restoring{run: r, session: s, all: settingsOf(before), said: map[string]bool{}, until: time.Now().Add(restoreTimeout)}
+	p := &restoring{run: r, session: s, all: settingsOf(before), reported: map[string]bool{}, until: time.Now().Add(restoreTimeout)}
 	p.recordReported(event.Settings(answer))
 	if !p.apply() {
 		return
@@ -82,7 +82,7 @@ func (r *run) restore(s *session, answer []byte) {
 		reg.mu.Unlock()
 		return
 	}
-	if s.held = mode; mode == "" {
+	if s.rejectReason = mode; mode == "" {
 		s.before = nil
 	}
 	reg.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *run) modeChosen(s *session) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if r.agent.run == r {
-		s.before, s.held = nil, ""
+		s.before, s.rejectReason = nil, ""
 	}
 }
 
@@ -175,24 +175,24 @@ type restoring struct {
 	session *session
 	all     []*setting
 	until   time.Time
-	// said are the settings that the new process has reported. Values of others were reported by the previous process,
+	// reported are the settings that the new process has reported. Values of others were reported by the previous process,
 	// so they are set even if they look right.
-	said map[string]bool
+	reported map[string]bool
 }
 
 // recordReported records the settings that an answer reports.
 func (p *restoring) recordReported(o *supervisorv1.SessionOpened) {
 	if o.GetModeId() != "" {
-		p.said[categoryMode] = true
+		p.reported[categoryMode] = true
 	}
 	if o.GetModelId() != "" {
-		p.said[categoryModel] = true
+		p.reported[categoryModel] = true
 	}
 	for _, option := range o.GetOptions() {
-		p.said[optionKey(option)] = true
+		p.reported[optionKey(option)] = true
 		for _, category := range []string{categoryMode, categoryModel} {
 			if is(option, category) {
-				p.said[category] = true
+				p.reported[category] = true
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func (p *restoring) apply() bool {
 		changed := false
 		for _, t := range p.all {
 			now := p.now()
-			if value, has := t.in(now); has && value == t.value && p.said[t.key] {
+			if value, has := t.in(now); has && value == t.value && p.reported[t.key] {
 				t.err = nil
 				continue
 			}
@@ -245,7 +245,7 @@ func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 		return err
 	}
 	p.recordReported(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
-	p.said[t.key] = true
+	p.reported[t.key] = true
 	return nil
 }
 
@@ -254,12 +254,12 @@ func (p *restoring) missing() (mode string, others []string) {
 	now := p.now()
 	for _, t := range p.all {
 		value, has := t.in(now)
-		if has && value == t.value && p.said[t.key] {
+		if has && value == t.value && p.reported[t.key] {
 			continue
 		}
 		is := "is " + strconv.Quote(excerpt(value)) + " now"
 		switch {
-		case !p.said[t.key]:
+		case !p.reported[t.key]:
 			is = "may be another one now"
 		case !has:
 			is = "is not there any more"

@@ -28,12 +28,12 @@ type session struct {
 	number uint64 // in the order of opening
 
 	// Guarded by the Registry's mu.
-	opening *opening
-	turn    *turn // the active turn; nil: none
-	closing bool
-	before  *supervisorv1.Session // the settings to restore; nil: it has the chosen ones
-	held    string                // why prompts are rejected; empty: they are accepted
-	early   []*supervisorv1.Event // events before the first prompt, which returns them
+	opening      *opening
+	turn         *turn // the active turn; nil: none
+	closing      bool
+	before       *supervisorv1.Session // the settings to restore; nil: it has the chosen ones
+	rejectReason string                // why prompts are rejected; empty: they are accepted
+	early        []*supervisorv1.Event // events before the first prompt, which returns them
 }
 
 // NewSession opens a session.

@@ -20,11 +20,11 @@ type failure struct {
 // FlushHeld returns the text that is held back under Options.Brief. The caller calls it when no event has arrived for a
 // while, so that operations in progress are shown.
 func (r *Renderer) FlushHeld() string {
-	if len(r.begun) == 0 && r.failure.line == "" {
+	if len(r.heldBack) == 0 && r.failure.line == "" {
 		return ""
 	}
-	begun, failed := r.begun, r.failure.line
-	r.begun, r.failure = nil, failure{}
+	begun, failed := r.heldBack, r.failure.line
+	r.heldBack, r.failure = nil, failure{}
 	text := ""
 	for _, id := range begun {
 		if t, ok := r.tools.Get(id); ok {
@@ -36,7 +36,7 @@ func (r *Renderer) FlushHeld() string {
 
 // cancelOpen marks the held back tool calls of a cancelled turn as cancelled.
 func (r *Renderer) cancelOpen() {
-	for _, id := range r.begun {
+	for _, id := range r.heldBack {
 		if t, ok := r.tools.Get(id); ok {
 			t.call.Status = statusCancelled
 		}
@@ -46,7 +46,7 @@ func (r *Renderer) cancelOpen() {
 // unanswered records that a question about a tool call was not answered. This is shown, so the held back text of the
 // tool call is dropped.
 func (r *Renderer) unanswered(toolCallID string) {
-	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
+	r.heldBack = slices.DeleteFunc(r.heldBack, func(id string) bool { return id == toolCallID })
 }
 
 // brief shows a tool call that has ended, and holds back a tool call in progress.
@@ -55,11 +55,11 @@ func (r *Renderer) brief(t *tool) string {
 	switch t.call.GetStatus() {
 	case "pending", "in_progress", "":
 		text := r.endStream()
-		if len(r.begun) == maxBegun && !slices.Contains(r.begun, id) {
+		if len(r.heldBack) == maxBegun && !slices.Contains(r.heldBack, id) {
 			text += r.FlushHeld()
 		}
-		if !slices.Contains(r.begun, id) {
-			r.begun = append(r.begun, id)
+		if !slices.Contains(r.heldBack, id) {
+			r.heldBack = append(r.heldBack, id)
 		}
 		return text
 	}
@@ -68,17 +68,17 @@ func (r *Renderer) brief(t *tool) string {
 	}
 	r.failure = failure{} // the tool call contains the reason
 	// Other tool calls in progress remain held back.
-	others := slices.DeleteFunc(r.begun, func(b string) bool { return b == id })
-	r.begun = nil
+	others := slices.DeleteFunc(r.heldBack, func(b string) bool { return b == id })
+	r.heldBack = nil
 	text := r.endStream() + r.tool(t)
-	r.begun = others
+	r.heldBack = others
 	return text
 }
 
 // failed holds back the failure of a call, because the agent or acphost usually reports it, too.
 func (r *Renderer) failed(line, why string) string {
 	text := r.endStream()
-	if why != "" && strings.Contains(r.toldWhy, why) {
+	if why != "" && strings.Contains(r.noticedReason, why) {
 		return text
 	}
 	if r.failure.line != "" {
@@ -93,8 +93,8 @@ func (r *Renderer) recordNotice(n *supervisorv1.Notice) {
 	if !r.o.Brief || !n.GetFromAcphost() {
 		return
 	}
-	r.toldWhy, _ = safetext.Prefix(n.GetDescription(), maxText)
-	if why := r.failure.why; why != "" && strings.Contains(r.toldWhy, why) {
+	r.noticedReason, _ = safetext.Prefix(n.GetDescription(), maxText)
+	if why := r.failure.why; why != "" && strings.Contains(r.noticedReason, why) {
 		r.failure = failure{}
 	}
 }
@@ -102,7 +102,7 @@ func (r *Renderer) recordNotice(n *supervisorv1.Notice) {
 // alreadyShown reports whether a tool call shows only the reason of its failure, and that was shown.
 func (r *Renderer) alreadyShown(item *supervisorv1.ToolCallContent) bool {
 	text := Content(item.GetContent())
-	return len(r.toldWhy) > 8 && item.GetContent() != nil && strings.Contains(text, r.toldWhy) && len(text) < len(r.toldWhy)+32
+	return len(r.noticedReason) > 8 && item.GetContent() != nil && strings.Contains(text, r.noticedReason) && len(text) < len(r.noticedReason)+32
 }
 
 // showsReason reports whether a tool call shows the reason of a failure.

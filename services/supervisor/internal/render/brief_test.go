@@ -117,8 +117,8 @@ func TestBrief_LimitsHeldToolCalls(t *testing.T) {
 	const calls = 10_000
 	for i := range calls {
 		text.WriteString(r.Event(reported(fmt.Sprint(i), fmt.Sprintf("call %d.", i), "pending")))
-		if len(r.begun) > maxBegun {
-			t.Fatalf("%d tool calls are held back", len(r.begun))
+		if len(r.heldBack) > maxBegun {
+			t.Fatalf("%d tool calls are held back", len(r.heldBack))
 		}
 	}
 	text.WriteString(r.Flush())

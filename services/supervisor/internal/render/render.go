@@ -55,23 +55,23 @@ type Renderer struct {
 	stream  stream
 	message string // id of the current message
 
-	tools     ordered.Map[string, *tool]
-	questions ordered.Map[string, *supervisorv1.Approval]
-	calls     ordered.Map[string, string] // subjects of unanswered requests
-	terminals ordered.Map[string, *terminal]
-	handlers  ordered.Map[string, string]
-	options   ordered.Map[string, string]
-	plan      string
-	mode      string
-	title     string
-	context   *supervisorv1.ContextUsage
-	told      *supervisorv1.ContextUsage // the context usage that was shown last
-	speaking  string                     // the terminal with the latest output
-	omitted   omittedOutput
+	tools        ordered.Map[string, *tool]
+	questions    ordered.Map[string, *supervisorv1.Approval]
+	calls        ordered.Map[string, string] // subjects of unanswered requests
+	terminals    ordered.Map[string, *terminal]
+	handlers     ordered.Map[string, string]
+	options      ordered.Map[string, string]
+	plan         string
+	mode         string
+	title        string
+	context      *supervisorv1.ContextUsage
+	shownContext *supervisorv1.ContextUsage // the context usage that was shown last
+	lastTerminal string                     // the terminal with the latest output
+	omitted      omittedOutput
 
-	begun   []string // tool calls that are held back
-	failure failure  // a failed call that is held back
-	toldWhy string   // reason of a failure in a notice of acphost
+	heldBack      []string // tool calls that are held back
+	failure       failure  // a failed call that is held back
+	noticedReason string   // reason of a failure in a notice of acphost
 }
 
 // kind is a kind of text. A blank line separates different kinds.
@@ -194,10 +194,10 @@ func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputRespon
 	}
 	var b strings.Builder
 	bar := toolIndent + r.o.paint(dim, "│") + " "
-	if r.speaking != terminalID && r.terminals.Len() > 1 {
+	if r.lastTerminal != terminalID && r.terminals.Len() > 1 {
 		b.WriteString(bar + r.o.paint(dim, "terminal "+safetext.Line(terminalID)) + "\n")
 	}
-	r.speaking = terminalID
+	r.lastTerminal = terminalID
 	for _, l := range lines {
 		b.WriteString(r.barred(bar, l))
 	}
@@ -424,10 +424,10 @@ func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
 		r.cancelOpen()
 	}
 	context := r.context
-	if context == r.told {
+	if context == r.shownContext {
 		context = nil
 	}
-	r.told = r.context
+	r.shownContext = r.context
 	if usage := Usage(e.GetUsage(), context); usage != "" && !r.o.NoUsage {
 		b.WriteString(r.o.paint(dim, usage) + "\n")
 	}

@@ -128,10 +128,10 @@ func (s *wrapped) end() string {
 // shortStream shows the beginning of a text, dimmed, as one paragraph.
 type shortStream struct {
 	wrapped
-	clean safetext.Cleaner
-	left  int
-	space bool // white space was held back
-	begun bool
+	clean   safetext.Cleaner
+	left    int
+	space   bool // white space was held back
+	started bool
 }
 
 func newShortStream(o Options, label string) *shortStream {
@@ -147,7 +147,7 @@ func (s *shortStream) add(text string) string {
 	var b strings.Builder
 	for _, c := range s.clean.Add(strings.ReplaceAll(text, "**", "")) {
 		if c == ' ' || c == '\n' || c == '\t' {
-			s.space = s.begun
+			s.space = s.started
 			continue
 		}
 		if s.space {
@@ -155,7 +155,7 @@ func (s *shortStream) add(text string) string {
 			s.space = false
 			s.left--
 		}
-		s.begun = true
+		s.started = true
 		b.WriteRune(c)
 		if s.left--; s.left <= 0 {
 			s.left = 0

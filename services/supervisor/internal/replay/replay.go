@@ -51,13 +51,13 @@ type Session struct {
 	from Position
 
 	// The current part.
-	part    journal.Part
-	reader  *journal.Reader
-	decoder *event.Decoder
-	agent   frame.Agent
-	lines   uint64
-	behind  bool // the following events are after the cursor
-	held    *journal.Entry
+	part        journal.Part
+	reader      *journal.Reader
+	decoder     *event.Decoder
+	agent       frame.Agent
+	lines       uint64
+	afterCursor bool // the following events are after the cursor
+	pending     *journal.Entry
 }
 
 // Recorded sends the events of a session in the journals of a folder. It does not need a running supervisor.
@@ -182,7 +182,7 @@ func (r *Session) Replay(ctx context.Context, upTo uint64) error {
 				return err
 			}
 			if r.own() && e.N > upTo {
-				r.held = e
+				r.pending = e
 				return nil
 			}
 			if err := r.sendEntry(e); err != nil {
@@ -214,9 +214,9 @@ func (r *Session) open() bool {
 			continue
 		}
 		header := r.part.Header
-		r.reader, r.lines, r.held = reader, 0, nil
+		r.reader, r.lines, r.pending = reader, 0, nil
 		r.agent = frame.Agent{ID: header.AgentID, Name: header.Agent}
-		r.behind = header.Instance != r.from.Instance
+		r.afterCursor = header.Instance != r.from.Instance
 		r.decoder = event.NewDecoder(r.agent, func(seq uint64) string { return Cursor(header.Instance, seq) })
 		if header.LateUpdates { // older versions ended turns with the answers to their prompts
 			r.decoder.HoldEnds()
@@ -236,8 +236,8 @@ func (r *Session) Close() {
 
 // entry returns the next line of the part. An unreadable line is an entry that says so.
 func (r *Session) entry() (*journal.Entry, error) {
-	if e := r.held; e != nil {
-		r.held = nil
+	if e := r.pending; e != nil {
+		r.pending = nil
 		return e, nil
 	}
 	e, err := r.reader.Next()
@@ -255,17 +255,17 @@ func (r *Session) entry() (*journal.Entry, error) {
 func (r *Session) sendEntry(e *journal.Entry) error {
 	switch {
 	case e.Journal != nil:
-		if !e.Journal.Content && (r.behind || r.from.Text == "") {
+		if !e.Journal.Content && (r.afterCursor || r.from.Text == "") {
 			return r.gap(0, whyNoContent, e.Time)
 		}
 		return nil
 	case e.Dropped > 0:
-		if !r.behind && e.N <= r.from.Seq {
+		if !r.afterCursor && e.N <= r.from.Seq {
 			return nil
 		}
 		return r.gap(e.Dropped, e.Why, e.Time)
 	case e.Note != "":
-		if !r.behind {
+		if !r.afterCursor {
 			return nil
 		}
 		return r.gap(0, e.Note, e.Time)
@@ -273,7 +273,7 @@ func (r *Session) sendEntry(e *journal.Entry) error {
 	if e.N == 0 { // older versions did not number frames
 		e.N = r.lines
 	}
-	if !r.behind && e.N < r.from.Seq && pieceOf(e) {
+	if !r.afterCursor && e.N < r.from.Seq && pieceOf(e) {
 		return nil
 	}
 	f := e.Observed(&r.agent, r.ID)
@@ -281,12 +281,12 @@ func (r *Session) sendEntry(e *journal.Entry) error {
 		return nil
 	}
 	events := r.decoder.Frame(f)
-	if !r.behind && f.Seq >= r.from.Seq {
-		r.behind = true
+	if !r.afterCursor && f.Seq >= r.from.Seq {
+		r.afterCursor = true
 		if f.Seq == r.from.Seq {
-			events = behindCursor(events, r.from.Text)
+			events = eventsAfter(events, r.from.Text)
 		}
-	} else if !r.behind {
+	} else if !r.afterCursor {
 		return nil
 	}
 	return r.sendEvents(events)
@@ -295,7 +295,7 @@ func (r *Session) sendEntry(e *journal.Entry) error {
 // sendEvents sends the events that belong to the session and are after the cursor.
 func (r *Session) sendEvents(events []*supervisorv1.Event) error {
 	for _, ev := range events {
-		if !r.behind || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
+		if !r.afterCursor || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
 			continue
 		}
 		if err := r.Send(ev); err != nil {
@@ -311,8 +311,8 @@ func pieceOf(e *journal.Entry) bool {
 	return e.Method == acp.MethodSessionUpdate && !event.Needed(&f)
 }
 
-// behindCursor returns the events of a frame after one of them.
-func behindCursor(events []*supervisorv1.Event, cursor string) []*supervisorv1.Event {
+// eventsAfter returns the events of a frame after one of them.
+func eventsAfter(events []*supervisorv1.Event, cursor string) []*supervisorv1.Event {
 	for i, ev := range events {
 		if ev.GetCursor() == cursor {
 			return events[i+1:]

@@ -293,7 +293,7 @@ func arguments(argv []string) (now []string, reads bool) {
 	now = slices.Clone(argv)
 	for i, w := range argv {
 		reads = reads || readsByName(w)
-		if i > 0 && (tells[base(argv[0])] || labels[argv[i-1]]) {
+		if i > 0 && (nonRunners[base(argv[0])] || labels[argv[i-1]]) {
 			continue
 		}
 		for _, p := range programs[base(w)] {

@@ -22,11 +22,11 @@ const (
 
 // forms stores the open questions to the user, and the answers of which may be recorded.
 type forms struct {
-	plain map[string]map[string]bool // the fields that are not secret, by the request's id
-	over  bool                       // there were too many questions
+	plain   map[string]map[string]bool // the fields that are not secret, by the request's id
+	tooMany bool                       // there were too many questions
 }
 
-func (f *forms) any() bool { return f.over || len(f.plain) > 0 }
+func (f *forms) any() bool { return f.tooMany || len(f.plain) > 0 }
 
 // ask adds a question. If a question with its id is open, a field is plain only if it is plain in both, because the
 // answer may belong to either.
@@ -37,7 +37,7 @@ func (f *forms) ask(id string, params []byte) {
 	case open:
 		maps.DeleteFunc(fields, func(name string, _ bool) bool { return !before[name] })
 	case len(f.plain) >= maxForms || len(id) > maxName:
-		f.over = true
+		f.tooMany = true
 		return
 	case f.plain == nil:
 		f.plain = map[string]map[string]bool{}
@@ -48,7 +48,7 @@ func (f *forms) ask(id string, params []byte) {
 // of returns the plain fields of a question. ok is false if there is no such question.
 func (f *forms) of(id string) (plain map[string]bool, ok bool) {
 	plain, ok = f.plain[id]
-	return plain, ok || f.over
+	return plain, ok || f.tooMany
 }
 
 func (f *forms) end(id string) { delete(f.plain, id) }

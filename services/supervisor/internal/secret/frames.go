@@ -36,8 +36,8 @@ const maxNoise = 64 << 10
 type Frames struct {
 	secret func(variable, value string) bool
 
-	asked   atomic.Bool // questions are open
-	handled atomic.Bool // a handler may answer a question
+	questionsOpen atomic.Bool // questions are open
+	handled       atomic.Bool // a handler may answer a question
 
 	mu    sync.Mutex
 	scan  acp.Scanner
@@ -83,7 +83,7 @@ func (s *Frames) mayHold(f *frame.Frame) bool {
 	case frame.HandlerToAgent: // most of these frames are large
 		return s.handled.Load()
 	case frame.OursToAgent:
-		return s.asked.Load()
+		return s.questionsOpen.Load()
 	case frame.OursToClient:
 		return bytes.Contains(f.Line, shownVariable)
 	}
@@ -93,7 +93,7 @@ func (s *Frames) mayHold(f *frame.Frame) bool {
 	case f.Method == nil && f.Direction == frame.AgentToClient:
 		return bytes.Contains(f.Line, errorMember)
 	case f.Method == nil:
-		return f.Direction == frame.ClientToAgent && s.asked.Load()
+		return f.Direction == frame.ClientToAgent && s.questionsOpen.Load()
 	}
 	return kindOf(f.Direction, f.Method) != nothing
 }
@@ -221,7 +221,7 @@ func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	k := kindOf(d, m.method)
 	if d == frame.ClientToAgent && string(m.method) == acp.MethodInitialize { // a new process of the agent begins
 		s.forms = forms{}
-		s.asked.Store(false)
+		s.questionsOpen.Store(false)
 		s.handled.Store(false)
 	}
 	if k == nothing {
@@ -254,7 +254,7 @@ func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 		end := w.skip(at)
 		if end > 0 && id != nil {
 			s.forms.ask(jsonrpc.CanonicalID(id), w.line[at:end])
-			s.asked.Store(true)
+			s.questionsOpen.Store(true)
 		}
 		return end
 	}
@@ -277,7 +277,7 @@ func (w *walker) members(i int, upper string, f func(at int) int) int {
 
 // answer marks the secrets in the answer to a question for a secret.
 func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
-	if !s.asked.Load() || id == nil || d.Requester(true) != frame.OfAgent {
+	if !s.questionsOpen.Load() || id == nil || d.Requester(true) != frame.OfAgent {
 		return true
 	}
 	key := jsonrpc.CanonicalID(id)
@@ -304,7 +304,7 @@ func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
 	if ended && !open {
 		s.forms.end(key)
 		if !s.forms.any() {
-			s.asked.Store(false)
+			s.questionsOpen.Store(false)
 			s.handled.Store(false)
 		}
 	}

@@ -170,9 +170,9 @@ var programs = func() map[string][]program {
 	return m
 }()
 
-// tells are programs that accept the names of other programs as arguments, but do not run them with the words after
+// nonRunners are programs that accept the names of other programs as arguments, but do not run them with the words after
 // these.
-var tells = wordset.Of(`
+var nonRunners = wordset.Of(`
 	man which whereis type whatis apropos tldr info grep egrep fgrep rg ag ack apt apt-get dnf yum brew pacman apk dpkg rpm
 	zypper pip pip3 npm pnpm yarn cargo gem go cd ls cat mkdir touch rm cp mv ln head tail less vim vi nano git make systemctl
 	service pgrep pkill killall ps`)

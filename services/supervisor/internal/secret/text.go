@@ -78,8 +78,8 @@ func repeats(sub *permissionv1.SubCommand) []*string {
 	return texts
 }
 
-// Shown returns the redacted argv of a command. It does not modify argv.
-func Shown(argv []string) []string {
+// RedactedArgv returns the redacted argv of a command. It does not modify argv.
+func RedactedArgv(argv []string) []string {
 	argv = slices.Clone(argv)
 	Argv(argv)
 	return argv

@@ -30,7 +30,7 @@ type commands struct {
 type request struct{ command, terminal string }
 
 type terminal struct {
-	told  uint64 // bytes of output
+	size  uint64 // bytes of output
 	tail  []byte // the last bytes of the output
 	owner string // the tool call that shows it to the client first
 	exit  []byte // the raw exit status; nil: unknown
@@ -107,10 +107,10 @@ func (c *commands) terminalAnswered(method, id string, result []byte) (out []Ent
 func (t *terminal) polled(id string, result []byte) []Entry {
 	all := []byte(text(result, "output"))
 	if string(acp.Get(result, "truncated")) != "true" {
-		if uint64(len(all)) <= t.told {
+		if uint64(len(all)) <= t.size {
 			return nil
 		}
-		return t.piece(id, all[t.told:])
+		return t.piece(id, all[t.size:])
 	}
 	tail := t.tail[max(0, len(t.tail)-maxCompared):]
 	if i := bytes.LastIndex(all, tail); len(tail) > 0 && i >= 0 {
@@ -128,7 +128,7 @@ func (c *commands) shown(line []byte) []Entry {
 	owner := acp.ToolCallID(update)
 	if o := acp.Get(update, "_meta", "terminal_output"); isObject(o) {
 		id := text(o, "terminal_id")
-		if t := c.terminals.At(id); t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.told == 0) {
+		if t := c.terminals.At(id); t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.size == 0) {
 			t.owner = owner
 			return t.piece(id, []byte(text(o, "data")))
 		}
@@ -157,7 +157,7 @@ func (t *terminal) piece(id string, data []byte) []Entry {
 	if len(data) == 0 {
 		return nil
 	}
-	t.told += uint64(len(data))
+	t.size += uint64(len(data))
 	t.tail = append(t.tail, data[max(0, len(data)-maxCompared):]...)
 	if len(t.tail) > 4*maxCompared {
 		t.tail = bytes.Clone(t.tail[len(t.tail)-maxCompared:])

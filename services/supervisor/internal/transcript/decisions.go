@@ -136,11 +136,11 @@ func (s *story) placed(h *heldItem) {
 	if q == nil {
 		return
 	}
-	from := len(s.held) - 1
-	to := slices.IndexFunc(s.held[:from], func(o *heldItem) bool { return o.causedBy(q) })
+	from := len(s.items) - 1
+	to := slices.IndexFunc(s.items[:from], func(o *heldItem) bool { return o.causedBy(q) })
 	if to >= 0 {
-		copy(s.held[to+1:], s.held[to:from])
-		s.held[to] = h
+		copy(s.items[to+1:], s.items[to:from])
+		s.items[to] = h
 	}
 }
 

@@ -29,7 +29,7 @@ type story struct {
 	folder  folder
 	history bool // include events that the agent repeated
 
-	held   []*heldItem
+	items  []*heldItem
 	weight int
 	err    error
 
@@ -145,7 +145,7 @@ func (s *story) event(t Entry) {
 			s.message(t, kindUser, b, "")
 		}
 		if len(e.TurnStarted.GetPrompt()) > 0 {
-			s.held[len(s.held)-1].message = "the prompt" // repeated text of the agent is separate
+			s.items[len(s.items)-1].message = "the prompt" // repeated text of the agent is separate
 		}
 	case *supervisorv1.Event_TurnEnded:
 		s.turnEnded(t, e.TurnEnded)
@@ -187,7 +187,7 @@ func (s *story) event(t Entry) {
 func (s *story) add(t Entry, h *heldItem) *heldItem {
 	h.Time = s.at
 	h.History = t.Event.GetHistory()
-	s.held = append(s.held, h)
+	s.items = append(s.items, h)
 	s.grow(h, 512)
 	return h
 }
@@ -202,26 +202,26 @@ func (s *story) grow(h *heldItem, n int) {
 
 // bound writes the oldest half of the items if there are too many.
 func (s *story) bound() {
-	if len(s.held) > maxHeld || s.weight > maxHeldBytes {
-		s.flush(len(s.held) / 2)
+	if len(s.items) > maxHeld || s.weight > maxHeldBytes {
+		s.flush(len(s.items) / 2)
 	}
 }
 
 // flush writes all items except for the last keep. It keeps the state of written items until all are written, because a
 // question omits content that its tool call shows.
 func (s *story) flush(keep int) {
-	n := len(s.held) - keep
-	for _, h := range s.held[:n] {
+	n := len(s.items) - keep
+	for _, h := range s.items[:n] {
 		s.weight -= h.weight
 		h.written = true
 		if h.owner == nil && s.err == nil {
 			s.err = s.write(s.finished(h))
 		}
 	}
-	for _, h := range s.held[:n] {
+	for _, h := range s.items[:n] {
 		h.forget()
 	}
-	s.held = append([]*heldItem(nil), s.held[n:]...)
+	s.items = append([]*heldItem(nil), s.items[n:]...)
 }
 
 // forget releases the memory that a written item does not need any more.
@@ -272,8 +272,8 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 		return
 	}
 	var last *heldItem
-	if n := len(s.held); n > 0 {
-		last = s.held[n-1]
+	if n := len(s.items); n > 0 {
+		last = s.items[n-1]
 	}
 	goes := last != nil && last.Kind == k && last.History == t.Event.GetHistory() &&
 		(last.message == message || message == "" && last.message != "the prompt" || last.message == "")
@@ -296,8 +296,8 @@ func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message s
 
 func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 	p := planPart(entries)
-	if n := len(s.held); n > 0 && s.held[n-1].Kind == kindPlan {
-		s.held[n-1].Parts = []part{p}
+	if n := len(s.items); n > 0 && s.items[n-1].Kind == kindPlan {
+		s.items[n-1].Parts = []part{p}
 		return
 	}
 	h := s.add(t, &heldItem{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})

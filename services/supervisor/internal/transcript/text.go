@@ -20,13 +20,13 @@ type Text struct {
 	o render.Options
 	r *render.Renderer
 
-	turns   turns
-	parts   int
-	history int     // omitted events since the last mention
-	fresh   bool    // only the head was printed
-	again   bool    // the current events are history
-	spoken  bool    // the Renderer has shown text, and separates the next
-	started []Entry // commands that were not shown yet
+	turns     turns
+	parts     int
+	history   int     // omitted events since the last mention
+	onlyHead  bool    // only the head was printed
+	inHistory bool    // the current events are history
+	shown     bool    // the Renderer has shown text, and separates the next
+	started   []Entry // commands that were not shown yet
 }
 
 // NewText returns a Text that prints to w. look configures the events, but prompts, questions and usage are always
@@ -50,8 +50,8 @@ func (t *Text) Write(told Entry) error {
 
 // separate separates the first text from the head.
 func (t *Text) separate(text string) string {
-	if t.fresh && text != "" {
-		t.fresh = false
+	if t.onlyHead && text != "" {
+		t.onlyHead = false
 		return "\n" + strings.TrimPrefix(text, "\n")
 	}
 	return text
@@ -84,8 +84,8 @@ func (t *Text) text(told Entry) string {
 		return ""
 	}
 	before := t.skipped()
-	if again := told.Event.GetHistory(); again != t.again {
-		if t.again = again; again {
+	if again := told.Event.GetHistory(); again != t.inHistory {
+		if t.inHistory = again; again {
 			before += t.rule("told again while the session was loaded")
 		}
 	}
@@ -165,12 +165,12 @@ func (t *Text) commands() string {
 
 func (t *Text) show(ev *supervisorv1.Event) string {
 	text := t.r.Event(ev)
-	t.spoken = t.spoken || text != ""
+	t.shown = t.shown || text != ""
 	return text
 }
 
 func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) string {
-	t.spoken = true
+	t.shown = true
 	return t.r.Output(terminal, out)
 }
 
@@ -181,7 +181,7 @@ func (t *Text) header(told Entry) string {
 	if t.parts > 1 {
 		return t.ended() + t.rule("recorded again since "+local(told.Time)+agentChange(h))
 	}
-	t.fresh = true
+	t.onlyHead = true
 	return fmt.Sprintf("session %s\nagent   %s\nfolder  %s\nsince   %s\n",
 		named(h.Session), named(h.Agent), named(h.Cwd), local(told.Time))
 }
@@ -208,7 +208,7 @@ func (t *Text) skipped() string {
 // rule returns a line between turns.
 func (t *Text) rule(text string) string {
 	text = t.r.Flush() + "\n" + t.faint("── "+text+" ──") + "\n"
-	if !t.spoken {
+	if !t.shown {
 		text += "\n"
 	}
 	return text

@@ -404,12 +404,12 @@ func TestReader_LimitsHeldItems(t *testing.T) {
 			if err := each(r.Read(update(strings.ReplaceAll(u, "$N", strconv.Itoa(n)))), s.addEntry); err != nil {
 				t.Fatal(err)
 			}
-			if len(s.held) > maxHeld+1 || s.weight > 2*maxHeldBytes {
-				t.Fatalf("%s: %d items of %d bytes are held", name, len(s.held), s.weight)
+			if len(s.items) > maxHeld+1 || s.weight > 2*maxHeldBytes {
+				t.Fatalf("%s: %d items of %d bytes are held", name, len(s.items), s.weight)
 			}
 			total := 0
 			if n%50 == 0 {
-				for _, h := range s.held {
+				for _, h := range s.items {
 					total += h.words.Len() + len(h.output)
 					if h.tool != nil {
 						total += proto.Size(h.tool)

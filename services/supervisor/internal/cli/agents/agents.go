@@ -84,7 +84,7 @@ func newListedAgent(catalog *preset.Catalog, agent preset.Agent) listedAgent {
 		l.Error = err.Error()
 		return l
 	}
-	l.Kind, l.Installed, l.InstalledAs, l.Command, l.Get = r.Kind, r.Found, r.Installed, secret.Shown(r.Command), r.Get
+	l.Kind, l.Installed, l.InstalledAs, l.Command, l.Get = r.Kind, r.Found, r.Installed, secret.RedactedArgv(r.Command), r.Get
 	return l
 }
 

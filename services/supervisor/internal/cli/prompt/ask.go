@@ -28,18 +28,18 @@ const answerPause = 600 * time.Millisecond
 
 // asker asks the user at the terminal, one question at a time. Only the goroutine of run uses it.
 type asker struct {
-	waiting []*supervisorv1.Approval
-	current *supervisorv1.Approval // nil: no question
-	dialog  dialog
-	sending bool             // its answer is being sent
-	keys    <-chan key       // nil: no question
-	seen    map[string]bool  // questions that were asked, or ended before
-	away    <-chan time.Time // not nil: another job has the terminal, which is checked regularly
-	told    bool             // that was reported
-	taken   time.Time        // end of the last question that was not answered here
-	from    time.Time        // time from which on keys answer the current question
-	codes   confirm.Codes    // codes for confirming answers that allow something
-	unseen  render.Hidden    // of the current question
+	waiting   []*supervisorv1.Approval
+	current   *supervisorv1.Approval // nil: no question
+	dialog    dialog
+	sending   bool             // its answer is being sent
+	keys      <-chan key       // nil: no question
+	seen      map[string]bool  // questions that were asked, or ended before
+	away      <-chan time.Time // not nil: another job has the terminal, which is checked regularly
+	reported  bool             // that was reported
+	removedAt time.Time        // end of the last question that was not answered here
+	from      time.Time        // time from which on keys answer the current question
+	codes     confirm.Codes    // codes for confirming answers that allow something
+	unseen    render.Hidden    // of the current question
 }
 
 // dialog is a question with its input state.
@@ -111,7 +111,7 @@ func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval
 // enqueue queues a question, once, and asks the next one.
 func (p *promptRun) enqueue(a *supervisorv1.Approval) {
 	// cancelling the turn also cancels its questions
-	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] {
+	if p.attended && p.firstSignal == nil && a != nil && !p.asker.seen[a.GetId()] {
 		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
 	}
@@ -140,7 +140,7 @@ func (p *promptRun) removeQuestion(a *supervisorv1.ApprovalAnswer) *supervisorv1
 		return nil
 	}
 	if !k.sending {
-		k.taken = time.Now()
+		k.removedAt = time.Now()
 	}
 	k.done(p)
 	return asked
@@ -155,8 +155,8 @@ func (p *promptRun) next() {
 	a := k.waiting[0]
 	k.waiting = k.waiting[1:]
 	k.current, k.sending, k.from = a, false, time.Time{}
-	if now := time.Now(); now.Sub(k.taken) < p.settle {
-		k.from = now.Add(p.settle)
+	if now := time.Now(); now.Sub(k.removedAt) < p.answerPause {
+		k.from = now.Add(p.answerPause)
 	}
 	k.dialog, k.unseen = newDialog(a, &k.codes), render.Unseen(p.look, a)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())

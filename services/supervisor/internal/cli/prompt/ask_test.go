@@ -407,7 +407,7 @@ func TestQuestion_KeyForWithdrawnIsDropped(t *testing.T) {
 	for name, settle := range map[string]time.Duration{"at once": time.Hour, "later": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, true)
-			r.settle = settle
+			r.answerPause = settle
 			shown, pressed := make(chan struct{}), make(chan struct{})
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 				r.ask(send, mayI("demo-1/7"))

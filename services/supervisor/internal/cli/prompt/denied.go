@@ -37,7 +37,7 @@ type denials struct {
 	doneNamed  []string
 	unanswered int
 	questions  []string
-	asked      map[string]string // questions that are open, by id
+	open       map[string]string // questions that are open, by id
 }
 
 // add adds the record of an action that was denied, or performed nevertheless. Unanswered questions are taken from
@@ -72,18 +72,18 @@ func (d *denials) add(rec *supervisorv1.AuditRecord) {
 func (d *denials) event(ev *supervisorv1.Event, attended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := ev.GetQuestionAsked(); a != nil && !attended && len(d.asked) < maxWatched {
-		if d.asked == nil {
-			d.asked = map[string]string{}
+	if a := ev.GetQuestionAsked(); a != nil && !attended && len(d.open) < maxWatched {
+		if d.open == nil {
+			d.open = map[string]string{}
 		}
-		d.asked[a.GetId()] = render.QuestionSubject(a)
+		d.open[a.GetId()] = render.QuestionSubject(a)
 	}
 	a := ev.GetQuestionAnswered()
-	title, asked := d.asked[a.GetId()]
+	title, asked := d.open[a.GetId()]
 	if !asked {
 		return
 	}
-	delete(d.asked, a.GetId())
+	delete(d.open, a.GetId())
 	if slices.Contains([]string{"allowed", "accepted"}, a.GetOutcome()) {
 		return
 	}

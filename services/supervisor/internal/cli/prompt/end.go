@@ -53,7 +53,7 @@ func (p *promptRun) finished() int {
 	} else {
 		p.sayDenied()
 	}
-	if s := p.caught; (p.tookLong || s != nil && s != syscall.SIGINT) && end.GetStopReason() == command.StopCancelled {
+	if s := p.firstSignal; (p.tookLong || s != nil && s != syscall.SIGINT) && end.GetStopReason() == command.StopCancelled {
 		return p.statusOfCaught()
 	}
 	status := command.TurnStatus(end.GetStopReason())
@@ -71,12 +71,12 @@ func (p *promptRun) statusOfCaught() int {
 	if p.tookLong {
 		return statusTimeout
 	}
-	return 128 + int(signalNumber(p.caught))
+	return 128 + int(signalNumber(p.firstSignal))
 }
 
 // timeUp cancels the turn after its timeout, and reports whether to quit at once.
 func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
-	if p.ended != nil || p.caught != nil {
+	if p.ended != nil || p.firstSignal != nil {
 		return false
 	}
 	p.tookLong = true

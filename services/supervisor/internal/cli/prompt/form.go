@@ -19,7 +19,7 @@ const maxTyped = 4096
 // formDialog asks for the fields of a form one by one.
 type formDialog struct {
 	form    *form.Form
-	begun   bool
+	started bool
 	at      int
 	typed   []rune
 	content []jsontext.Value // values of the fields before at; nil: omitted
@@ -37,14 +37,14 @@ func (d *formDialog) intro() string {
 }
 
 func (d *formDialog) typing() bool {
-	return d.begun && d.at < len(d.form.Fields) && d.form.Err() == nil
+	return d.started && d.at < len(d.form.Fields) && d.form.Err() == nil
 }
 
 func (d *formDialog) line() string {
 	switch {
 	case d.form.Err() != nil:
 		return "Press d to decline "
-	case !d.begun:
+	case !d.started:
 		return fmt.Sprintf("A form of %d fields. Press Enter to fill it in, d to decline: ", len(d.form.Fields))
 	case d.at == len(d.form.Fields):
 		return "Press Enter to send the form, Esc to begin again, d to decline: "
@@ -99,14 +99,14 @@ func fieldIntro(f *form.Field) string {
 }
 
 func (d *formDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
-	reviewing := d.begun && d.at == len(d.form.Fields)
-	if d.form.Err() != nil || !d.begun || reviewing {
+	reviewing := d.started && d.at == len(d.form.Fields)
+	if d.form.Err() != nil || !d.started || reviewing {
 		switch {
 		case k.name == keyRune && k.r == 'd':
 			return "", client.Decline()
 		case d.form.Err() != nil:
-		case k.name == keyEscape && reviewing, k.name == keyEnter && !d.begun:
-			d.begun, d.at, d.content, d.typed = true, 0, nil, nil
+		case k.name == keyEscape && reviewing, k.name == keyEnter && !d.started:
+			d.started, d.at, d.content, d.typed = true, 0, nil, nil
 			return d.describe(), nil
 		case k.name == keyEnter:
 			return "", client.Accept(d.form.Content(d.content))
@@ -123,7 +123,7 @@ func (d *formDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
 	case keyKill:
 		d.typed = nil
 	case keyEscape:
-		d.begun = false
+		d.started = false
 	case keyEnter:
 		return d.enter(), nil
 	}

@@ -12,7 +12,7 @@ const awayTime = 250 * time.Millisecond
 func (p *promptRun) openBoard() {
 	k := &p.asker
 	if !p.foreground() {
-		k.away, k.told = time.After(awayTime), false // reported after it is certain that the process does not end
+		k.away, k.reported = time.After(awayTime), false // reported after it is certain that the process does not end
 		return
 	}
 	board, err := p.keyboard()
@@ -43,8 +43,8 @@ func (p *promptRun) lookForTerminal() {
 		return
 	}
 	k.away = time.After(awayTime)
-	if !k.told {
-		k.told = true
+	if !k.reported {
+		k.reported = true
 		p.printf("this runs in the background: answer with \"acphost approvals\", or bring it to the foreground (\"fg\")")
 	}
 }

@@ -147,7 +147,7 @@ func TestSignal_EndsPromptWithBlockedOutput(t *testing.T) {
 		return ctx.Err()
 	}
 	out := &stuckWriter{full: make(chan struct{}), release: make(chan struct{})}
-	r.screen, r.promptRun.stuck = &screen{out: out}, time.Millisecond
+	r.screen, r.promptRun.stuckTimeout = &screen{out: out}, time.Millisecond
 	r.begin(t)
 	<-out.full
 	r.signal <- syscall.SIGTERM

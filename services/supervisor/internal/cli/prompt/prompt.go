@@ -223,7 +223,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		text: text, attachments: attachments,
 		where: in, session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
-		signals: signals, turnTimeout: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), settle: answerPause, stuck: stuckTime,
+		signals: signals, turnTimeout: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), answerPause: answerPause, stuckTimeout: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
 		screen: screenOn(call, attended),
@@ -232,7 +232,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	p.look.Brief = !f.verbose
 	p.status = statusOn(call, p.screen)
 	if p.failOnDenied, p.timeout = f.failOnDenied, f.timeout; p.timeout > 0 {
-		p.late = time.After(p.timeout)
+		p.timedOut = time.After(p.timeout)
 	}
 	if f.goOn {
 		p.newest = func(agent string) (string, error) {
@@ -247,7 +247,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	o.Kill, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer p.kill()
 	unsaid := make(chan string, 4) // each record is reported once
-	p.unsaid = unsaid
+	p.notices = unsaid
 	records := &hosting.RecordingWarnings{Tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
 		if f.verbose {

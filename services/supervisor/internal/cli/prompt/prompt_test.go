@@ -507,7 +507,7 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 func TestPrompt_ReportsRecordErrors(t *testing.T) {
 	r := newRun(t, false)
 	unsaid := make(chan string, 4)
-	r.unsaid = unsaid
+	r.notices = unsaid
 	unsaid <- "not recorded: a\x1b[2J"
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 		send(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{StopReason: "end_turn"}}})

@@ -48,11 +48,11 @@ type promptRun struct {
 	attended             bool
 	failOnDenied         bool
 	timeout              time.Duration    // 0: none
-	late                 <-chan time.Time // fires after the timeout; nil: no timeout
+	timedOut             <-chan time.Time // fires after the timeout; nil: no timeout
 	agent                *supervisorv1.StartAgentRequest
 	where                string // the agent's sandbox in a few words; empty: none
 	start                func(context.Context) (hosting.Supervisor, error)
-	unsaid               <-chan string            // lines for the user
+	notices              <-chan string            // lines for the user
 	keyboard             func() (keyboard, error) // nil: questions are not asked
 	signals              <-chan os.Signal
 	stderr               io.Writer
@@ -62,40 +62,40 @@ type promptRun struct {
 	turnTimeout          time.Duration // how long to wait for the turn's end after a signal
 	grace                time.Duration // time between a signal and the kill of remaining processes
 	kill                 func()        // kills them
-	settle               time.Duration // see answerPause
-	stuck                time.Duration // see stuckTime
+	answerPause          time.Duration // see answerPause
+	stuckTimeout         time.Duration // see stuckTime
 	stop                 func() bool   // stops the process until it is continued; false: it cannot be stopped
 	foreground           func() bool   // this job is in the foreground
 
-	inbox chan func()
-	heard chan os.Signal // signals for run's goroutine
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	board keyboard           // the open keyboard, guarded by mu; nil: none
-	sup   hosting.Supervisor // set under mu, with client, before its first use, by the goroutine of drive
+	inbox      chan func()
+	runSignals chan os.Signal // signals for run's goroutine
+	wg         sync.WaitGroup
+	mu         sync.Mutex
+	board      keyboard           // the open keyboard, guarded by mu; nil: none
+	sup        hosting.Supervisor // set under mu, with client, before its first use, by the goroutine of drive
 
 	client  *client.Client // of sup
 	denials denials
 	gap     string // why events of the turn are missing; empty: none are
 
 	// Used by run's goroutine.
-	r        *render.Renderer
-	turn     *client.Turn // the active turn
-	ended    *supervisorv1.Event
-	open     int                      // terminals that are still watched
-	ends     map[string]chan struct{} // for each watched terminal: closed when its output was shown
-	caught   os.Signal                // the first signal
-	caughtAt time.Time                // its time
-	tookLong bool                     // the turn exceeded its timeout
-	answer   answer
-	progress progress
-	expected bool // the process stopped itself and was continued, and that signal has not arrived yet
-	info     *supervisorv1.AgentInfo
-	sessID   string // id of the session, set just before the turn begins
-	asker    asker
-	deadline <-chan time.Time
-	pause    <-chan time.Time
-	overdue  <-chan time.Time // not nil: held back output becomes due
+	r             *render.Renderer
+	turn          *client.Turn // the active turn
+	ended         *supervisorv1.Event
+	open          int                      // terminals that are still watched
+	ends          map[string]chan struct{} // for each watched terminal: closed when its output was shown
+	firstSignal   os.Signal                // the first signal
+	firstSignalAt time.Time                // its time
+	tookLong      bool                     // the turn exceeded its timeout
+	answer        answer
+	progress      progress
+	expected      bool // the process stopped itself and was continued, and that signal has not arrived yet
+	info          *supervisorv1.AgentInfo
+	sessID        string // id of the session, set just before the turn begins
+	asker         asker
+	deadline      <-chan time.Time
+	pause         <-chan time.Time
+	overdue       <-chan time.Time // not nil: held back output becomes due
 }
 
 // runTurn runs the prompt in run's goroutine.
@@ -124,7 +124,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 		select {
 		case <-ticks:
 			p.showProgress()
-		case <-p.late:
+		case <-p.timedOut:
 			if p.timeUp(ctx) {
 				return statusTimeout
 			}
@@ -132,13 +132,13 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			f()
 		case k, ok := <-p.asker.keys:
 			p.key(ctx, k, ok)
-		case s := <-p.heard:
+		case s := <-p.runSignals:
 			if p.signalled(ctx, s) {
 				return p.statusOfCaught()
 			}
 		case <-p.asker.away:
 			p.lookForTerminal()
-		case line := <-p.unsaid:
+		case line := <-p.notices:
 			p.printf("%s", line)
 		case <-p.pause:
 			p.pause, p.overdue = nil, time.After(p.slow())
@@ -151,7 +151,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 				return p.finished()
 			}
 			p.printf("the turn did not end within %v: what still runs is ended", p.turnTimeout)
-			if p.caught == syscall.SIGINT && !p.tookLong {
+			if p.firstSignal == syscall.SIGINT && !p.tookLong {
 				return command.TurnStatus(command.StopCancelled)
 			}
 			return p.statusOfCaught()
@@ -396,7 +396,7 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 func (p *promptRun) printLateEvents() {
 	for {
 		select {
-		case line := <-p.unsaid:
+		case line := <-p.notices:
 			p.printf("%s", line)
 		default:
 			return
@@ -419,15 +419,15 @@ func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
 
 // interrupted processes a signal that asks for the end and reports whether to quit at once.
 func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
-	if s == syscall.SIGQUIT || p.caught != nil {
-		p.caught = s
+	if s == syscall.SIGQUIT || p.firstSignal != nil {
+		p.firstSignal = s
 		p.kill()
 		return true
 	}
-	first := p.caught == nil
-	p.caught = s
+	first := p.firstSignal == nil
+	p.firstSignal = s
 	if first {
-		p.caughtAt, p.deadline = time.Now(), time.After(p.turnTimeout)
+		p.firstSignalAt, p.deadline = time.Now(), time.After(p.turnTimeout)
 	}
 	if p.ended != nil {
 		return false
@@ -482,11 +482,11 @@ func (p *promptRun) printLine(told string) {
 // shutDown stops the supervisor and waits for all goroutines. A signal shortens the wait.
 func (p *promptRun) shutDown() {
 	grace := hosting.CloseGrace
-	if p.caught != nil {
-		grace = p.grace - time.Since(p.caughtAt)
+	if p.firstSignal != nil {
+		grace = p.grace - time.Since(p.firstSignalAt)
 	}
 	// the goroutines of calls end with their context
-	hosting.Shutdown(p.supervisor, p.wg.Wait, grace, p.kill, p.heard, func(s os.Signal) bool {
+	hosting.Shutdown(p.supervisor, p.wg.Wait, grace, p.kill, p.runSignals, func(s os.Signal) bool {
 		if jobcontrol.IsStop(s) {
 			p.expected = p.stop()
 		}

@@ -14,12 +14,12 @@ type screen struct {
 	width func() int // columns; nil: unknown
 	dumb  bool       // the terminal cannot erase
 
-	err     error
-	line    string // the line below the text
-	passing bool   // the line below is a status line
-	drawn   bool
-	open    bool   // the last line of the text is incomplete
-	held    string // text whose last line is incomplete, while there is a line below
+	err        error
+	line       string // the line below the text
+	passing    bool   // the line below is a status line
+	drawn      bool
+	open       bool   // the last line of the text is incomplete
+	incomplete string // text whose last line is incomplete, while there is a line below
 }
 
 // print adds text.
@@ -33,12 +33,12 @@ func (s *screen) print(text string) {
 		s.write(text)
 		return
 	}
-	s.held += text
-	whole := s.held[:strings.LastIndexByte(s.held, '\n')+1]
+	s.incomplete += text
+	whole := s.incomplete[:strings.LastIndexByte(s.incomplete, '\n')+1]
 	if whole == "" {
 		return
 	}
-	s.held = s.held[len(whole):]
+	s.incomplete = s.incomplete[len(whole):]
 	s.erase()
 	s.write(whole)
 	s.draw()
@@ -53,8 +53,8 @@ func (s *screen) ask(line string) {
 	s.erase()
 	s.line = line
 	if line == "" {
-		held := s.held
-		s.held = ""
+		held := s.incomplete
+		s.incomplete = ""
 		s.write(held)
 		return
 	}

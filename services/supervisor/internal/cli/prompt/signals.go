@@ -21,7 +21,7 @@ const stuckTime = 300 * time.Millisecond
 func (p *promptRun) run(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p.heard = make(chan os.Signal)
+	p.runSignals = make(chan os.Signal)
 	status := make(chan int, 1)
 	go func() {
 		defer p.restoreOnPanic()
@@ -38,11 +38,11 @@ func (p *promptRun) run(ctx context.Context) int {
 				dump = command.Goroutines(os.Getenv)
 			}
 			select {
-			case p.heard <- s:
+			case p.runSignals <- s:
 			case code := <-status:
 				p.print(dump)
 				return code
-			case <-time.After(p.stuck):
+			case <-time.After(p.stuckTimeout):
 				switch {
 				case jobcontrol.IsStop(s):
 					_ = p.stop()

@@ -254,7 +254,7 @@ func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisor
 			if _, err := agents.StartAgent(ctx, req); err != nil {
 				message := err.Error()
 				if !strings.HasPrefix(message, "start agent ") {
-					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(secret.Shown(req.GetCommand()), " ")), message)
+					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(secret.RedactedArgv(req.GetCommand()), " ")), message)
 				}
 				problems[i] = errors.New(message)
 			}

@@ -18,10 +18,10 @@ import (
 type RecordingWarnings struct {
 	Tell func(line string) // must not block
 
-	mu      sync.Mutex
-	started bool
-	told    map[host.Record]bool
-	early   []failedRecord
+	mu       sync.Mutex
+	started  bool
+	reported map[host.Record]bool
+	early    []failedRecord
 }
 
 // failedRecord is a record that cannot be written.
@@ -42,13 +42,13 @@ func (u *RecordingWarnings) Watch(o *host.Options) {
 func (u *RecordingWarnings) failed(what host.Record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.told[what] {
+	if u.reported[what] {
 		return
 	}
-	if u.told == nil {
-		u.told = map[host.Record]bool{}
+	if u.reported == nil {
+		u.reported = map[host.Record]bool{}
 	}
-	u.told[what] = true
+	u.reported[what] = true
 	news := failedRecord{what, err}
 	if !u.started {
 		u.early = append(u.early, news)

@@ -28,7 +28,7 @@ type Pager struct {
 	call    *command.Call
 	program []string // nil: none
 	rows    int
-	held    bytes.Buffer // until it exceeds the screen
+	buffer  bytes.Buffer // until it exceeds the screen
 	cmd     *exec.Cmd
 	to      io.WriteCloser // input of the pager
 	plain   bool           // write to standard output directly
@@ -93,12 +93,12 @@ func (p *Pager) Write(data []byte) (int, error) {
 	case p.to != nil:
 		return p.pass(data)
 	}
-	p.held.Write(data)
-	if bytes.Count(p.held.Bytes(), []byte{'\n'}) < p.rows {
+	p.buffer.Write(data)
+	if bytes.Count(p.buffer.Bytes(), []byte{'\n'}) < p.rows {
 		return len(data), nil
 	}
-	held := bytes.Clone(p.held.Bytes())
-	p.held.Reset()
+	held := bytes.Clone(p.buffer.Bytes())
+	p.buffer.Reset()
 	if err := p.start(); err != nil { // continue without a pager
 		p.plain = true
 		_, err := p.call.Stdout.Write(held)
@@ -167,7 +167,7 @@ func (p *Pager) endOnSignal() {
 // pager, too, and determines the exit status.
 func (p *Pager) Close() error {
 	if p.to == nil {
-		_, err := p.call.Stdout.Write(p.held.Bytes())
+		_, err := p.call.Stdout.Write(p.buffer.Bytes())
 		return err
 	}
 	defer signal.Stop(p.interrupts)
