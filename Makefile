@@ -180,24 +180,36 @@ conformance: build examples/policy-node/node_modules/.installed ## test that the
 	test/conformance.sh
 
 # The agents that are known by name, and others that users have, as they come: hundreds of MB, so that the gate does not fetch them.
-# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest.
+# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest. Those of AGENTS_MORE run
+# behind all walls alone.
 AGENTS        ?= .tools/agents
 AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 \
 	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2
 AGENTS_FORMER := @zed-industries/codex-acp@0.16.0
 AGENTS_PI     := @earendil-works/pi-coding-agent@0.87.1 node@22.23.3
+AGENTS_MORE   := @github/copilot@1.0.102 droid@0.215.0 @moonshot-ai/kimi-code@2.1.0
 
 .PHONY: fetch-agents
 fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
 	$(NPM_INSTALL) $(AGENTS) $(AGENTS_NPM)
 	$(NPM_INSTALL) $(AGENTS)/former $(AGENTS_FORMER)
 	$(NPM_INSTALL) $(AGENTS)/pi $(AGENTS_PI)
+	$(NPM_INSTALL) $(AGENTS)/more $(AGENTS_MORE)
 
 .PHONY: agents
-agents: build fetch-agents ## run real agents with a scripted model, under each policy; writes docs/agents.md
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip "UnderEachPolicy|InSandbox" ./test/agents/
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 80m -run "UnderEachPolicy|InSandbox" ./test/agents/ -update
+agents: build fetch-agents ## run real agents with a scripted model, under each policy and behind all walls; writes docs/agents.md
+	$(RUN_AGENTS) -timeout 15m -skip "UnderEachPolicy|InSandbox|BehindAllWalls" ./test/agents/
+	$(RUN_AGENTS) -timeout 80m -run "UnderEachPolicy|InSandbox|BehindAllWalls" ./test/agents/ -update
 	go test -count=1 -run TestPage_ ./test/agents/ -update
+
+# An agent of "make agents-walls", such as "cline"; empty: all.
+AGENT ?=
+
+.PHONY: agents-walls
+agents-walls: build ## run AGENT, or all installed agents, behind all walls, and print what is done, asked and refused
+	$(RUN_AGENTS) -v -timeout 60m -run 'BehindAllWalls$(AGENT:%=/^%$$)' ./test/agents/ | grep -vE '^(=== |ok|PASS)'
+
+RUN_AGENTS = ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1
 
 .PHONY: bench
 bench: build ## measure the cost of acphost (docs/performance.md)

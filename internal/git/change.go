@@ -18,8 +18,10 @@ import (
 // that a file is not well-formed. The address of a remote may be added, and not changed or removed.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
-// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. The file system is not read.
-func HarmlessConfig(file string, data, before []byte) (why string) {
+// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
+// of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
+// read.
+func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
 		return "the present configuration " + err.Error()
@@ -28,7 +30,7 @@ func HarmlessConfig(file string, data, before []byte) (why string) {
 	if err != nil {
 		return "the new configuration " + err.Error()
 	}
-	d := difference{file: file, was: byName(was), is: byName(is)}
+	d := difference{file: file, trees: trees, was: byName(was), is: byName(is)}
 	same := map[string]bool{}
 	for name, values := range d.is {
 		same[name] = slices.Equal(values, d.was[name])
@@ -148,6 +150,7 @@ func byName(all []setting) map[string][]string {
 // difference is that of two contents of a file.
 type difference struct {
 	file    string
+	trees   []string
 	was, is map[string][]string
 }
 
@@ -169,7 +172,9 @@ func (d difference) harmless(s setting) bool {
 	case "remote.*.push", "remote.*.mirror", "remote.*.prune", "remote.*.prunetags":
 		return d.addsRemote(s.sub) && pushed.MatchString(s.value)
 	case "core.worktree":
-		return d.isOfSubmodule(s.value)
+		return d.isOfSubmodule(s.value) || slices.Contains(d.trees, s.value)
+	case "index.threads": // git then writes an index that HarmlessIndex rejects, if the index is large
+		return len(d.trees) > 0 && isFlag(s.value)
 	case "lfs.*.access":
 		return address(s.sub) && among("basic none negotiate", s.value)
 	}

@@ -42,6 +42,12 @@ func TestHarmlessConfig_Accepts(t *testing.T) {
 			t.Errorf("%q after %q: %s", c.data, c.before, why)
 		}
 	}
+	if why := git.HarmlessConfig("/a/config", []byte(initial+"[core]\nworktree = /w\n[index]\nthreads = true\n"), nil, "/v", "/w"); why != "" {
+		t.Errorf("a work tree that is named: got %q", why)
+	}
+	if why := git.HarmlessConfig("/a/config", []byte(initial+"[core]\nworktree = /w/..\n"), nil, "/w"); why != "core.worktree" {
+		t.Errorf("a work tree that is not named: got %q", why)
+	}
 	if why := git.HarmlessConfig("/w/.git/modules/lib/x/config", []byte(initial+"[core]\nworktree = ../../../../lib/x\n"), nil); why != "" {
 		t.Errorf("the work tree of a submodule: %s", why)
 	}

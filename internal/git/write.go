@@ -68,6 +68,8 @@ type Change struct {
 	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
+	// Trees are folders that configurations may name as the work tree (HarmlessConfig).
+	Trees []string
 	// Made: the change has been made already, and is judged once more. See MeansMoreWithOthers.
 	Made bool
 }
@@ -262,7 +264,7 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		harmful := func(file string, w Write) bool { return !harmlessFile(file, w) }
+		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, w) }
 		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
@@ -325,13 +327,13 @@ func hookName(name string) bool {
 }
 
 // harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name.
-func harmlessFile(file string, w Write) bool {
+func (v view) harmlessFile(file string, w Write) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
 	data, err := bounded(file, maxIndex)
-	return err == nil && w.Harmless(file, data, nil) == ""
+	return err == nil && (w.Harmless(file, data, nil) == "" || w == Config && HarmlessConfig(file, data, nil, v.Trees...) == "")
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -357,7 +359,7 @@ func (v view) contents() Write {
 		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
-			if before != w || !harmlessFile(file, w) {
+			if before != w || !v.harmlessFile(file, w) {
 				w = Runs
 			} else {
 				w = State

@@ -18,6 +18,7 @@ type Seen struct {
 	names      map[string]name
 	led        map[string]led
 	executable map[string]bool
+	itself     map[string]bool // paths whose last name is not followed
 }
 
 // NewSeen returns an empty Seen.
@@ -58,6 +59,25 @@ func (s *Seen) at(path string) name {
 	s.names[path] = n
 	return n
 }
+
+// NoFollow makes further look-ups of a path end at its last name, also if that is a symbolic link: the path names the
+// link itself.
+func (s *Seen) NoFollow(path string) {
+	if s.itself[path] {
+		return
+	}
+	if s.itself == nil {
+		s.itself = map[string]bool{}
+	}
+	s.itself[path] = true
+	if s.at(path).is == link {
+		s.names[path] = name{is: other}
+		clear(s.led)
+	}
+}
+
+// NamesItself reports whether NoFollow was called for a path. It returns false for a nil Seen.
+func (s *Seen) NamesItself(path string) bool { return s != nil && s.itself[path] }
 
 func lookAt(path string) name {
 	var st syscall.Stat_t // os.Lstat allocates an error or a fs.FileInfo each time

@@ -117,3 +117,40 @@ func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestSeen_NoFollowEndsAtLink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside, to := filepath.Join(dir, "outside"), filepath.Join(dir, "link")
+	made := errors.Join(os.Mkdir(outside, 0o700), os.WriteFile(filepath.Join(outside, "file"), nil, 0o600), os.Symlink(outside, to))
+	if made != nil {
+		t.Fatal(made)
+	}
+	for name, before := range map[string]func(*Seen){
+		"first":              func(*Seen) {},
+		"after a follow":     func(s *Seen) { s.Real(to) },
+		"after a path below": func(s *Seen) { s.Real(filepath.Join(to, "file")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := NewSeen()
+			before(seen)
+			if seen.NamesItself(to) {
+				t.Error("the path names the link before NoFollow")
+			}
+			seen.NoFollow(to)
+			if got := seen.Real(to); got != to || !seen.NamesItself(to) || !seen.NoFolder(to) {
+				t.Errorf("got %s, want the link %s itself", got, to)
+			}
+			if got := seen.Real(outside); got != outside {
+				t.Errorf("another path leads to %s, want %s", got, outside)
+			}
+		})
+	}
+	seen := NewSeen()
+	seen.NoFollow(outside)
+	if got := seen.Real(outside); got != outside || seen.NoFolder(outside) {
+		t.Errorf("a folder leads to %s, want %s, as a folder", got, outside)
+	}
+}

@@ -4,6 +4,11 @@ package proc
 
 import "fmt"
 
+// Listens needs /proc: here it returns ErrUnsupported.
+func Listens(port uint16) (bool, error) {
+	return false, fmt.Errorf("sockets that listen at port %d: %w", port, ErrUnsupported)
+}
+
 // ListensAlone needs /proc: here it returns ErrUnsupported.
 func ListensAlone(port uint16, _ ...int) (bool, error) {
 	return false, fmt.Errorf("find the processes that listen on port %d: %w", port, ErrUnsupported)

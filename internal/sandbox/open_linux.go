@@ -43,6 +43,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		events = c.changes(Write, p)
 	}
 	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly {
+		if flags&unix.O_CREAT == 0 && p.isMissing() {
+			return unix.ENOENT // programs look for many files that do not exist; no decision about them is needed
+		}
 		for _, name := range p.paths() {
 			events = append(events, Event{Operation: Read, Path: name, Held: p.dir, Name: p.base})
 		}
@@ -162,6 +165,12 @@ func (p place) stat() (st unix.Stat_t, err error) {
 	}
 	err = unix.Fstatat(p.dir, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
+}
+
+// isMissing reports whether no file has the name.
+func (p place) isMissing() bool {
+	_, err := p.stat()
+	return errors.Is(err, unix.ENOENT)
 }
 
 func (p place) isFolder() bool {

@@ -35,3 +35,19 @@ func TestThrough_AllowsOwnListeners(t *testing.T) {
 		t.Error("a port at which no process listens any more is allowed")
 	}
 }
+
+func TestThrough_LetsDeciderDecideAboutLoopback(t *testing.T) {
+	for name, tt := range map[string]struct {
+		through Through
+		to      Address
+		want    bool
+	}{
+		"a Decider that decides on no port": {Through{Decider: Lists{}}, Address{Network: "tcp", Host: "127.0.0.1", Port: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.through.Allows(Event{Operation: Connect, Address: tt.to}); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -42,7 +42,7 @@ func HowEnded(a *supervisorv1.ApprovalAnswer) string {
 	case a.GetOutcome() == "withdrawn":
 		return "the agent withdrew it, or is gone"
 	case a.GetOutcome() == "expired":
-		return "nobody answered it in time"
+		return "no user answered it in time"
 	case a.GetAnsweredBy() == "nobody":
 		return "it was " + a.GetOutcome()
 	}

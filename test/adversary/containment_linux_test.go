@@ -2,6 +2,7 @@ package adversary
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +163,87 @@ func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	}
 }
 
+// TestContainment_ChangesLinksByTheirOwnPlace: a link that leads outside is removed and renamed without a question, and
+// gives no access to the files there.
+func TestContainment_ChangesLinksByTheirOwnPlace(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	outside := filepath.Join(p.Home, "outside")
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(outside, "kept")
+	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openWalls(t, p)
+	out := s.sh(`mkdir -p venv/bin files
+ln -s ~/outside/kept venv/bin/file; ln -s ~/outside venv/lib; ln -s ~/missing venv/missing; ln -s /usr/bin/env venv/env
+ln -s ~/outside files/l; ln -s ~/outside next
+mv venv/env files/env && mv venv/lib files/lib && mv -T next files/lib && rm files/env files/lib && rm -r venv &&
+mv files moved && echo FREE
+rm moved/l/kept; mv moved/l/kept .; mv moved/l/kept moved/l/other; echo x >moved/l/new; echo x >moved/l/kept
+touch -h moved/l; mv moved/l/ taken; ln moved/l/kept mine; echo x >mine`)
+	if !strings.Contains(out, "FREE") {
+		t.Errorf("a link of the workspace cannot be removed or renamed:\n%s", out)
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "kept" {
+		t.Errorf("ATTACK SUCCEEDED: the file outside is %q (%v)", text, err)
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+		t.Errorf("ATTACK SUCCEEDED: the folder outside has %v (%v), want one file", left, err)
+	}
+	s.finish()
+}
+
+// TestContainment_SocketsThatControlTheMachine: the program behind a socket acts outside of the sandbox.
+func TestContainment_SocketsThatControlTheMachine(t *testing.T) {
+	t.Parallel()
+	needsSandbox(t)
+	p := wire.NewPlace(t)
+	docker, other := listens(t, filepath.Join(p.Home, ".colima"), "docker.sock"), listens(t, p.Home, "other.sock")
+	inside := listens(t, p.Work, "docker.sock")
+	link := p.Path("link")
+	if err := os.Symlink(docker, link); err != nil {
+		t.Fatal(err)
+	}
+	s := openFixtureAt(t, p, behindWalls)
+	s.prompt()
+	for _, h := range []*hand{s.hand, s.command()} {
+		h.refused("sockets", docker)
+		h.refused("sockets", link)
+		h.worked("sockets", other, inside)
+	}
+	s.answers(s.Expect("session/request_permission"), "allow_once") // for the stream
+	s.hand.try("sockets", docker)
+	tries := s.hand.try("sockets", docker)
+	if tries[0].Err != "" {
+		t.Errorf("%s: want that the answer counts for the turn", tries[0])
+	}
+	s.recorded(`"rule":"machine-sockets"`)
+	s.finish()
+}
+
+// listens serves two unix sockets in a folder: NAME for streams, NAME.datagrams for datagrams. It returns the path of
+// the first.
+func listens(t *testing.T, dir, name string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	streams, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datagrams, err := net.ListenPacket("unixgram", path+".datagrams")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = streams.Close(), datagrams.Close() })
+	return path
+}
+
 // TestContainment_SpellingsOfSecrets reads files with secrets by other paths. The shell itself reads them, so that no
 // command line names the file.
 func TestContainment_SpellingsOfSecrets(t *testing.T) {
@@ -260,6 +342,49 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
+// TestContainment_UnknownAgentHasOwnFolders: an agent without an entry has folders for its caches and its state, and no
+// others of the user's.
+func TestContainment_UnknownAgentHasOwnFolders(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	s := openWalls(t, p)
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"} {
+		folder := s.hand.worked("variable", name)[0].Got
+		if below := filepath.Join(p.Home, ".cache", "acphost-agents", "attacker"); filepath.Dir(folder) != below {
+			t.Errorf("%s is %s, want a folder in %s", name, folder, below)
+		}
+		s.hand.worked("mkdir", folder)
+		s.hand.worked("write", filepath.Join(folder, "x"), "x")
+	}
+	s.hand.refused("write", filepath.Join(p.Home, ".cache", "x"), "x")
+	s.finish()
+}
+
+// TestContainment_MissingSecrets: programs look for many files that do not exist. The user is not notified of these, and a
+// file that is made afterwards is decided about.
+func TestContainment_MissingSecrets(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	s := openWalls(t, p)
+	env := p.Path(".env")
+	for _, h := range []*hand{s.hand, s.command()} {
+		for _, a := range h.refused("read", env) {
+			if a.Err != "ENOENT" {
+				t.Errorf("got %s, want ENOENT", a)
+			}
+		}
+	}
+	p.File(t, ".env", secret(1))
+	for _, h := range []*hand{s.hand, s.command()} {
+		for _, a := range h.refused("read", env) {
+			if a.Err != "EACCES" {
+				t.Errorf("got %s, want EACCES", a)
+			}
+		}
+	}
+	s.finish()
+}
+
 // TestContainment_RebaseInProgress: a person continues a rebase that the agent has begun.
 func TestContainment_RebaseInProgress(t *testing.T) {
 	t.Parallel()
@@ -313,6 +438,45 @@ func TestContainment_SetUserIDPrograms(t *testing.T) {
 // behindOneWall are flags under which commands are decided by their lines, and the sandbox decides what processes write
 // and start.
 var behindOneWall = configured("permission: {policy: workspace}\nsandbox: {mode: enforce, reads: false, network: open, require: true}\n")
+
+// TestSandbox_GitLeavesOutTrackedSecrets runs commands that acphost changes, so that git leaves out the secrets that the repository holds.
+func TestSandbox_GitLeavesOutTrackedSecrets(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	p := wire.NewPlace(t)
+	p.File(t, "sub/b.txt", "b\n")
+	p.File(t, ".env", "A="+secret(4)+"\n")
+	repository(t, p, "")
+	git(t, p, p.Work, "add", "-f", ".")
+	git(t, p, p.Work, "commit", "-q", "-m", "second")
+	p.File(t, ".env", "A="+secret(4)+"\nB="+secret(4)+"\n")
+	p.File(t, "a.txt", "three\n")
+	s := openFixtureAt(t, p, behindOneWall)
+	s.noPerson()
+	s.prompt()
+	for _, line := range []string{
+		"git log -p", "git diff", "git show", "git grep -n t", "git -C sub log -p", "git log -p | cat",
+		"cd sub && git log -p -- ..", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
+	} {
+		out, allowed := s.runs(line, s.Work)
+		if !allowed || !strings.Contains(out, "two") && !strings.Contains(out, "three") {
+			t.Errorf("%s: allowed %t, got %q; want what the repository holds", line, allowed, out)
+		}
+		if strings.Contains(out, secret(4)) {
+			t.Errorf("ATTACK SUCCEEDED: %s shows %q", line, out)
+		}
+	}
+	const exclude = "':(top,exclude,icase,glob)**/.env'"
+	for _, line := range []string{
+		"git log -p -- " + exclude, "git diff --no-index -- a.txt " + exclude, "git -C / diff --no-index -- $PWD/a.txt $PWD/.env",
+		"git show HEAD:.env", "git cat-file -p HEAD:.env", "git log -p --all --stdin", "git grep --no-index TOKEN",
+	} {
+		if out, _ := s.runs(line, s.Work); strings.Contains(out, secret(4)) {
+			t.Errorf("ATTACK SUCCEEDED: %s shows %q", line, out)
+		}
+	}
+	s.finish()
+}
 
 // TestContainment_GitWorks: rules against attacks must not reject ordinary use of git, and nothing is asked.
 func TestContainment_GitWorks(t *testing.T) {

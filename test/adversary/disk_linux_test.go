@@ -120,7 +120,7 @@ func TestFullDisk_SandboxDeniesUnrecordedChanges(t *testing.T) {
 	h.refused("run", "/usr/bin/id")
 	h.worked("write", file(0), "y") // this folder has its record
 	got := h.try("run", "/bin/sh", "./build", strings.Repeat("second", 20))[0].Got
-	if !strings.Contains(got, "could not be recorded") || !strings.Contains(got, "Permission denied") {
+	if !strings.Contains(got, "could not record it") || !strings.Contains(got, "Permission denied") {
 		t.Errorf("a command said %q, want what it was told and why it failed", got)
 	}
 	s.agent.Reply(asked, map[string]any{"stopReason": "end_turn"})

@@ -320,7 +320,7 @@ func TestGit_AgentCannotPlantPrograms(t *testing.T) {
 			}
 			s.enter(hooks)
 			got := s.agent.Send("fs/write_text_file", map[string]any{"sessionId": s.session, "path": filepath.Join(hooks, "pre-commit"), "content": "x"}).Answer()
-			if _, err := os.Stat(filepath.Join(hooks, "pre-commit")); err == nil || got.Error == nil || !strings.Contains(string(got.Raw), "git's own") {
+			if _, err := os.Stat(filepath.Join(hooks, "pre-commit")); err == nil || got.Error == nil || !strings.Contains(string(got.Raw), "acphost/git") {
 				t.Errorf("ATTACK SUCCEEDED: a session in .git/hooks wrote a hook: %s", got.Raw)
 			}
 			s.finish()

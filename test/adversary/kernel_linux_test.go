@@ -509,8 +509,8 @@ func TestSandbox_IsUnreachableForAgent(t *testing.T) {
 	s.finish()
 }
 
-// TestExec_FailureGivesNoRights: only deny rules apply to an allowed command. If the kernel rejects an allowed program,
-// the process continues with its old code, and must not have the command's rights.
+// TestExec_FailureGivesNoRights: an allowed command changes files in the workspace, and the kernel can reject a program that was
+// allowed. The process then continues with its old code, and must not have the command's rights.
 func TestExec_FailureGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -522,11 +522,11 @@ func TestExec_FailureGivesNoRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.hand.spawn("orphan") // allowed, so that it is a command's
-	h.worked("write", filepath.Join(s.Home, "by-a-command"), "x")
+	h.worked("write", s.Path("by-a-command"), "x")
 	h.leave()
 	s.hand.refused("exec", broken)
-	s.hand.refused("write", filepath.Join(s.Home, "outside"), "x")
-	notWritten(t, filepath.Join(s.Home, "outside"))
+	s.hand.refused("write", s.Path("by-the-agent"), "x")
+	notWritten(t, s.Path("by-the-agent"))
 	s.finish()
 }
 

@@ -78,8 +78,8 @@ var candidates = []candidate{
 			"`--agent claude` has each command begin in the session's folder.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Anthropic(r.t)
-			return r.preset("claude", claudeEnv(m)...), m
+			m := r.model(Anthropic)
+			return r.preset("claude-acp", claudeEnv(m)...), m
 		},
 	},
 	{
@@ -93,7 +93,7 @@ var candidates = []candidate{
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			env, m := r.codexEnv()
-			return r.preset("codex", env...), m
+			return r.preset("codex-acp", env...), m
 		},
 		tools: codexTools,
 	},
@@ -106,7 +106,7 @@ var candidates = []candidate{
 			"It refuses by itself what is outside of the workspace, and files that `.gitignore` names.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Generative(r.t)
+			m := r.model(Generative)
 			r.file("../.gemini/settings.json", gemini.Settings)
 			return r.preset("gemini", gemini.Variables(m.URL)...), m
 		},
@@ -127,7 +127,7 @@ var candidates = []candidate{
 			"A line without a command in it (`> FILE`) runs without a request, whatever it is told to ask.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Completions(r.t)
+			m := r.model(Completions)
 			return r.preset("opencode", openCodeEnv(r.t, m, nil)...), m
 		},
 		tools: tools{
@@ -143,9 +143,9 @@ var candidates = []candidate{
 			"It runs commands that it knows to look without asking.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Completions(r.t)
+			m := r.model(Completions)
 			r.file("../.qwen/settings.json", qwenSettings)
-			return r.preset("qwen", qwenEnv(m)...), m
+			return r.preset("qwen-code", qwenEnv(m)...), m
 		},
 		tools: tools{
 			read: pathed("read_file", "file_path"), list: pathed("list_directory", "path"), search: worded("grep_search", "pattern", "path"),
@@ -161,7 +161,7 @@ var candidates = []candidate{
 			"The login of `cline auth` counts for providers with an account. For another, set `CLINE_API_KEY`, `CLINE_PROVIDER` and `CLINE_MODEL`.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Completions(r.t)
+			m := r.model(Completions)
 			return r.preset("cline", r.clineEnv(m)...), m
 		},
 		tools: tools{
@@ -188,11 +188,11 @@ var candidates = []candidate{
 			"It names a command in the title of its report alone. acphost records each as unclear, the title beside it. With [trusted titles](permissions.md#what-acphost-understands-of-a-request) only those are recorded that no rule allows, and `on_unasked: cancel` ends the turn after those that a rule denies. Nothing is lost by that: pi has run the command in either case.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Completions(r.t)
+			m := r.model(Completions)
 			r.file("../.pi/agent/models.json", fmt.Sprintf(`{"providers": {"script": {"baseUrl": "%s/v1", "api": "openai-completions", "apiKey": "x", "models": [{"id": "small"}]}}}`, m.URL))
 			r.file("../.pi/agent/settings.json", `{"defaultProvider": "script", "defaultModel": "small", "quietStartup": true}`)
 			own := filepath.Dir(located(r.t, "pi", "pi")) // pi, and the Node that it needs
-			return r.preset("pi", "PI_OFFLINE=1", "PATH="+own+string(os.PathListSeparator)+os.Getenv("PATH")), m
+			return r.preset("pi-acp", "PI_OFFLINE=1", "PATH="+own+string(os.PathListSeparator)+os.Getenv("PATH")), m
 		},
 		tools: tools{
 			read: pathed("read", "path"), write: worded("write", "path", "content"), run: lined("bash", "command", nil),
@@ -208,7 +208,7 @@ var candidates = []candidate{
 			"The new adapter, [Claude](#claude), takes its place.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
-			m := Anthropic(r.t)
+			m := r.model(Anthropic)
 			return r.start([]string{executable(r.t, "claude-code-acp")}, claudeEnv(m)...), m
 		},
 		tools: tools{

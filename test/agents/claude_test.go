@@ -23,7 +23,7 @@ func claudeEnv(m *Model) []string {
 // claude starts Claude Code with a model that has nothing to say yet.
 func (r *rig) claude() (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
-	m := Anthropic(r.t)
+	m := r.model(Anthropic)
 	return r.start([]string{executable(r.t, "claude-agent-acp")}, claudeEnv(m)...), m
 }
 

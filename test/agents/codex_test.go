@@ -26,7 +26,7 @@ func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 // codexEnv has Codex talk to a model of its own.
 func (r *rig) codexEnv() ([]string, *Model) {
 	r.t.Helper()
-	m := Responses(r.t)
+	m := r.model(Responses)
 	r.file("../codex/config.toml", fmt.Sprintf(`
 model = "gpt-5.5"
 model_provider = "script"

@@ -42,6 +42,7 @@ func TestPage_MatchesObservations(t *testing.T) {
 	for i, c := range candidates {
 		b.WriteString(sandboxRow(all[i], sandboxed(t, c.id)))
 	}
+	b.WriteString(wallsSection(t))
 	for i, c := range candidates {
 		b.WriteString(all[i].section(c))
 		b.WriteString(sandboxSection(sandboxed(t, c.id)))

@@ -47,14 +47,19 @@ func (r *rig) play(s *supervisorv1.Session, m *Model, a act, answer string) seen
 	if a.changed != nil {
 		is.Worked = a.changed()
 	} else {
-		bodies := m.Requests()
-		is.Worked = bytes.Count(bodies[ordered+1], []byte(a.answer)) > bytes.Count(bodies[ordered], []byte(a.answer))
+		before := m.Requests()[ordered]
+		is.Worked = bytes.Count(m.Newest(), []byte(a.answer)) > bytes.Count(before, []byte(a.answer)) // an agent may have repeated a request
 	}
 	return is
 }
 
-// reply answers a question as the user of a session does: with the option of a kind, or, to a form, not at all.
+// reply answers a question as the user of a session does: with the option of a kind, once if it is not offered for
+// always, or, to a form, not at all.
 func (r *rig) reply(q *supervisorv1.Approval, answer string) {
+	offered := func(o *supervisorv1.PermissionOption) bool { return o.GetKind() == answer }
+	if !slices.ContainsFunc(q.GetPermission().GetOptions(), offered) {
+		answer = strings.Replace(answer, "_always", "_once", 1)
+	}
 	reply := client.Choose(answer)
 	if q.GetElicitation() != nil {
 		reply = client.Decline()

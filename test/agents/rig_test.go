@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,6 +59,18 @@ type rig struct {
 	// tries: an agent that does not start is no failure, and unstarted says why.
 	tries     bool
 	unstarted error
+	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of
+	// vendors, and it may report to its vendor and look for updates, as it comes.
+	walled bool
+	models []string // host and port of each model
+}
+
+// model starts a model for an agent of the rig.
+func (r *rig) model(api func(testing.TB, ...Step) *Model) *Model {
+	r.t.Helper()
+	m := api(r.t)
+	r.models = append(r.models, strings.TrimPrefix(m.URL, "http://"))
+	return m
 }
 
 // newRig starts a supervisor whose policy is rules: a rule file, or the name of a ready-made policy. Empty: there is no
@@ -119,7 +132,9 @@ func (r *rig) dial() {
 func (r *rig) env(more ...string) []string {
 	path := os.Getenv("PATH")
 	if dir, err := filepath.Abs(os.Getenv(installed)); err == nil {
-		path = filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + path
+		for _, in := range []string{filepath.Join(dir, "more"), dir} {
+			path = filepath.Join(in, "node_modules", ".bin") + string(os.PathListSeparator) + path
+		}
 	}
 	return append([]string{
 		"PATH=" + path, "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
@@ -138,11 +153,17 @@ func (r *rig) file(name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		r.t.Fatal(err)
 	}
+	if r.walled {
+		text = usageStatistics.ReplaceAllString(text, `"usageStatisticsEnabled": true`)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 	return path
 }
+
+// usageStatistics is the setting by which agents report to their vendors.
+var usageStatistics = regexp.MustCompile(`"usageStatisticsEnabled": *false`)
 
 // expectFile expects a file in the workspace to hold text.
 func (r *rig) expectFile(name, want string) {
@@ -174,9 +195,19 @@ func (r *rig) preset(name string, env ...string) *supervisorv1.Agent {
 
 func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *supervisorv1.Agent {
 	r.t.Helper()
+	if r.walled {
+		id := req.GetPreset()
+		if id == "" {
+			id = filepath.Base(req.GetCommand()[0])
+		}
+		r.nameModels(id)
+	}
 	req.Cwd, req.Env = r.work, map[string]*supervisorv1.EnvValue{}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
+		if r.walled && isQuiet(name) {
+			continue
+		}
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 	}
 	resp, err := r.Agents.StartAgent(r.ctx, req)
@@ -188,6 +219,11 @@ func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *superv
 		r.t.Fatalf("start %v: %v", req, explain(err))
 	}
 	return resp.GetAgent()
+}
+
+// isQuiet reports whether a variable keeps an agent from connecting to other machines than its model's.
+func isQuiet(name string) bool {
+	return strings.Contains(name, "DISABLE") || strings.Contains(name, "OFFLINE")
 }
 
 // open opens a session in the workspace.

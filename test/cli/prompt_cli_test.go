@@ -84,7 +84,7 @@ func TestPrompt_PrintsJSONEvents(t *testing.T) {
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
 	status, out, errs := p.Cli(t, e2e.DemoCommand("Please fix the spelling.", "--json")...)
-	if status != 0 || errs != "" && !strings.Contains(errs, "nobody was here") {
+	if status != 0 || errs != "" && !strings.Contains(errs, "no user was here") {
 		t.Errorf("the exit status is %d, and standard error\n%s", status, errs)
 	}
 	var (
@@ -162,7 +162,7 @@ func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 	}{
 		"by a rule":               {"Please fix the spelling.", "readonly", []string{"--fail-on-denied"}, 8, []string{"action denied: edit ", "(rule no-writes: "}},
 		"without the flag":        {"Please fix the spelling.", "readonly", nil, 0, []string{"action denied: edit "}},
-		"nobody is there":         {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"nobody was here to answer 1 question: ", "diary.md"}},
+		"nobody is there":         {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"no user was here to answer 1 question: ", "diary.md"}},
 		"nothing":                 {"repeat hello", "readonly", []string{"--fail-on-denied"}, 0, nil},
 		"the turn takes too long": {"sleep 600000", "workspace", []string{"--timeout", "1s"}, 124, []string{"the turn has not ended after 1s (--timeout)"}},
 	} {

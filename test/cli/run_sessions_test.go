@@ -44,7 +44,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		if status != 0 || strings.Contains(out, "ask ok: allow") {
 			t.Errorf("the status is %d, and the agent said %q", status, out)
 		}
-		e2e.ExpectContains(t, "standard error", out+errs, "nobody")
+		e2e.ExpectContains(t, "standard error", out+errs, "no user")
 	})
 }
 

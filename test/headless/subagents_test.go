@@ -33,7 +33,7 @@ func TestPrompt_FailsOnDeniedCallsOfChildSessions(t *testing.T) {
 		"file with parent":    {"fs/write_text_file", `"path":%q,"content":"x","_meta":{"parentSessionId":"s1"}`, "readonly", 8, "1 action denied: write ", denied},
 		"terminal":            {"terminal/create", `"command":"touch","args":[%q]`, "readonly", 8, "1 action denied: run touch ", denied},
 		"permission by rule":  {"session/request_permission", edits, "readonly", 8, "1 action denied: edit ", denied},
-		"permission, no user": {"session/request_permission", removes, "workspace", 8, "nobody was here to answer 1 question: $ rm ", unanswered},
+		"permission, no user": {"session/request_permission", removes, "workspace", 8, "no user was here to answer 1 question: $ rm ", unanswered},
 		"allowed file":        {"fs/write_text_file", `"path":%q,"content":"x"`, "workspace", 0, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func TestGate_WriteKeepsShownContent(t *testing.T) {
 	p.File(t, "a.txt", old)
 	wrote := s.WriteFile("a.txt", "one\nthree\n")
 	q := s.Asked()
-	if c := q.Params.ToolCall.Content[0]; c.OldText == nil || *c.OldText != old || c.NewText != kept {
+	if c := q.Params.ToolCall.Content[1]; c.OldText == nil || *c.OldText != old || c.NewText != kept {
 		t.Errorf("the question shows %q", c.NewText)
 	}
 	s.Choose(q, "allow_once")
@@ -106,7 +106,7 @@ func TestGate_WriteKeepsShownContent(t *testing.T) {
 		e2e.Chosen(t, asked)
 		wrote := s.WriteFile("a.txt", "\ufeffone\r\n3\r\n4\n5\r\n")
 		q := s.Asked()
-		if c := q.Params.ToolCall.Content[0]; c.NewText != "\ufeffone\r\n3\r\n4\r\n5\r\n" {
+		if c := q.Params.ToolCall.Content[1]; c.NewText != "\ufeffone\r\n3\r\n4\r\n5\r\n" {
 			t.Errorf("the question shows %q", c.NewText)
 		}
 		s.Choose(q, "reject_once")
@@ -166,9 +166,9 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 		write := s.WriteFile("a.txt", "new\n")
 		q := s.Asked()
 		call := q.Params.ToolCall
-		if call.Kind != "edit" || !strings.Contains(call.Title, p.Path("a.txt")) || len(call.Content) == 0 ||
-			call.Content[0].Type != "diff" || call.Content[0].OldText == nil || *call.Content[0].OldText != "old\n" || call.Content[0].NewText != "new\n" {
-			t.Errorf("the tool call does not show the change: %s", q.Raw)
+		if call.Kind != "edit" || call.Title != "write a.txt" || len(call.Content) != 2 || call.Content[1].Type != "diff" ||
+			call.Content[1].OldText == nil || *call.Content[1].OldText != "old\n" || call.Content[1].NewText != "new\n" {
+			t.Errorf("the question does not begin with the action and the reason, or does not show the change: %s", q.Raw)
 		}
 		if len(q.ID) < 24 || q.ID[0] != '"' {
 			t.Errorf("the question's id could be guessed: %s", q.ID)
@@ -178,7 +178,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 				t.Errorf("no option %s is offered: %s", kind, q.Raw)
 			}
 		}
-		e2e.ExpectContains(t, "allow once", optionOf(q, "allow_once"), p.Path("a.txt"))
+		e2e.ExpectContains(t, "allow once", optionOf(q, "allow_once"), "write a.txt")
 		e2e.ExpectContains(t, "allow always", optionOf(q, "allow_always"), "a.txt")
 		s.Choose(q, "allow_once")
 		write.Result(nil)
@@ -200,7 +200,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 			t.Errorf("a rule that is not grantable offers %q", optionOf(q, "allow_always"))
 		}
 		s.Choose(q, "reject_once")
-		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "a person refused it")
+		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "the user rejected this")
 		s.Status(q, "failed")
 	})
 	t.Run("always, as far as it was said", func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestGate_Unattended(t *testing.T) {
 			if allowed {
 				write.Result(nil)
 			} else {
-				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "nobody answered")
+				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "no user")
 			}
 			if got := lastDecision(t, p); got.AnsweredBy != "timeout" {
 				t.Errorf("the audit says %+v", got)
@@ -392,7 +392,7 @@ func TestGate_DeniesIfRecordFails(t *testing.T) {
 	if err := os.Mkdir(audit, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e2e.ExpectContains(t, "the agent's error", s.Read("a.txt").Refused(-32603).Message, "could not be recorded", "acphost/unrecorded")
+	e2e.ExpectContains(t, "the agent's error", s.Read("a.txt").Refused(-32603).Message, "could not record it", "acphost/unrecorded")
 	s.Finish()
 }
 

@@ -98,8 +98,8 @@ func TestOutside_AllowedWrite(t *testing.T) {
 	_, o := newOutsider(t)
 	write := o.writes(o.at("f"), "new")
 	q := o.Asked()
-	if c := q.Params.ToolCall.Content; len(c) == 0 || c[0].OldText == nil || *c[0].OldText != "old" || c[0].NewText != "new" {
-		t.Errorf("the person is shown %+v, want the diff", c)
+	if c := q.Params.ToolCall.Content; len(c) != 2 || c[1].OldText == nil || *c[1].OldText != "old" || c[1].NewText != "new" {
+		t.Errorf("the person is shown %+v, want the reason and the diff", c)
 	}
 	e2e.ExpectContains(t, "the question", q.Params.ToolCall.Title, "outside the workspace")
 	o.Choose(q, "allow_once")

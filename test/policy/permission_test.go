@@ -129,7 +129,7 @@ func TestPermission_ChangedCallEndsQuestion(t *testing.T) {
 		t.Errorf("the editor is told to forget %s, and was asked %s", withdrawn.Params, open.ID)
 	}
 	s.Reply(open, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}}) // too late
-	const why = "the agent changed the call while the question was open"
+	const why = "the agent changed the action while the question was open"
 	if d := lastDecision(t, p); d.Outcome != "denied" || d.AnsweredBy != "acphost" || !strings.Contains(d.Reason, why) {
 		t.Errorf("the audit says %+v", d)
 	}

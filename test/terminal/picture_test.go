@@ -58,7 +58,7 @@ func TestPicture_ChatIsCurrent(t *testing.T) {
 	p.File(t, "../private/diary.md", "Nobody should read this.\n")
 	x := chat(t, p, "--policy", "workspace")
 	x.Says("Please fix the spelling in notes.md, and show me that it is right.")
-	x.Shows("May the agent do this?", "Asked because", "esc cancels the turn")
+	x.Shows("Asked because", "esc cancels the turn")
 	screen, err := x.Tmux("capture-pane", "-p", "-e")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, screen)

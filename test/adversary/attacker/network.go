@@ -27,6 +27,7 @@ func init() {
 	deeds["get"] = get
 	deeds["proxy"] = proxyRaw
 	deeds["direct"] = direct
+	deeds["sockets"] = sockets
 	deeds["proxy-connections"] = proxyConnections
 }
 
@@ -90,6 +91,29 @@ func proxyRaw(args []string) ([]orders.Try, error) {
 		}
 		_ = conn.Close()
 		all = append(all, t)
+	}
+	return all, nil
+}
+
+// sockets PATH… connects to a unix socket by each path, as a stream. If there is a socket of the name PATH.datagrams,
+// it also sends there.
+func sockets(args []string) ([]orders.Try, error) {
+	var all []orders.Try
+	for _, path := range args {
+		conn, err := net.DialTimeout("unix", path, networkPatience)
+		if err == nil {
+			_ = conn.Close()
+		}
+		all = append(all, tried("connect "+path, err))
+		if _, err := os.Stat(path + ".datagrams"); err != nil {
+			continue
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tried("send to "+path, unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrUnix{Name: path + ".datagrams"})))
+		_ = unix.Close(fd)
 	}
 	return all, nil
 }

@@ -325,7 +325,9 @@ type DecideResponse struct {
 	// Optional. The id of the rule that decided. If several allow rules took a command each, their ids with ", " between
 	// them, cut to 128 characters. Empty: no rule matched.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Optional. The reason, for the user and the agent; one or two sentences. Default: a text with the rule's name.
+	// Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at
+	// most 90 characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with
+	// the rule's name.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Optional. For "ask": a remembered answer may replace the user's answer. Default: false.
 	Grantable bool `protobuf:"varint,4,opt,name=grantable,proto3" json:"grantable,omitempty"`
@@ -343,9 +345,10 @@ type DecideResponse struct {
 	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user, and no
 	// answer denies. Empty: the command may read everything that its facts name.
 	LeaveOut []string `protobuf:"bytes,8,rep,name=leave_out,json=leaveOut,proto3" json:"leave_out,omitempty"`
-	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
-	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
-	// to the roots, whatever the rule allows.
+	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder
+	// ("/etc/hosts", "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default:
+	// false: handlers keep to the roots, whatever the rule allows. For "ask" about a connection to a unix socket: a rule
+	// with a path asks. Without it, acphost connects a process to the socket, and does not ask.
 	NamesPaths bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
 	// Optional. For "allow", if DecideRequest.reuse is set: the answer holds for further actions, without another call. Absent:
 	// for this action alone.
@@ -368,7 +371,10 @@ type DecideResponse struct {
 	// Optional. For "allow": a command of git's that shows contents of a repository must show only files in the session's
 	// roots, because the repository is larger than these. The supervisor runs the command only if it can tell git so; otherwise
 	// it asks the user. Default: false.
-	OnlyInRoots   bool `protobuf:"varint,15,opt,name=only_in_roots,json=onlyInRoots,proto3" json:"only_in_roots,omitempty"`
+	OnlyInRoots bool `protobuf:"varint,15,opt,name=only_in_roots,json=onlyInRoots,proto3" json:"only_in_roots,omitempty"`
+	// Optional. How the handler came to the decision, on one line: the parts of a command that it could not read, conditions
+	// of rules. Users get it on request, agents do not get it. Cut to 4096 bytes. Default: empty.
+	Detail        string `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +512,13 @@ func (x *DecideResponse) GetOnlyInRoots() bool {
 		return x.OnlyInRoots
 	}
 	return false
+}
+
+func (x *DecideResponse) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 // Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call, and for
@@ -1678,7 +1691,8 @@ type PathAccess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The path as the agent requested it, made absolute with the session's working directory.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Optional. The resolved path: absolute, without symbolic links. Empty: not resolved.
+	// Optional. The resolved path: absolute, without symbolic links. If a process changes a symbolic link itself, as rm
+	// does, the last name is that of the link. Empty: not resolved.
 	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`
 	// Required. The kind of access.
 	Access Access `protobuf:"varint,3,opt,name=access,proto3,enum=acphost.permission.v1.Access" json:"access,omitempty"`
@@ -1927,7 +1941,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\x9e\x04\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xb6\x04\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1947,7 +1961,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05place\x18\f \x01(\tR\x05place\x12\x1c\n" +
 	"\tprocesses\x18\r \x01(\bR\tprocesses\x12\x1c\n" +
 	"\tcontained\x18\x0e \x01(\bR\tcontained\x12\"\n" +
-	"\ronly_in_roots\x18\x0f \x01(\bR\vonlyInRoots\"\xa0\x01\n" +
+	"\ronly_in_roots\x18\x0f \x01(\bR\vonlyInRoots\x12\x16\n" +
+	"\x06detail\x18\x10 \x01(\tR\x06detail\"\xa0\x01\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +

@@ -133,7 +133,8 @@ type Rule struct {
 	// except harmless ones (CI=1), and no option makes a known program run or write something else. A deny or ask rule
 	// matches if one sub-command matches one of them. Empty: any command, or none.
 	Command []string `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
-	// Optional. The reason, for the user and the agent; at most 1000 characters.
+	// Optional. Why the rule decides so, for the user and the agent, who read it behind the action: "git runs this file
+	// later". At most 1000 characters; up to 90 fit on a line.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Optional, for ask rules. A remembered answer must not replace the user's answer. Default: false.
 	NotGrantable bool `protobuf:"varint,6,opt,name=not_grantable,json=notGrantable,proto3" json:"not_grantable,omitempty"`

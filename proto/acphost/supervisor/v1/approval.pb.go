@@ -210,8 +210,10 @@ type PermissionQuestion struct {
 	Options []*PermissionOption `protobuf:"bytes,7,rep,name=options,proto3" json:"options,omitempty"`
 	// Required. acphost itself asks about a call of the agent (DOOR_CALL). False: the agent asks.
 	FromAcphost bool `protobuf:"varint,8,opt,name=from_acphost,json=fromAcphost,proto3" json:"from_acphost,omitempty"`
-	// Optional. The policy's reason for asking the user.
-	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Optional. Why the user is asked: the reason of the policy, or of acphost itself.
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Optional. How the policy came to ask (DecideResponse.detail), for display on request.
+	Detail        string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +307,13 @@ func (x *PermissionQuestion) GetFromAcphost() bool {
 func (x *PermissionQuestion) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *PermissionQuestion) GetDetail() string {
+	if x != nil {
+		return x.Detail
 	}
 	return ""
 }
@@ -1051,7 +1060,7 @@ const file_acphost_supervisor_v1_approval_proto_rawDesc = "" +
 	"permission\x18\x06 \x01(\v2).acphost.supervisor.v1.PermissionQuestionR\n" +
 	"permission\x12D\n" +
 	"\velicitation\x18\a \x01(\v2\".acphost.supervisor.v1.ElicitationR\velicitation\x12\x10\n" +
-	"\x03raw\x18\b \x01(\tR\x03raw\"\xfc\x02\n" +
+	"\x03raw\x18\b \x01(\tR\x03raw\"\x94\x03\n" +
 	"\x12PermissionQuestion\x12 \n" +
 	"\ftool_call_id\x18\x01 \x01(\tR\n" +
 	"toolCallId\x12\x14\n" +
@@ -1062,7 +1071,9 @@ const file_acphost_supervisor_v1_approval_proto_rawDesc = "" +
 	"\traw_input\x18\x06 \x01(\tR\brawInput\x12A\n" +
 	"\aoptions\x18\a \x03(\v2'.acphost.supervisor.v1.PermissionOptionR\aoptions\x12!\n" +
 	"\ffrom_acphost\x18\b \x01(\bR\vfromAcphost\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"W\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\n" +
+	" \x01(\tR\x06detail\"W\n" +
 	"\x10PermissionOption\x12\x1b\n" +
 	"\toption_id\x18\x01 \x01(\tR\boptionId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +

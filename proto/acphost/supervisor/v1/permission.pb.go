@@ -331,6 +331,8 @@ type AuditRecord struct {
 	Rule string `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
 	// Optional. The reason.
 	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Optional. How the policy came to the decision (DecideResponse.detail).
+	Detail string `protobuf:"bytes,23,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Optional. The digest of the policy that decided.
 	PolicyDigest string `protobuf:"bytes,11,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
 	// Optional. The plugin that decided, and its version: "permd 0.1.0". Empty: acphost itself.
@@ -349,8 +351,9 @@ type AuditRecord struct {
 	Grants []string `protobuf:"bytes,17,rep,name=grants,proto3" json:"grants,omitempty"`
 	// Optional. The time that users took to answer, in milliseconds.
 	AskedMillis uint32 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
-	// Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
-	// and by the same rule. The first time has a record of its own. 0: the record is of one action.
+	// Optional. For "kernel": the number of further actions of the turn that were allowed to the same program, in the
+	// same folder and by the same rule, or of further attempts of one denied action. The first has a record of its own.
+	// 0: the record is of one action.
 	Repeats uint64 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
 	// were cut off". Such a record is not a decision; only time and supervisor are also set.
@@ -460,6 +463,13 @@ func (x *AuditRecord) GetRule() string {
 func (x *AuditRecord) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDetail() string {
+	if x != nil {
+		return x.Detail
 	}
 	return ""
 }
@@ -579,7 +589,7 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
 	"\n" +
 	"by_request\x18\x12 \x01(\bR\tbyRequest\x12\x12\n" +
-	"\x04host\x18\x13 \x01(\tR\x04host\"\x81\x05\n" +
+	"\x04host\x18\x13 \x01(\tR\x04host\"\x99\x05\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
@@ -594,7 +604,8 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\averdict\x18\b \x01(\tR\averdict\x12\x12\n" +
 	"\x04rule\x18\t \x01(\tR\x04rule\x12\x16\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason\x12#\n" +
+	" \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x17 \x01(\tR\x06detail\x12#\n" +
 	"\rpolicy_digest\x18\v \x01(\tR\fpolicyDigest\x12\x16\n" +
 	"\x06plugin\x18\f \x01(\tR\x06plugin\x12%\n" +
 	"\x0elatency_micros\x18\r \x01(\rR\rlatencyMicros\x12\x1f\n" +

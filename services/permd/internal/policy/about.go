@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 )
 
@@ -29,19 +30,20 @@ type finding struct {
 	parts []string
 	// why is the rule's own reason, else a text without the rule's name.
 	why string
+	// detail says why it is not certain that the rule matches; empty: it is certain.
+	detail string
 }
 
 func (r *rule) finding(a *action, sure match) finding {
 	f := finding{rule: r, sure: sure, parts: r.about(a), why: r.reason}
 	switch {
-	case sure == maybe && r.effect == "deny":
-		f.why = "it may be what this rule denies: " + r.whyMaybe(a)
 	case sure == maybe:
-		f.why = "it may be what this rule asks about: " + r.whyMaybe(a)
+		f.why, f.detail = r.whyMaybe(a)
+		f.detail = fmt.Sprintf("rule %s (%s) may match: %s", r.id, r.effect, f.detail)
 	case r.reason == "" && r.effect == "deny":
-		f.why = "denied"
+		f.why = reason.PolicyDenies.String()
 	case r.reason == "":
-		f.why = "asked about"
+		f.why = reason.PolicyAsks.String()
 	}
 	return f
 }
@@ -53,10 +55,10 @@ const (
 	maxRuleWhy   = 200 // characters
 )
 
-// reasonOf returns the reason of a decision by the first of the rules. If other rules also concern single parts, or match for
-// certain, it names each rule with its parts and its own reason.
-func reasonOf(found []finding) string {
-	var texts []string
+// reasonOf returns the reason of a decision by the first of the rules, and its detail. If other rules also concern single
+// parts, or match for certain, it names each rule with its parts and its own reason.
+func reasonOf(found []finding) (why, detail string) {
+	var texts, details []string
 	for i, f := range found {
 		if i > 0 && f.sure != yes && len(f.parts) == 0 {
 			continue
@@ -64,17 +66,21 @@ func reasonOf(found []finding) string {
 		if text := fmt.Sprintf("%s (rule %s)", f.brief(), f.rule.id); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
+		if f.detail != "" {
+			details = append(details, f.detail)
+		}
 	}
+	detail = firstOf(maxRules, details, "; ")
 	if len(texts) > 1 {
-		return firstOf(maxRules, texts, "; ")
+		return firstOf(maxRules, texts, "; "), detail
 	}
 	switch f := found[0]; {
 	case f.sure == maybe || f.rule.reason != "":
-		return naming(f.parts, f.why)
+		return naming(f.parts, f.why), detail
 	case f.rule.effect == "deny":
-		return naming(f.parts, "denied by rule "+f.rule.id)
+		return naming(f.parts, reason.RuleDenies.With(f.rule.id)), detail
 	default:
-		return naming(f.parts, "rule "+f.rule.id+" asks")
+		return naming(f.parts, reason.RuleAsks.With(f.rule.id)), detail
 	}
 }
 

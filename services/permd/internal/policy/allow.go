@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/acphost/acphost/internal/reason"
 )
 
 // A line of several commands is allowed by one rule that covers all of it, or by several rules that each cover some of the commands.
@@ -97,7 +99,7 @@ func (w *allowance) names() string {
 // reason returns the reason of the only rule, or which rule covers which command.
 func (w *allowance) reason(a *action) string {
 	if len(w.rules) == 1 {
-		return cmp.Or(w.rules[0].reason, "allowed by rule "+w.rules[0].id)
+		return cmp.Or(w.rules[0].reason, reason.RuleAllows.With(w.rules[0].id))
 	}
 	var texts []string
 	for _, r := range w.rules {
@@ -107,7 +109,7 @@ func (w *allowance) reason(a *action) string {
 				taken = append(taken, a.commandShown(i))
 			}
 		}
-		f := finding{rule: r, parts: taken, why: cmp.Or(r.reason, "allowed")}
+		f := finding{rule: r, parts: taken, why: cmp.Or(r.reason, reason.PolicyAllows.String())}
 		texts = append(texts, fmt.Sprintf("%s (rule %s)", f.brief(), r.id))
 	}
 	return firstOf(maxRules, texts, "; ")

@@ -266,6 +266,43 @@ func TestStricter_NamesPathsOnlyIfBothDo(t *testing.T) {
 	}
 }
 
+func TestStricter_NamesPathsIfOneAsks(t *testing.T) {
+	for _, c := range [][3]bool{{true, true, true}, {true, false, true}, {false, true, true}, {false, false, false}} {
+		a := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[0]}
+		b := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[1], Grantable: true}
+		if got := policy.Stricter(a, b).GetNamesPaths(); got != c[2] {
+			t.Errorf("%v and %v: %v", c[0], c[1], got)
+		}
+	}
+}
+
+func TestDecide_NamesSocketOfAskRules(t *testing.T) {
+	const (
+		named = `version: 1
+rules:
+  - {id: every, effect: ask, on: [net.connect]}
+  - {id: bus, effect: ask, path: ["/run/user/*/bus"]}
+`
+		other = "version: 1\nrules:\n  - {id: x, effect: deny, command: [x]}\n"
+	)
+	for _, c := range []struct {
+		name   string
+		rules  string
+		action *permissionv1.Action
+		want   bool
+	}{
+		{"a rule with the path", named, about("net.connect", path("/run/user/1/bus")), true},
+		{"a rule without a path", named, about("net.connect", path("/run/other")), false},
+		{"no rule", other, about("net.connect", path("/run/user/1/bus")), false},
+		{"a file", named, about("fs.write", path("/run/user/1/bus")), false},
+	} {
+		d := decide(parse(t, c.rules), c.action)
+		if d.GetVerdict() != ask || d.GetNamesPaths() != c.want {
+			t.Errorf("%s: got %v, want ask that names the path: %t", c.name, d, c.want)
+		}
+	}
+}
+
 func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 	p := parse(t, rules)
 	tests := map[string]struct {
@@ -290,12 +327,12 @@ func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 func TestDecide_ReturnsReasonOfRule(t *testing.T) {
 	p := parse(t, rules)
 	for want, action := range map[string]*permissionv1.Action{
-		"no removing":            about("terminal.create", line("rm -rf x")),
-		"denied by rule secrets": about("fs.read", path("/ws/.env")),
-		"allowed by rule read":   about("fs.read", path("/ws/a")),
-		"rule push asks":         about("terminal.create", line("git push")),
-		"no rule matches":        about("fs.read", path("/etc/x")),
-		"it may be what this rule denies: a part of what `rm` is given is only known when it runs": about("terminal.create", func(a *permissionv1.Action) {
+		"no removing":                           about("terminal.create", line("rm -rf x")),
+		"rule secrets forbids this":             about("fs.read", path("/ws/.env")),
+		"rule read allows this":                 about("fs.read", path("/ws/a")),
+		"rule push asks about this":             about("terminal.create", line("git push")),
+		"this file is outside of the workspace": about("fs.read", path("/etc/x")),
+		"acphost cannot check this command: part of `rm` is only known when it runs": about("terminal.create", func(a *permissionv1.Action) {
 			a.Command = &permissionv1.Command{SubCommands: []*permissionv1.SubCommand{{Argv: []string{"rm", "$x"}, Dynamic: true}}}
 		}, func(a *permissionv1.Action) { a.Roots = nil }),
 	} {
@@ -312,12 +349,12 @@ func TestDecide_ReturnsReasonOfRule(t *testing.T) {
 func TestDecide_ReasonNamesUnknownWords(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: look, effect: allow, command: [ls, cat, mysql, cd]}\n- {id: secrets, effect: deny, path: ['/secret/**']}\n")
 	for text, want := range map[string]string{
-		"mysql -phunter2 a$x":  "it may be what this rule denies: what `mysql` is given by `…$x` is only known when it runs",
-		"$x -a":                "it may be what this rule denies: what `$x` is, is only known when it runs",
-		"ls > $x":              "it may be what this rule denies: to which file `ls` redirects is only known when it runs",
-		"cat {a,b} *.c":        "it may be what this rule denies: what `cat` is given by `{a,b}`, `*.c` is only known when it runs",
-		"make":                 "no rule matches",
-		"ls && frobnicate 'a'": "`frobnicate a` (command 2 of 2): no rule matches",
+		"mysql -phunter2 a$x":  "acphost cannot check this command: the value of `…$x` is only known when it runs",
+		"$x -a":                "acphost cannot check this command: the program `$x` is only known when it runs",
+		"ls > $x":              "acphost cannot check this command: the file that it writes is only known when it runs",
+		"cat {a,b} *.c":        "acphost cannot check this command: the values of `{a,b}`, `*.c` are only known when it runs",
+		"make":                 "no rule of the policy allows this command",
+		"ls && frobnicate 'a'": "`frobnicate a` (command 2 of 2): no rule of the policy allows this command",
 	} {
 		if got := decide(p, about("terminal.create", line(text))).GetReason(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
@@ -325,9 +362,9 @@ func TestDecide_ReasonNamesUnknownWords(t *testing.T) {
 	}
 	alone := parse(t, "version: 1\nrules:\n- {id: look, effect: allow, command: [ls]}\n")
 	for text, want := range map[string]string{
-		"ls $x":         "no rule can allow this: what `ls` is given by `$x` is only known when it runs",
-		"make && ls":    "`make` (command 1 of 2): no rule matches",
-		"eval \"$(x)\"": "no rule can allow this: the line cannot be read in full: eval runs a line that is only known when it runs",
+		"ls $x":         "acphost cannot check this command: the value of `$x` is only known when it runs",
+		"make && ls":    "`make` (command 1 of 2): no rule of the policy allows this command",
+		"eval \"$(x)\"": "acphost cannot read all of this command line",
 	} {
 		if got := decide(alone, about("terminal.create", line(text))).GetReason(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
@@ -354,23 +391,22 @@ rules:
 	}{
 		"a command alone is not named":    {exec("git push"), "pushing is for a person"},
 		"one of many that is asked about": {exec(many + "git push --force origin main\n" + many), "`git push --force origin main` (command 81 of 161): pushing is for a person"},
-		"what several rules ask about": {exec("git push; ls; npm publish"), "`npm publish` (command 3 of 3): asked about (rule publish); " +
+		"what several rules ask about": {exec("git push; ls; npm publish"), "`npm publish` (command 3 of 3): the policy asks about this (rule publish); " +
 			"`git push` (command 1 of 3): pushing is for a person (rule push)"},
-		"one of many that is denied":          {exec("ls && sudo -n rm -rf x"), "`sudo rm -rf x` (command 2 of 2): denied by rule rm"},
-		"what no rule takes":                  {exec("ls; 'my prog' a; git status; make"), "`'my prog' a` (command 2 of 4), `make` (command 4 of 4): no rule matches"},
-		"all that no rule takes is not named": {exec("make; cmake"), "no rule matches"},
+		"one of many that is denied":          {exec("ls && sudo -n rm -rf x"), "`sudo rm -rf x` (command 2 of 2): rule rm forbids this"},
+		"what no rule takes":                  {exec("ls; 'my prog' a; git status; make"), "`'my prog' a` (command 2 of 4), `make` (command 4 of 4): no rule of the policy allows this command"},
+		"all that no rule takes is not named": {exec("make; cmake"), "no rule of the policy allows this command"},
 		"more than fits": {exec("ls" + strings.Repeat("; make", 9)), "`make` (command 2 of 10), `make` (command 3 of 10), `make` (command 4 of 10), " +
-			"`make` (command 5 of 10), `make` (command 6 of 10), and 4 more: no rule matches"},
-		"a long one":                    {exec("ls; make " + strings.Repeat("x", 500)), "`make " + strings.Repeat("x", 115) + "…` (command 2 of 2): no rule matches"},
-		"one that imitates":             {exec("ls; make 'x` (command 1 of 1): fine'"), "`make 'x\\` (command 1 of 1): fine'` (command 2 of 2): no rule matches"},
-		"one that a terminal obeys":     {exec("ls; make '\x1b[2K'"), "`make '\\x1b[2K'` (command 2 of 2): no rule matches"},
+			"`make` (command 5 of 10), `make` (command 6 of 10), and 4 more: no rule of the policy allows this command"},
+		"a long one":                    {exec("ls; make " + strings.Repeat("x", 500)), "`make " + strings.Repeat("x", 115) + "…` (command 2 of 2): no rule of the policy allows this command"},
+		"one that imitates":             {exec("ls; make 'x` (command 1 of 1): fine'"), "`make 'x\\` (command 1 of 1): fine'` (command 2 of 2): no rule of the policy allows this command"},
+		"one that a terminal obeys":     {exec("ls; make '\x1b[2K'"), "`make '\\x1b[2K'` (command 2 of 2): no rule of the policy allows this command"},
 		"a file that a command touches": {about("terminal.create", line("echo x >.env"), path("/ws/.env")), "/ws/.env: secrets stay"},
-		"one of many paths":             {about("tool.edit", path("/ws/a"), path("/ws/ci.yml")), "/ws/ci.yml: rule ci asks"},
+		"one of many paths":             {about("tool.edit", path("/ws/a"), path("/ws/ci.yml")), "/ws/ci.yml: rule ci asks about this"},
 		"a path that leads elsewhere":   {about("tool.edit", path("/ws/a"), link("/ws/x", "/ws/.env")), "/ws/x (which is /ws/.env): secrets stay"},
-		"a path that no rule takes":     {about("tool.edit", path("/ws/a"), path("/etc/x")), "/etc/x: no rule matches"},
-		"a path alone is not named":     {about("tool.edit", path("/ws/ci.yml")), "rule ci asks"},
-		"all that is not known": {exec("ls $x; echo $y"), "it may be what this rule denies: what `ls` is given by `$x` is only known when it runs; " +
-			"what `echo` is given by `$y` is only known when it runs"},
+		"a path that no rule takes":     {about("tool.edit", path("/ws/a"), path("/etc/x")), "/etc/x: this file is outside of the workspace"},
+		"a path alone is not named":     {about("tool.edit", path("/ws/ci.yml")), "rule ci asks about this"},
+		"all that is not known":         {exec("ls $x; echo $y"), "acphost cannot check this command: the values of `$x`, `$y` are only known when it runs"},
 	} {
 		if got := decide(p, tt.action).GetReason(); got != tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tt.want)
@@ -410,27 +446,27 @@ rules:
 		"one rule": {exec("ls; curl a; wget c"), ask, "network",
 			"`curl a` (command 2 of 3), `wget c` (command 3 of 3): This can carry files to anywhere."},
 		"the rule that decides is first": {exec("git push; curl a"), ask, "network",
-			"`curl a` (command 2 of 2): " + network + "; `git push` (command 1 of 2): asked about (rule push)"},
+			"`curl a` (command 2 of 2): " + network + "; `git push` (command 1 of 2): the policy asks about this (rule push)"},
 		"a command and a file": {about("terminal.create", line("git push; make > ci.yml"), path("/ws/ci.yml")), ask, "push",
-			"`git push` (command 1 of 2): asked about (rule push); /ws/ci.yml: Others run this (rule ci)"},
-		"two rules about the whole": {about("fs.list", path("/ws/a")), ask, "lists", "asked about (rule lists); Why list? (rule below)"},
+			"`git push` (command 1 of 2): the policy asks about this (rule push); /ws/ci.yml: Others run this (rule ci)"},
+		"two rules about the whole": {about("fs.list", path("/ws/a")), ask, "lists", "the policy asks about this (rule lists); Why list? (rule below)"},
 		"two rules that deny": {about("terminal.create", line("sudo ls; halt; cat .env"), path("/ws/.env")), deny, "root",
-			"`sudo ls` (command 1 of 3): An agent does not change its user (rule root); `halt` (command 2 of 3): denied (rule stop); " +
+			"`sudo ls` (command 1 of 3): An agent does not change its user (rule root); `halt` (command 2 of 3): the policy forbids this (rule stop); " +
 				"/ws/.env: Secrets stay (rule secrets)"},
 		"a denial says nothing of rules that ask": {exec("sudo ls; curl a"), deny, "root",
 			"`sudo ls` (command 1 of 2): An agent does not change its user."},
 		"what may be denied, and what is asked about": {exec("cat $x; curl a"), ask, "secrets",
-			"it may be what this rule denies: what `cat` is given by `$x` is only known when it runs (rule secrets); " +
+			"acphost cannot check this command: the value of `$x` is only known when it runs (rule secrets); " +
 				"`curl a` (command 2 of 2): " + network},
 		"a long reason": {exec("git push; tar c x"), ask, "push",
-			"`git push` (command 1 of 2): asked about (rule push); `tar c x` (command 2 of 2): " + strings.Repeat("y", 200) + "… (rule long)"},
+			"`git push` (command 1 of 2): the policy asks about this (rule push); `tar c x` (command 2 of 2): " + strings.Repeat("y", 200) + "… (rule long)"},
 		"long commands hide no other rule": {exec(long + "; " + long + "; curl a"), ask, "trees",
 			shown + " (command 1 of 3), and 1 more: " + trees + "; `curl a` (command 3 of 3): " + network},
 		"many commands hide no other rule": {exec(strings.Repeat("wget x;", 20) + "rm -rf b"), ask, "trees",
 			"`rm -rf b` (command 21 of 21): " + trees + "; `wget x` (command 1 of 21), `wget x` (command 2 of 21), `wget x` (command 3 of 21), " +
 				"`wget x` (command 4 of 21), `wget x` (command 5 of 21), and 15 more: " + network},
 		"more rules than fit": {exec("rm -rf b; curl a; git push; tar c x; five; six"), ask, "trees",
-			"`rm -rf b` (command 1 of 6): " + trees + "; `curl a` (command 2 of 6): " + network + "; `git push` (command 3 of 6): asked about (rule push); " +
+			"`rm -rf b` (command 1 of 6): " + trees + "; `curl a` (command 2 of 6): " + network + "; `git push` (command 3 of 6): the policy asks about this (rule push); " +
 				"`tar c x` (command 4 of 6): " + strings.Repeat("y", 200) + "… (rule long); and 2 more"},
 		"escapes hide no other rule": {exec("rm -rf '" + strings.Repeat("\u2028", 200) + "'; curl a"), ask, "trees",
 			"`rm -rf '" + strings.Repeat("\\u2028", 18) + "\\u20…` (command 1 of 2): " + trees + "; `curl a` (command 2 of 2): " + network},

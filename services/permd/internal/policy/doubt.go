@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -17,6 +18,8 @@ type doubts struct {
 	all string
 	// beside is all without the doubts that a rule with workspace_programs ignores.
 	beside string
+	// short is the reason for the user.
+	short string
 }
 
 func (d doubts) of(r *rule) string {
@@ -27,7 +30,7 @@ func (d doubts) of(r *rule) string {
 }
 
 // certain returns a doubt that applies to every rule.
-func certain(why string) doubts { return doubts{why, why} }
+func certain(short, why string) doubts { return doubts{why, why, short} }
 
 func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	argv := sub.GetArgv()
@@ -36,16 +39,16 @@ func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	}
 	if shell.ConfiguresGit(argv) {
 		p.writesGit = true
-		return certain("it changes git's settings, by which git can be made to run programs")
+		return certain(reason.RepositoryChanged.String(), "it changes git's settings, by which git can be made to run programs")
 	}
 	if _, reads := shell.Generalisable(argv); !reads && p.touchesGit(sub) {
 		p.writesGit = true
-		return certain("it may change what is git's own, by which git can be made to run programs")
+		return certain(reason.RepositoryChanged.String(), "it may change what is git's own, by which git can be made to run programs")
 	}
 	if word := p.leadsOut(sub); word != "" {
-		return certain(fmt.Sprintf("%s leads out of the workspace by a symbolic link", word))
+		return certain(reason.LinkOutside.With(show(word)), fmt.Sprintf("%s leads out of the workspace by a symbolic link", word))
 	}
-	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub)}
+	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub), reason.CommandUncertain.String()}
 }
 
 // leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It ignores the
@@ -105,6 +108,20 @@ func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 		}
 	}
 	return false
+}
+
+// doubtReason returns the reason of the first doubt about an action for the rule that covers each of its commands.
+func (p *action) doubtReason(of func(i int) *rule) string {
+	for i, d := range p.doubts {
+		switch {
+		case d.of(of(i)) == "":
+		case p.manyCommands():
+			return naming([]string{p.commandShown(i)}, d.short)
+		default:
+			return d.short
+		}
+	}
+	return reason.GitRuns.String()
 }
 
 // whyDoubtful returns the doubts about an action for the rule that covers each of its commands; empty: none.

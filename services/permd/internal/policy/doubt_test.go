@@ -84,11 +84,11 @@ func TestRule_UsesResolvedProgram(t *testing.T) {
 		{"a file of git's own, read", about("fs.read", path("/ws/.git/hooks/x")), allow, ""},
 		{"a file that makes a repository", about("fs.write", path("/ws/bare/refs/x"), written, func(a *permissionv1.Action) { a.Paths[0].GitInternal = true }), ask, ""},
 		{"a deny rule", about("terminal.create", line("rm x"), workspace), deny, ""},
-		{"an ask rule", about("terminal.create", line("git push"), workspace), ask, "rule asked asks"},
+		{"an ask rule", about("terminal.create", line("git push"), workspace), ask, "rule asked asks about this"},
 	} {
 		d := decide(p, c.a)
-		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason(), c.why) {
-			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason(), c.want, c.why)
+		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason()+"; "+d.GetDetail(), c.why) {
+			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason()+"; "+d.GetDetail(), c.want, c.why)
 		}
 	}
 }
@@ -134,8 +134,8 @@ rules:
 			program(&acpv1.Program{Missing: true, Doubt: "it can be put there", DoubtInsideRoots: true})), ask, "it can be put there"},
 	} {
 		d := decide(p, c.a)
-		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason(), c.why) {
-			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason(), c.want, c.why)
+		if d.GetVerdict() != c.want || !strings.Contains(d.GetReason()+"; "+d.GetDetail(), c.why) {
+			t.Errorf("%s: %s by %q (%s), want %s (%s)", c.name, d.GetVerdict(), d.GetRule(), d.GetReason()+"; "+d.GetDetail(), c.want, c.why)
 		}
 	}
 }

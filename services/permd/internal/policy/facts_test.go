@@ -331,9 +331,9 @@ rules:
 		reason string
 	}{
 		{"two rules", exec("go test ./... | tail", look(1)), allow, "test, look",
-			"`go test ./...` (command 1 of 2): The project's own code (rule test); `tail` (command 2 of 2): allowed (rule look)"},
+			"`go test ./...` (command 1 of 2): The project's own code (rule test); `tail` (command 2 of 2): the policy allows this (rule look)"},
 		{"one rule", exec("go test ./... && npm run lint"), allow, "test", "The project's own code."},
-		{"a command that no rule takes", exec("go test | frob | tail", look(2)), ask, "", "`frob` (command 2 of 3): no rule matches"},
+		{"a command that no rule takes", exec("go test | frob | tail", look(2)), ask, "", "`frob` (command 2 of 3): no rule of the policy allows this command"},
 		{"a rule that asks", exec("go test; git push"), ask, "push", ""},
 		{"a rule for another mode", exec("gofmt x; go test"), ask, "", "`gofmt x` (command 1 of 2)"},
 		{"a rule for the mode", exec("gofmt x; go test", mode("code")), allow, "plan, test", ""},
@@ -346,7 +346,7 @@ rules:
 		{"a redirection of the other command", exec("echo x && go test > out/y", into("/ws/out/y")), ask, "", "`go test` (command 2 of 2)"},
 		{"a redirection elsewhere", exec("go test && echo x > y", into("/ws/y")), ask, "", ""},
 		{"a program of the workspace for the rule that takes those", exec("pytest | tail", look(1), workspace(0)), allow, "tools, look", ""},
-		{"a program of the workspace for the other", exec("pytest | tail", look(1), workspace(1)), ask, "", "rule tools, look would allow this, but `tail` (command 2 of 2): tail is /ws/bin/x"},
+		{"a program of the workspace for the other", exec("pytest | tail", look(1), workspace(1)), ask, "", "`tail` (command 2 of 2): acphost is not sure which programs or files this command uses"},
 		{"a word that is not known", exec("go test | cat $x", look(1)), ask, "", ""},
 		{"an odd variable of the request", exec("go test | tail", look(1), env("LD_PRELOAD=x")), ask, "", ""},
 		{"a variable that the line sets", exec("export PATH=/x; go test"), ask, "", ""},
@@ -378,20 +378,20 @@ rules:
 func TestDecide_ReasonWhyCommandIsNotReadOnly(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: look, effect: allow, reads: ['${root}/**']}\n- {id: plan, effect: allow, reads: ['**'], mode: [plan]}\n")
 	for _, tt := range []struct {
-		action *permissionv1.Action
-		want   string
+		action       *permissionv1.Action
+		want, detail string
 	}{
 		{about("terminal.create", line("cat a"), does(0, reads("/ws/a", leading("/etc/x")))),
-			"no rule matches; `cat a` reads /ws/a (which is /etc/x), which matches none of the rule's reads"},
+			"this command uses files outside of the workspace", "`cat a` reads /ws/a (which is /etc/x), which matches none of the rule's reads"},
 		{about("terminal.create", line("cat a; frob"), does(0, reads("/ws/a")), does(1, unknown)),
-			"`frob` (command 2 of 2): no rule matches; it is not known what `frob` does: an option is not in the table"},
-		{about("terminal.create", line("touch a"), does(0, writes("/ws/a"))), "no rule matches; `touch a` writes /ws/a, which matches none of the rule's writes"},
-		{about("terminal.create", line("kill 1"), does(0, changes)), "no rule matches; `kill 1` changes more than files"},
-		{about("terminal.create", line("sudo cat a"), does(0)), "no rule matches"},
-		{about("fs.read", path("/etc/x")), "no rule matches"},
+			"`frob` (command 2 of 2): no rule of the policy allows this command", "it is not known what `frob` does: an option is not in the table"},
+		{about("terminal.create", line("touch a"), does(0, writes("/ws/a"))), "no rule of the policy allows this command", "`touch a` writes /ws/a, which matches none of the rule's writes"},
+		{about("terminal.create", line("kill 1"), does(0, changes)), "no rule of the policy allows this command", "`kill 1` changes more than files"},
+		{about("terminal.create", line("sudo cat a"), does(0)), "no rule of the policy allows this command", ""},
+		{about("fs.read", path("/etc/x")), "this file is outside of the workspace", ""},
 	} {
-		if got := decide(p, tt.action).GetReason(); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
+		if got := decide(p, tt.action); got.GetReason() != tt.want || got.GetDetail() != tt.detail {
+			t.Errorf("got %q, in detail %q, want %q, in detail %q", got.GetReason(), got.GetDetail(), tt.want, tt.detail)
 		}
 	}
 }

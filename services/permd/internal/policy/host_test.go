@@ -89,15 +89,15 @@ func TestHost_Rules(t *testing.T) {
 		names bool
 		why   string
 	}{
-		"a public machine":                {connect("registry.npmjs.org", 443, "104.16.0.1"), allow, true, "allowed by rule registries"},
-		"one that leads to a private one": {connect("registry.npmjs.org", 443, "192.168.0.1"), ask, false, "no rule matches"},
-		"an address that a rule names":    {connect("localhost", 80, "127.0.0.1"), allow, true, "allowed by rule own-network"},
-		"a denied address":                {connect("registry.npmjs.org", 443, "198.51.100.1"), deny, false, "denied by rule never"},
-		"deny before allow":               {connect("a.evil.example", 8443), deny, false, "denied by rule never"},
-		"asked by port":                   {connect("registry.npmjs.org", 22), ask, false, "rule ask-me asks"},
-		"no machine":                      {&permissionv1.Action{Kind: "net.connect"}, ask, false, "no rule matches"},
-		"a machine that cannot be read":   {connect("0x7f.1", 443), ask, false, "it cannot be told which machine"},
-		"an address that cannot be read":  {connect("registry.npmjs.org", 443, "127.1"), ask, false, "it cannot be told which machine"},
+		"a public machine":                {connect("registry.npmjs.org", 443, "104.16.0.1"), allow, true, "rule registries allows this"},
+		"one that leads to a private one": {connect("registry.npmjs.org", 443, "192.168.0.1"), ask, false, "this host is not on the policy's list"},
+		"an address that a rule names":    {connect("localhost", 80, "127.0.0.1"), allow, true, "rule own-network allows this"},
+		"a denied address":                {connect("registry.npmjs.org", 443, "198.51.100.1"), deny, false, "rule never forbids this"},
+		"deny before allow":               {connect("a.evil.example", 8443), deny, false, "rule never forbids this"},
+		"asked by port":                   {connect("registry.npmjs.org", 22), ask, false, "rule ask-me asks about this"},
+		"no machine":                      {&permissionv1.Action{Kind: "net.connect"}, ask, false, "which host this connects to"},
+		"a machine that cannot be read":   {connect("0x7f.1", 443), ask, false, "which host this connects to"},
+		"an address that cannot be read":  {connect("registry.npmjs.org", 443, "127.1"), ask, false, "which host this connects to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := policy.Decide(parts, c.a)

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -43,7 +44,7 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 		}
 		if why := notUnattended(parts, a, d); d.Unattended == allow && why != "" {
 			d.Unattended = deny
-			d.Reason += "; denied if no one answers: " + why
+			addDetail(d, "denied without an answer: "+why)
 		}
 	}
 	return d
@@ -58,15 +59,26 @@ func keepDenied(parts []Part, a *action, d *permissionv1.DecideResponse) {
 		return
 	}
 	d.Unattended, d.Grantable = deny, false
-	d.Reason += fmt.Sprintf("; the command reads whole folders, and deny rules keep files by %d globs from it: more than the %d that it can be told "+
-		"to leave out", len(globs), maxLeftOut)
+	addDetail(d, tooManyGlobs(globs))
+}
+
+func tooManyGlobs(globs []string) string {
+	return fmt.Sprintf("the command reads whole folders, in which rules forbid files by %d globs; it can leave out those of %d", len(globs), maxLeftOut)
+}
+
+// addDetail appends to the detail of a decision.
+func addDetail(d *permissionv1.DecideResponse, detail string) {
+	if detail != "" && d.Detail != "" {
+		d.Detail += "; "
+	}
+	d.Detail += detail
 }
 
 // notUnattended returns why an action that is asked about is denied without an answer, although the rule files say "unattended:
 // allow": a deny rule, or the protection of acphost's own files, may match, which only a person can decide. Empty: no reason.
 func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) string {
 	if d.Rule == Protected {
-		return "it may touch acphost's own files"
+		return "the action may use files of acphost"
 	}
 	for _, p := range parts {
 		for _, r := range p.Policy.deny {
@@ -132,11 +144,11 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.DecideResponse {
 	if a.GetKind() == "tool.switch_mode" {
 		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
+		return &permissionv1.DecideResponse{Verdict: ask, Reason: reason.ModeChange.String()}
 	}
 	denied, suspected := denials(parts, a)
 	if len(denied) > 0 {
-		return &permissionv1.DecideResponse{Verdict: deny, Rule: denied[0].rule.id, Reason: reasonOf(denied), Place: placeOf(parts, denied[0].rule)}
+		return decidedBy(parts, deny, denied)
 	}
 	asked := asks(parts, a)
 	if regardless {
@@ -144,12 +156,13 @@ func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.Decid
 		asked = slices.DeleteFunc(asked, func(f finding) bool { return f.sure != yes })
 	}
 	if suspected != nil {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.rule.id, Reason: reasonOf(append([]finding{*suspected}, asked...)),
-			Place: placeOf(parts, suspected.rule)}
+		return decidedBy(parts, ask, append([]finding{*suspected}, asked...))
 	}
 	if len(asked) > 0 {
-		r := asked[0].rule
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r)}
+		d := decidedBy(parts, ask, asked)
+		d.Grantable = asked[0].rule.grantable && isClear(a)
+		d.NamesPaths = a.isSocket() && slices.ContainsFunc(asked, func(f finding) bool { return f.rule.paths != nil })
+		return d
 	}
 	if by := allowedBy(parts, a); by != nil {
 		d := allowing(parts, a, by.names(), by.reason(a))
@@ -164,21 +177,60 @@ func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.Decid
 	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
 	switch but := allowedButForDoubts(parts, a); {
 	case but != nil:
-		return &permissionv1.DecideResponse{Verdict: ask, Grantable: isClear(a),
-			Reason: fmt.Sprintf("rule %s would allow this, but %s", but.names(), a.whyDoubtful(but.taking))}
+		return &permissionv1.DecideResponse{Verdict: ask, Grantable: isClear(a), Reason: a.doubtReason(but.taking),
+			Detail: fmt.Sprintf("rule %s would allow this, but %s", but.names(), a.whyDoubtful(but.taking))}
 	case chosen:
-		reason := naming(uncovered(parts, a), "no rule matches")
-		if why := notTaken(parts, a); why != "" {
-			reason += "; " + why
-		}
-		if why := unseen(a); why != "" && a.command {
-			reason = "no rule can allow this: " + why
-		}
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: reason, Grantable: isClear(a)}
+		return unmatched(parts, a)
 	case a.GetDoor() == permissionv1.Door_DOOR_CALL || a.GetDoor() == permissionv1.Door_DOOR_KERNEL:
-		return allowing(parts, a, NoPolicy, "no policy is set")
+		return allowing(parts, a, NoPolicy, reason.NoPolicy.String())
 	}
-	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
+	return &permissionv1.DecideResponse{Verdict: ask, Reason: reason.NoPolicy.String(), Grantable: true}
+}
+
+// decidedBy returns the decision by deny or ask rules; the first one decides.
+func decidedBy(parts []Part, verdict permissionv1.Verdict, found []finding) *permissionv1.DecideResponse {
+	first := found[0].rule
+	d := &permissionv1.DecideResponse{Verdict: verdict, Rule: first.id, Place: placeOf(parts, first)}
+	d.Reason, d.Detail = reasonOf(found)
+	return d
+}
+
+// unmatched returns the decision about an action that no rule matches.
+func unmatched(parts []Part, a *action) *permissionv1.DecideResponse {
+	d := &permissionv1.DecideResponse{Verdict: ask, Grantable: isClear(a)}
+	if why := unknownReason(a); why != "" && a.command {
+		d.Reason, d.Detail = why, "no rule can allow this: "+unseen(a)
+		return d
+	}
+	some := uncovered(parts, a)
+	why := unmatchedReason(a, some)
+	d.Reason, d.Detail = naming(some, why.String()), notTaken(parts, a)
+	return d
+}
+
+// unmatchedReason returns the reason to ask about an action that no rule matches. some are the parts that no rule covers; none: all.
+func unmatchedReason(a *action, some []string) reason.Reason {
+	outside := func(p pathAccess) bool { return !p.inside && (len(some) == 0 || slices.Contains(some, p.shown())) }
+	switch {
+	case a.GetKind() == "net.connect" && a.to == nil:
+		return reason.HostUnknown
+	case a.GetKind() == "net.connect":
+		return reason.HostNotListed
+	case a.runs() && slices.ContainsFunc(a.uses, func(u fileUse) bool { return outside(u.pathAccess) && u.asked != "/dev/null" }):
+		return reason.CommandOutside
+	case a.runs():
+		return reason.CommandNotAllowed
+	case a.vague && len(a.paths) > 0:
+		return reason.PathUnknown
+	case slices.ContainsFunc(a.paths, outside):
+		return reason.OutsideWorkspace
+	}
+	return reason.ActionNotAllowed
+}
+
+// isSocket reports whether the action connects to a unix socket with a path.
+func (p *action) isSocket() bool {
+	return p.GetKind() == "net.connect" && p.GetEndpoint() == nil && len(p.GetPaths()) > 0
 }
 
 // allowsRegardless reports whether an allow rule allows a command whatever its line says. Rules that may match the line, which is not
@@ -202,8 +254,8 @@ func allowing(parts []Part, a *action, rule, reason string) *permissionv1.Decide
 // deny without an answer, because some of the globs come from deny rules.
 func leavingOut(d *permissionv1.DecideResponse, globs []string) *permissionv1.DecideResponse {
 	if len(globs) > maxLeftOut {
-		return &permissionv1.DecideResponse{Verdict: ask, Unattended: deny, PolicyDigest: d.GetPolicyDigest(), Reason: fmt.Sprintf("the command reads whole "+
-			"folders, and the rules keep files by %d globs from it: more than the %d that a command can be told to leave out", len(globs), maxLeftOut)}
+		return &permissionv1.DecideResponse{Verdict: ask, Unattended: deny, PolicyDigest: d.GetPolicyDigest(),
+			Reason: reason.TooManyGlobs.String(), Detail: tooManyGlobs(globs)}
 	}
 	d.LeaveOut = globs
 	return d
@@ -291,7 +343,7 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 
 // Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both, and is for all
 // processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both, and OnlyInRoots if it holds
-// for one.
+// for one. If both ask, NamesPaths holds if it holds for one.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -300,6 +352,11 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		return a
 	}
 	d := stricter(a, b)
+	bothAsk := a.GetVerdict() == ask && b.GetVerdict() == ask && d.GetVerdict() == ask
+	if bothAsk && a.GetNamesPaths() != b.GetNamesPaths() {
+		d = proto.CloneOf(d)
+		d.NamesPaths = true
+	}
 	if processes := a.GetProcesses() || b.GetProcesses(); d.GetProcesses() != processes {
 		d = proto.CloneOf(d)
 		d.Processes = processes

@@ -51,9 +51,9 @@ func TestDecide_UnattendedDeniesUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestDecide_ReasonWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The reason
-// says why the line cannot be read, and only a person can answer the question.
-func TestDecide_ReasonWhyLineIsUnreadable(t *testing.T) {
+// TestDecide_DetailWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The detail says why the line cannot
+// be read, and only a person can answer the question.
+func TestDecide_DetailWhyLineIsUnreadable(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
 	own := policy.Surroundings{Protected: []string{"/ws/.state"}}
 	for name, text := range map[string]string{
@@ -71,8 +71,8 @@ func TestDecide_ReasonWhyLineIsUnreadable(t *testing.T) {
 			sub.Facts = facts.Of(sub, "/ws", nil) // of such a line no path is resolved
 		}
 		got := policy.Decide([]policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, a)
-		if got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || name != "that every rule permits" && !strings.Contains(got.GetReason(), why) {
-			t.Errorf("%s: got %v by %q, unattended %v, grantable %t: %s", name, got.GetVerdict(), got.GetRule(), got.GetUnattended(), got.GetGrantable(), got.GetReason())
+		if got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || name != "that every rule permits" && !strings.Contains(got.GetDetail(), why) {
+			t.Errorf("%s: got %v by %q, unattended %v, grantable %t: %s", name, got.GetVerdict(), got.GetRule(), got.GetUnattended(), got.GetGrantable(), got.GetDetail())
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
+// MetaDetail is the member of _meta in acphost's own questions that says how the policy came to ask.
+const MetaDetail = "acphost.detail"
+
 // The kinds of options of a permission request.
 const (
 	AllowOnce    = "allow_once"

@@ -46,6 +46,10 @@ func TestExit_ErrorQuotesLastOutput(t *testing.T) {
 	if want := []string{"one", "cannot connect"}; !slices.Equal(got.Tail, want) {
 		t.Errorf("tail = %q, want %q", got.Tail, want)
 	}
+	got = wait(t, start(t, "echo 'acphost: refused: write /h/.cache/x' >&2; echo '}' >&2; exit 1"))
+	if want := `agent "test" exited with status 1; its error output has: acphost: refused: write /h/.cache/x; its last error output: }`; got.Error() != want {
+		t.Errorf("error = %q, want %q", got.Error(), want)
+	}
 }
 
 func TestStart_ReportsReason(t *testing.T) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -82,9 +83,23 @@ func (e Exit) String() string {
 		b.WriteString(": " + e.Detail)
 	}
 	if n := len(e.Tail); n > 0 && !(e.Reason == Exited && e.Code == 0) {
+		if refusal := e.refusal(); refusal != "" && refusal != e.Tail[n-1] {
+			b.WriteString("; its error output has: " + refusal)
+		}
 		b.WriteString("; its last error output: " + e.Tail[n-1])
 	}
 	return b.String()
+}
+
+// refusal returns the last line by which the sandbox reported that it refused something, which may be why the agent
+// ended; empty: there is none.
+func (e Exit) refusal() string {
+	for _, line := range slices.Backward(e.Tail) {
+		if strings.HasPrefix(line, "acphost: refused: ") {
+			return line
+		}
+	}
+	return ""
 }
 
 // Error makes an Exit an error that names the agent.

@@ -23,7 +23,7 @@ func approvalOf(agentID, id string, q *question.Question) *supervisorv1.Approval
 	a.Time = timestamppb.New(q.Asked)
 	a.Raw = text(string(q.Params))
 	if a.Permission != nil {
-		a.Permission.Reason = text(q.Reason)
+		a.Permission.Reason, a.Permission.Detail = text(q.Reason), text(q.Detail)
 		hide(a)
 	}
 	return a
@@ -32,7 +32,7 @@ func approvalOf(agentID, id string, q *question.Question) *supervisorv1.Approval
 // hide masks probable secrets in a permission question. It leaves forms unchanged: a field named "password" is no secret.
 func hide(a *supervisorv1.Approval) {
 	p := a.GetPermission()
-	p.Title, p.Reason = secret.Text(p.GetTitle()), secret.Text(p.GetReason())
+	p.Title, p.Reason, p.Detail = secret.Text(p.GetTitle()), secret.Text(p.GetReason()), secret.Text(p.GetDetail())
 	p.RawInput, a.Raw = secret.JSON(p.GetRawInput()), secret.JSON(a.GetRaw())
 	for _, c := range p.GetContent() {
 		if t := c.GetContent().GetText(); t != nil {

@@ -150,7 +150,7 @@ func doubt(a *permissionv1.Action) {
 
 // cutRest shortens the members of a record other than its action.
 func cutRest(r *supervisorv1.AuditRecord, text int) {
-	for _, s := range []*string{&r.Id, &r.SessionId, &r.Agent, &r.Door, &r.Verdict, &r.Rule, &r.Reason, &r.PolicyDigest,
+	for _, s := range []*string{&r.Id, &r.SessionId, &r.Agent, &r.Door, &r.Verdict, &r.Rule, &r.Reason, &r.Detail, &r.PolicyDigest,
 		&r.Plugin, &r.AnsweredBy, &r.Outcome, &r.Option, &r.Note, &r.Place} {
 		*s = cutText(*s, text)
 	}

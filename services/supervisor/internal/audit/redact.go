@@ -18,7 +18,7 @@ func Redacted(a *permissionv1.Action) *permissionv1.Action {
 // must, and misses a secret that looks like ordinary text. The names of programs, options and files remain, because
 // policies depend on them.
 func redact(r *supervisorv1.AuditRecord) {
-	r.Reason = secret.Text(r.GetReason())
+	r.Reason, r.Detail = secret.Text(r.GetReason()), secret.Text(r.GetDetail())
 	a := r.GetAction()
 	if a == nil {
 		return

@@ -515,3 +515,42 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 		t.Errorf("printed %q, want all of a form's message", got)
 	}
 }
+
+func TestQuestion_ShowsDetailOnRequest(t *testing.T) {
+	const reason, detail = "this file is outside of the workspace", "rule look reads the workspace only"
+	s := newScreen(t, 80, 24).ready()
+	a := permission("claude-1/7")
+	a.Permission.Reason, a.Permission.Detail = reason, detail
+	s.asked(a)
+	s.wait(time.Second)
+	if got := s.view(); !strings.Contains(got, "Asked because: "+reason) || !strings.Contains(got, "v show why in detail") || strings.Contains(got, detail) {
+		t.Errorf("got\n%s\nwant the reason, and the detail behind a key", got)
+	}
+	s.press("v")
+	if got := s.printed(); !strings.Contains(got, "Details: "+detail) {
+		t.Errorf("printed %q, want the detail", got)
+	}
+	if got := s.view(); strings.Contains(got, "v show why in detail") {
+		t.Errorf("the key is still offered:\n%s", got)
+	}
+}
+
+func TestQuestion_ShowsEndOfHost(t *testing.T) {
+	const end = ".evil.example:443"
+	s := newScreen(t, 80, 24).ready()
+	a := permission("claude-1/7")
+	a.Permission.Title = "connect to registry.example.org." + strings.Repeat("a.", 60) + end[1:]
+	a.Permission.Options = []*supervisorv1.PermissionOption{{OptionId: "o1", Kind: "allow_once", Name: "Allow once: " + a.Permission.Title}}
+	s.asked(a)
+	s.wait(time.Second)
+	for _, row := range []string{"allows this once", "type "} {
+		shown := false
+		for line := range strings.Lines(s.view()) {
+			shown = shown || strings.Contains(line, row) && strings.Contains(line, end)
+		}
+		if !shown {
+			t.Errorf("no row %q shows the end of the host:\n%s", row, s.view())
+		}
+		s.press("a")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // keyPause is the time without keys before a key can answer a question, so that a question that arrives while the user
@@ -31,6 +33,7 @@ type question struct {
 	text     []string // the rows of the question at width
 	width    int
 	printed  bool // it was too long, and was printed above
+	detailed bool // its detail was printed
 	unseen   render.Hidden
 	form     *formEditor
 	at       int                            // index of the option selected with arrows; -1: none
@@ -135,6 +138,9 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
+// hasDetail reports whether the key v shows more about why the question is asked.
+func (q *question) hasDetail() bool { return !q.detailed && render.HasDetail(q.approval) }
+
 // printIfNoRoom prints the first question if the screen has no room for it, so that the user does not allow something
 // invisible. A form is always complete, because all its keys are text.
 func (m *model) printIfNoRoom() {
@@ -152,7 +158,7 @@ func (m *model) printIfNoRoom() {
 
 // showWhole prints a question completely.
 func (m *model) showWhole(q *question) {
-	q.printed, q.unseen = true, render.Hidden{}
+	q.printed, q.detailed, q.unseen = true, true, render.Hidden{}
 	m.flush()
 	m.print(render.Whole(m.drawing(), q.approval))
 }
@@ -206,7 +212,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		if r = q.form.key(k); r == nil {
 			return nil
 		}
-	case k.Text == "v" && q.unseen.Any():
+	case k.Text == "v" && (q.unseen.Any() || q.hasDetail()):
 		m.showWhole(q)
 		return nil
 	case q.approval.GetElicitation() != nil:
@@ -351,7 +357,7 @@ func (q *question) answers(m *model) []string {
 	var rows []string
 	switch {
 	case q.code != nil && !q.sent:
-		rows = append(rows, fit("  type "+m.sty.bold(q.code.Text())+" for "+short(q.choice.GetName())+m.sty.dim(kindNote(q.choice))+": "+q.code.Typed(), m.width))
+		rows = append(rows, m.optionRow("  type "+m.sty.bold(q.code.Text())+" for ", q.choice, ": "+q.code.Typed()))
 		note := []string{"another key goes back"}
 		if q.unseen.Any() {
 			note = append(note, q.unseen.Count("")+" not shown")
@@ -381,13 +387,27 @@ func (q *question) answers(m *model) []string {
 			} else {
 				key = "  " + key
 			}
-			rows = append(rows, fit(q.mark(i)+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
+			rows = append(rows, m.optionRow(q.mark(i)+m.sty.bold(key)+" ", o, ""))
 		}
 	}
-	if q.unseen.Any() {
+	switch {
+	case q.unseen.Any():
 		rows = append(rows, fit("  "+m.sty.bold("v")+" "+m.sty.yellow("show all: "+q.unseen.Count("more ")), m.width))
+	case q.hasDetail():
+		rows = append(rows, fit("  "+m.sty.bold("v")+" show why in detail", m.width))
 	}
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
+}
+
+// minName is the least width for the name of an option.
+const minName = 20
+
+// optionRow is a row with the name of an option, between other texts. A name that is too long is cut in the middle: the end of a host
+// shows whose host it is.
+func (m *model) optionRow(before string, o *supervisorv1.PermissionOption, after string) string {
+	note := m.sty.dim(kindNote(o))
+	room := m.width - ansi.StringWidth(before+note+after)
+	return fit(before+safetext.Middle(short(o.GetName()), max(room, minName))+note+after, m.width)
 }
 
 // maxOptions limits the options of a question that are shown at once.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,6 +20,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
 // confineTimeout is how long a handler may take to report whether it can confine a command.
@@ -79,8 +82,10 @@ type command struct {
 	decider   *Decider
 	sessionID string
 	// line is the command's line; nil: the line was not judged, so its processes have no other rights than the agent's.
-	line    *line
-	environ []string
+	line *line
+	// rewritten are the programs whose arguments acphost has changed, so that they leave out files.
+	rewritten []leaveout.Rewrite
+	environ   []string
 }
 
 var _ decisions.Judge = (*command)(nil)
@@ -167,10 +172,31 @@ func (d *Decider) newCommand(sessionID string, allowed *gate.Decision) *command 
 		c.line = &line{}
 		return c
 	}
+	c.rewritten = allowed.Rewritten()
 	if !allowed.Contained() {
 		c.line = d.lineOf(allowed.Action())
 	}
 	return c
+}
+
+// original returns the arguments that a program of the command had before acphost changed them; nil: acphost did not
+// change them.
+func (c *command) original(args []string) []string {
+	if c == nil || len(args) == 0 {
+		return nil
+	}
+	for _, r := range c.rewritten {
+		if len(r.Argv) > 0 && startsAs(r.Told, args) {
+			return append([]string{args[0]}, r.Argv[1:]...)
+		}
+	}
+	return nil
+}
+
+// startsAs reports whether arguments are those of a program, which may be called by a path.
+func startsAs(argv, args []string) bool {
+	return len(argv) > 0 && len(args) > 0 && filepath.Base(argv[0]) == filepath.Base(args[0]) &&
+		slices.Equal(argv[1:], args[1:])
 }
 
 // serveCommand answers the requests of a command's sandbox until the sandbox ends.

@@ -65,8 +65,8 @@ type Proxy struct {
 	Observe bool
 	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that only they run.
 	AgentPID func() int
-	// Needs are the machines that the agent cannot work without.
-	Needs []hosts.Pattern
+	// Machines are those that the agent is known to connect to.
+	Machines hosts.Known
 }
 
 // Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for concurrent use.
@@ -85,9 +85,10 @@ type Link interface {
 	TellMore(sessionID string)
 	// TellReport notifies the user of the policy's decision about an action that was not prevented.
 	TellReport(sessionID string, r gate.Report)
-	// AskAboutTry asks the user about a refused action, and returns at once. It calls ended when the question has ended. If the link has
+	// AskAboutTry asks the user about a refused action, and returns at once. It calls ended when the question has
+	// ended, with whether the next try is allowed; t.Decision.Reason is then the reason of the end. If the link has
 	// ended, it may never call ended.
-	AskAboutTry(t Try, ended func())
+	AskAboutTry(t Try, ended func(allowed bool))
 	// Spawn runs a function in a goroutine that recovers from panics. The link waits for the goroutine when it ends. If the link has ended,
 	// the function does not run.
 	Spawn(f func())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -26,7 +27,7 @@ func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.An
 	case <-d.bound:
 		return d.judge(ctx, &event{Asked: asked, sessions: d.concerned()})
 	case <-ctx.Done():
-		return decisions.Answer{Why: "the agent is over"}
+		return decisions.Answer{Why: reason.AgentEnded.String()}
 	}
 }
 
@@ -50,11 +51,11 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	}
 	var err error
 	if e.below, err = movedNames(bounded, e.Asked); err != nil && !d.observes() {
-		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	o, err := d.strictest(bounded, e)
 	if err != nil {
-		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	if e.Apart && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() {
 		e.wrapped = true // the rule knows the path of the program, but not the files that it finds there
@@ -232,13 +233,37 @@ func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID strin
 }
 
 // decideWith implements decideInSession. ownPath: folders of the agent in PATH are ignored.
+//
+// A program whose arguments acphost has changed is decided by its original arguments, because the new ones name the
+// files that it leaves out. It starts only if the gate would change the original arguments to these now, too.
 func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ownPath bool) (Try, error) {
+	if original := e.command.original(e.Args); original != nil && e.Operation == sandbox.Execute && !e.Cut {
+		as := *e
+		as.Args = original
+		t, err := d.decideEvent(ctx, &as, sessionID, ownPath, original)
+		if err == nil && t.Decision.Verdict == gate.Allow && startsAs(t.Decision.Argv(), e.Args) {
+			as.Args = e.Args
+			*e = as
+			return t, nil
+		}
+	}
+	return d.decideEvent(ctx, e, sessionID, ownPath, nil)
+}
+
+// decideEvent implements decideWith. argv are the arguments of a program that the gate may change; nil: it may change
+// none.
+func (d *Decider) decideEvent(
+	ctx context.Context, e *event, sessionID string, ownPath bool, argv []string,
+) (Try, error) {
 	cc, err := d.opts.Sessions.Context(sessionID)
 	if err != nil {
 		cc = &acpv1.CallContext{Agent: d.opts.AgentName}
 	}
 	if e.seen == nil {
 		e.seen = paths.NewSeen()
+	}
+	if changes(e.Operation) || e.Operation == sandbox.Read {
+		e.seen.NoFollow(e.Path) // the sandbox has followed links: a link that is left is itself changed
 	}
 	s := d.link.Judging(ctx, sessionID, cc, e.seen)
 	s.Walls = d.sandbox.walls()
@@ -281,6 +306,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
+			p.Public = gate.HoldsNoSecret(e.Path)
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
@@ -288,8 +314,9 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	r.Lenient = e.lenient && (own || !git.runs || e.covered)
 	r.InCommand = e.line != nil && insideRoots(a)
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
+	r.Argv = argv
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
-	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
+	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
 	}
@@ -306,7 +333,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 	}
 	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
-		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + git.why
+		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + "; " + reason.GitSetting.With(git.why)
 	}
 	return Try{decision, a, sessionID, r.Scope, e.Apart, staged}, err
 }

@@ -78,16 +78,19 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 	if e.Operation == sandbox.Move && len(e.Others) > 0 {
 		change.From = e.Others[0]
 	}
+	if e.kept { // an agent may keep a repository of its own for the files of a session, which it may change there
+		change.Trees = d.opts.Sessions.Roots()
+	}
 	meaning := git.WriteOf(change)
 	if meaning == git.NotGit {
 		return gitMeaning{}
 	}
-	state, why := d.isGitState(e, meaning)
+	state, why := d.isGitState(e, meaning, change.Trees)
 	return gitMeaning{state: state, runs: !state, why: why}
 }
 
-// isGitState implements gitMeaningOf for a meaning of the file's name.
-func (d *Decider) isGitState(e *event, meaning git.Write) (state bool, why string) {
+// isGitState implements gitMeaningOf for a meaning of the file's name. trees are as in git.Change.
+func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state bool, why string) {
 	switch {
 	case meaning == git.State:
 		return true, ""
@@ -102,7 +105,11 @@ func (d *Decider) isGitState(e *event, meaning git.Write) (state bool, why strin
 		if err != nil {
 			return false, ""
 		}
-		why = meaning.Harmless(e.Path, e.Content, before)
+		if meaning == git.Config {
+			why = git.HarmlessConfig(e.Path, e.Content, before, trees...)
+		} else {
+			why = meaning.Harmless(e.Path, e.Content, before)
+		}
 		return why == "", why
 	}
 	return false, ""

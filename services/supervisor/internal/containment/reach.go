@@ -9,6 +9,7 @@ import (
 
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -21,15 +22,20 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	select {
 	case <-d.bound:
 	case <-ctx.Done():
-		return egress.Decision{Reason: "the agent is over"}
+		return egress.Decision{Reason: reason.AgentEnded.String()}
 	}
-	if loopback(to) && d.listens(to.Port) {
-		return egress.Decision{Verdict: egress.Allow, Special: true}
+	if loopback(to) {
+		if d.listens(to.Port) {
+			return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+		}
+		if listens, err := proc.Listens(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
+			return egress.Decision{Reason: "no program listens on the port"}
+		}
 	}
 	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)
 	if err != nil {
-		return egress.Decision{Reason: "acphost could not decide: " + err.Error()}
+		return egress.Decision{Reason: reason.Undecided.With(err)}
 	}
 	turns := d.turnsOf(e.sessions)
 	if d.proxy.Observe {
@@ -47,13 +53,14 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: o.Decision.Special()}
 	case gate.Ask:
+		why := o.Decision.Why() // the end of a question changes the decision
 		if _, asked := d.askLater(e, o); asked {
-			return egress.Decision{Verdict: egress.Ask, Reason: o.Decision.Why()}
+			return egress.Decision{Verdict: egress.Ask, Reason: why}
 		}
 	default:
 		d.deny(o, "", turns)
 	}
-	return egress.Decision{Reason: o.Decision.Why()}
+	return egress.Decision{Reason: o.Decision.Why() + o.Decision.HowToAsk()}
 }
 
 // loopback reports whether a target is only this machine's loopback interface: by the name localhost before the look-up, or by all of its

@@ -8,8 +8,8 @@ const (
 	maxQuestions = 16
 	// maxNotices limits the denials that the user is notified of in one turn.
 	maxNotices = 20
-	// maxDenials limits the denials of one turn that are remembered, so that each has one record. Beyond the limit, a repeated denial may
-	// be recorded again.
+	// maxDenials limits the denials, and the refused questions, that are remembered. Beyond the limit, a repeated
+	// denial may be recorded again, and a question be asked again.
 	maxDenials = 4096
 )
 
@@ -17,11 +17,18 @@ const (
 // safe for concurrent use.
 type turnState struct {
 	mu      sync.Mutex
-	asking  map[string]bool // open questions, by gate.Decision.Key
-	turns   string          // key of the turns that denied belongs to
-	denied  map[string]bool // by gate.Decision.DenialKey
+	asking  map[string]bool    // open questions, by gate.Decision.Key
+	refused map[string]refusal // questions that ended without an allowance, by gate.Decision.Key
+	turns   string             // key of the turns that denied belongs to
+	denied  map[string]bool    // by gate.Decision.DenialKey
 	notices int
 	lost    map[string]string // by session, the last turn in which the sandbox could not follow a process
+}
+
+// refusal is the end of a question that did not allow its action.
+type refusal struct {
+	turn string // key of the turn that the question belongs to
+	why  string // gate.Decision.Reason
 }
 
 // firstDenial reports whether a denial, by its key, is the first of its kind in the current turns.
@@ -70,26 +77,42 @@ func (s *turnState) sees(session, turn string) bool {
 const (
 	askedNow = iota
 	askedAlready
+	askedAndRefused
 	tooManyAsked
 )
 
-func (s *turnState) ask(key string) int {
+// ask opens the question about an action, by its key, if there is none in the turn. why is the reason of an earlier
+// refusal.
+func (s *turnState) ask(key, turn string) (state int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before, ended := s.refused[key]
 	switch {
 	case s.asking[key]:
-		return askedAlready
+		return askedAlready, ""
+	case ended && before.turn == turn:
+		return askedAndRefused, before.why
 	case len(s.asking) >= maxQuestions:
-		return tooManyAsked
+		return tooManyAsked, ""
 	case s.asking == nil:
 		s.asking = map[string]bool{}
 	}
 	s.asking[key] = true
-	return askedNow
+	return askedNow, ""
 }
 
-func (s *turnState) answered(key string) {
+// answered closes a question. After an allowance, the gate decides about the next try. Any other end holds for the rest
+// of the turn: without a person, each try would otherwise open a question that ends at once.
+func (s *turnState) answered(key, turn string, allowed bool, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.asking, key)
+	if allowed {
+		delete(s.refused, key)
+		return
+	}
+	if s.refused == nil || len(s.refused) >= maxDenials {
+		s.refused = map[string]refusal{}
+	}
+	s.refused[key] = refusal{turn, why}
 }

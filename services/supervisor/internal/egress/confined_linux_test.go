@@ -96,7 +96,7 @@ http.get({host: at.hostname, port: at.port, path: process.argv[1], headers: {"Pr
 			if _, err := exec.LookPath(command[0]); err != nil {
 				t.Skipf("there is no %s", command[0])
 			}
-			for host, want := range map[string]string{"allowed.test": "reached", "denied.test": "not allowed"} {
+			for host, want := range map[string]string{"allowed.test": "reached", "denied.test": "refused"} {
 				cmd := r.confined(t, append(command, "http://"+host+":"+web+"/")...)
 				cmd.Env = append(cmd.Env, roleVar+"=client")
 				got, err := cmd.CombinedOutput()

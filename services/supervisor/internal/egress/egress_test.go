@@ -235,7 +235,7 @@ func TestProxy_ServesNetHTTPClient(t *testing.T) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "connecting to denied.test:443 is not allowed: rule no-thanks") {
+	if err == nil || !strings.Contains(err.Error(), "refused: connect to denied.test:443: rule no-thanks") {
 		t.Errorf("got %v, want the reason in words", err)
 	}
 }
@@ -244,16 +244,16 @@ func TestProxy_RefusesWithReason(t *testing.T) {
 	r := newRig(t, Options{})
 	port := echo(t, "tcp4")
 	for to, want := range map[string]string{
-		"denied.test:1":                        "403 acphost: connecting to denied.test:1 is not allowed: rule no-thanks??X-Evil: 1",
-		"asked.test:1":                         "403 acphost: connecting to asked.test:1 needs the user's consent, and the user has been asked; try again later",
-		"plain.test:" + port:                   "is not an address on the internet, and no rule names it",
-		"metadata.test:80":                     "403 acphost: connecting to metadata.test:80 is not allowed: 169.254.169.254 is where a cloud keeps keys",
-		"mixed.test:" + port:                   "169.254.169.254 is where a cloud keeps keys",
-		"169.254.169.254:80":                   "169.254.169.254 is where a cloud keeps keys",
-		"[::ffff:169.254.169.254]:80":          "169.254.169.254 is where a cloud keeps keys",
-		"[::ffff:a9fe:a9fe]:80":                "169.254.169.254 is where a cloud keeps keys",
-		"[64:ff9b::169.254.169.254]:80":        "64:ff9b::a9fe:a9fe is where a cloud keeps keys",
-		"[fd00:ec2::254]:80":                   "fd00:ec2::254 is where a cloud keeps keys",
+		"denied.test:1":                        "403 acphost: refused: connect to denied.test:1: rule no-thanks??X-Evil: 1",
+		"asked.test:1":                         "403 acphost: refused: connect to asked.test:1; the user has been asked: try again after the answer",
+		"plain.test:" + port:                   "is not public, and no rule names it",
+		"metadata.test:80":                     "403 acphost: refused: connect to metadata.test:80 (169.254.169.254): this address gives out the cloud keys",
+		"mixed.test:" + port:                   "169.254.169.254): this address gives out the cloud keys",
+		"169.254.169.254:80":                   "169.254.169.254): this address gives out the cloud keys",
+		"[::ffff:169.254.169.254]:80":          "169.254.169.254): this address gives out the cloud keys",
+		"[::ffff:a9fe:a9fe]:80":                "169.254.169.254): this address gives out the cloud keys",
+		"[64:ff9b::169.254.169.254]:80":        "64:ff9b::a9fe:a9fe): this address gives out the cloud keys",
+		"[fd00:ec2::254]:80":                   "fd00:ec2::254): this address gives out the cloud keys",
 		"2852039166:80":                        "400 acphost: CONNECT takes HOST:PORT: an address of IPv4 is four decimal numbers",
 		"0251.0376.0251.0376:80":               "400 acphost: CONNECT takes HOST:PORT: an address of IPv4 is four decimal numbers",
 		"0xa9fea9fe:80":                        "400 acphost: CONNECT takes HOST:PORT: an address of IPv4 is four decimal numbers",
@@ -267,8 +267,8 @@ func TestProxy_RefusesWithReason(t *testing.T) {
 		"nowhere.test:1":                       "502 acphost: the address of nowhere.test could not be found: there is no such name",
 		"empty.test:1":                         "502 acphost: the address of empty.test could not be found: it has no address",
 		"allowed.test:" + closedPort(t):        "502 acphost: allowed.test:",
-		"allowed.test:" + addressPort(r.Proxy): "it is the proxy itself",
-		"127.0.0.1:" + addressPort(r.Proxy):    "it is the proxy itself",
+		"allowed.test:" + addressPort(r.Proxy): "acphost's own proxy",
+		"127.0.0.1:" + addressPort(r.Proxy):    "acphost's own proxy",
 		strings.Repeat("a.", 200) + "test:1":   "400 acphost: CONNECT takes HOST:PORT: the name has more than 253 characters",
 		"b%c3%bccher.test:1":                   "400 ",
 		"allowed.test:80:80":                   "400 ",
@@ -285,7 +285,7 @@ func TestProxy_RefusesWithReason(t *testing.T) {
 		}
 	}
 	answer := r.connect(t, "denied.test:1")
-	if _, body, _ := strings.Cut(answer, "\r\n\r\n"); strings.Contains(answer, "\nX-Evil") || !strings.Contains(body, "acphost: connecting to denied.test:1") {
+	if _, body, _ := strings.Cut(answer, "\r\n\r\n"); strings.Contains(answer, "\nX-Evil") || !strings.Contains(body, "acphost: refused: connect to denied.test:1") {
 		t.Errorf("got %q, want one header, and the words in the body, too", answer)
 	}
 	// A refused name is not looked up, so that no name carries data out.
@@ -332,7 +332,7 @@ func TestProxy_HostileRequests(t *testing.T) {
 		"another scheme":              {"GET https://" + host + "/ HTTP/1.1\r\nHost: x\r\nSECRET\r\n\r\n", "HTTP/1.1 400 acphost: this proxy takes requests for http URLs"},
 		"a path":                      {"GET / HTTP/1.1\r\nHost: " + host + "\r\nSECRET\r\n\r\n", "HTTP/1.1 400 acphost: this is a proxy"},
 		"OPTIONS *":                   {"OPTIONS * HTTP/1.1\r\nHost: " + host + "\r\nSECRET\r\n\r\n", "HTTP/1.1 400 acphost: this is a proxy"},
-		"metadata by a URL":           {"GET http://metadata.test/latest/ HTTP/1.1\r\nHost: allowed.test\r\nSECRET\r\n\r\n", "HTTP/1.1 403 acphost: connecting to metadata.test:80 is not allowed"},
+		"metadata by a URL":           {"GET http://metadata.test/latest/ HTTP/1.1\r\nHost: allowed.test\r\nSECRET\r\n\r\n", "HTTP/1.1 403 acphost: refused: connect to metadata.test:80"},
 		"an octal address in a URL":   {"GET http://0251.0376.0251.0376/ HTTP/1.1\r\nHost: x\r\nSECRET\r\n\r\n", "HTTP/1.1 400 acphost: the host of the URL: an address of IPv4"},
 		"no port after a colon":       {"GET http://allowed.test:/ HTTP/1.1\r\nHost: x\r\nSECRET\r\n\r\n", "HTTP/1.1 400 acphost: the host of the URL: a port"},
 		"a line break in the name":    {"CONNECT allowed.test\rX:1 HTTP/1.1\r\nSECRET\r\n\r\n", "HTTP/1.1 400 "},
@@ -371,7 +371,7 @@ func TestProxy_DecidesEachRequestOfConnection(t *testing.T) {
 	r := newRig(t, Options{})
 	conn := r.dial(t, fmt.Sprintf("GET http://allowed.test:%d/ HTTP/1.1\r\nHost: x\r\nSECRET\r\n\r\nGET http://denied.test:%d/ HTTP/1.1\r\nHost: x\r\nSECRET\r\n\r\n", port, port))
 	reader := bufio.NewReader(conn)
-	for _, want := range []string{"200 OK here", "403 acphost: connecting to denied.test"} {
+	for _, want := range []string{"200 OK here", "403 acphost: refused: connect to denied.test"} {
 		resp, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -413,7 +413,7 @@ func TestProxy_Timeouts(t *testing.T) {
 		want string
 	}{
 		"a decision": {Options{Decide: func(ctx context.Context, _ Target) Decision { <-ctx.Done(); return Decision{Verdict: Allow} }},
-			"403 acphost: connecting to a.test:1 is not allowed"},
+			"403 acphost: refused: connect to a.test:1"},
 		"a look-up": {Options{LookUp: func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }},
 			"502 acphost: the address of a.test could not be found: it took too long"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 )
 
 // refusal is an error response. Its text is for the agent.
@@ -62,7 +63,7 @@ func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error
 		err = errors.New("it has no address")
 	}
 	if err != nil {
-		return false, refuse(http.StatusBadGateway, "the address of %s could not be found: %s", to.Host, reason(err))
+		return false, refuse(http.StatusBadGateway, "the address of %s could not be found: %s", to.Host, causeOf(err))
 	}
 	for _, address := range found {
 		if address = address.WithZone("").Unmap(); !slices.Contains(to.Addresses, address) {
@@ -91,15 +92,15 @@ func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
 	select {
 	case d = <-answer:
 	case <-ctx.Done():
-		d = Decision{Reason: "it could not be decided in time; try again later"}
+		d = Decision{Reason: reason.LateDecision.String()}
 	}
 	switch d.Verdict {
 	case Allow:
 		return d.Special, nil
 	case Ask:
-		return false, refuse(http.StatusForbidden, "connecting to %s needs the user's consent, and the user has been asked; try again later%s", to, because(d.Reason))
+		return false, refuse(http.StatusForbidden, "refused: connect to %s%s; the user has been asked: try again after the answer", to, because(d.Reason))
 	default:
-		return false, refuse(http.StatusForbidden, "connecting to %s is not allowed%s", to, because(d.Reason))
+		return false, refuse(http.StatusForbidden, "refused: connect to %s%s", to, because(d.Reason))
 	}
 }
 
@@ -116,11 +117,11 @@ func (p *Proxy) check(to Target, special bool) error {
 	for _, address := range to.Addresses {
 		switch {
 		case hosts.IsMetadata(address):
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is where a cloud keeps keys of this machine", to, address)
+			return refuse(http.StatusForbidden, "refused: connect to %s (%s): %s", to, address, reason.CloudKeys)
 		case !special && !hosts.IsPublic(address):
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is not an address on the internet, and no rule names it", to, address)
+			return refuse(http.StatusForbidden, "refused: connect to %s: %s", to, reason.PrivateAddress.With(address))
 		case netip.AddrPortFrom(address, to.Port) == p.at:
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: it is the proxy itself", to)
+			return refuse(http.StatusForbidden, "refused: connect to %s: %s", to, reason.ProxyItself)
 		}
 	}
 	return nil
@@ -147,14 +148,14 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 		}
 	}
 	status := http.StatusBadGateway
-	if reason(last) == errTimeout.Error() {
+	if causeOf(last) == errTimeout.Error() {
 		status = http.StatusGatewayTimeout
 	}
-	return nil, refuse(status, "%s could not be reached: %s", to, reason(last))
+	return nil, refuse(status, "%s could not be reached: %s", to, causeOf(last))
 }
 
-// reason returns the message of the operating system in an error.
-func reason(err error) string {
+// causeOf returns the message of the operating system in an error.
+func causeOf(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {

@@ -248,7 +248,7 @@ func (p *Proxy) forwarder() http.Handler {
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			http.Error(w, "acphost: "+printable(r.URL.Host+" did not answer: "+reason(err)), http.StatusBadGateway)
+			http.Error(w, "acphost: "+printable(r.URL.Host+" did not answer: "+causeOf(err)), http.StatusBadGateway)
 		},
 	}
 }

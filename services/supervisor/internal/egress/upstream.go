@@ -44,10 +44,10 @@ func connectBy(ctx context.Context, by *url.URL, to Target) (net.Conn, error) {
 	}
 	failed := func(err error) error {
 		status := http.StatusBadGateway
-		if reason(err) == errTimeout.Error() {
+		if causeOf(err) == errTimeout.Error() {
 			status = http.StatusGatewayTimeout
 		}
-		return refuse(status, "%s could not be reached through the proxy %s, which HTTPS_PROXY of acphost names: %s", to, by.Host, reason(err))
+		return refuse(status, "%s could not be reached through the proxy %s, which HTTPS_PROXY of acphost names: %s", to, by.Host, causeOf(err))
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(by.Hostname(), port))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -500,5 +501,14 @@ func TestDecoder_OmitsFileContent(t *testing.T) {
 	events := d.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: []byte(`{"id":1,"method":"fs/write_text_file","params":` + params + `}`)})
 	if len(events) != 1 || events[0].GetCallStarted().GetPath() != "/w/f" || events[0].GetRaw() != "" {
 		t.Errorf("got %.300v", events)
+	}
+}
+
+func TestQuestion_DetailIsTakenFromAcphostAlone(t *testing.T) {
+	const params = `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[],"_meta":{"acphost.detail":"rule a may match"}}`
+	for ours, want := range map[bool]string{true: "rule a may match", false: ""} {
+		if got := Question(acp.MethodRequestPermission, []byte(params), nil, ours).GetPermission().GetDetail(); got != want {
+			t.Errorf("acphost's own question: %t: got the detail %q, want %q", ours, got, want)
+		}
 	}
 }

@@ -108,6 +108,9 @@ func permission(params []byte, ours bool) (q *supervisorv1.PermissionQuestion, t
 	for _, o := range req.Options {
 		q.Options = append(q.Options, &supervisorv1.PermissionOption{OptionId: o.ID, Kind: o.Kind, Name: o.Name})
 	}
+	if ours { // an agent could write anything there
+		q.Detail = textOf(acp.Get(params, "_meta", acp.MetaDetail))
+	}
 	return q, req.Title, report
 }
 

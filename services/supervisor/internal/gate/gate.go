@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
@@ -63,7 +64,8 @@ const (
 	RuleMetadata = "acphost/metadata"
 	// RuleAddress asks a person about an address that is not on the internet, if a rule allows a name that resolves to it.
 	RuleAddress = "acphost/address"
-	// RuleAgentHosts allows the machines that an agent cannot work without, unless a policy denies them.
+	// RuleAgentHosts allows the machines that an agent cannot work without, and denies those that it is known not to
+	// need. It applies where a policy asks.
 	RuleAgentHosts = "acphost/agent-hosts"
 	// RuleNoPolicy is a rule of permd: calls pass if no policy was chosen.
 	RuleNoPolicy = "acphost/no-policy"
@@ -203,10 +205,10 @@ type Request struct {
 	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
 	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
-	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Needs are the machines that the agent cannot
-	// work without.
-	Proxied bool
-	Needs   []hosts.Pattern
+	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Machines are those that
+	// the agent is known to connect to.
+	Proxied  bool
+	Machines hosts.Known
 	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's
 	// answer about the program elsewhere does not apply.
 	Apart bool
@@ -241,6 +243,9 @@ type Decision struct {
 	Rule string
 	// Reason is the reason in words, for the person and the agent.
 	Reason string
+	// Detail says how the policy came to the decision (DecideResponse.detail), for a person who wants to know more. Empty: nothing more is
+	// known.
+	Detail string
 	// Grantable, for Ask: an answer may be remembered.
 	Grantable bool
 	// Unattended, for Ask, is Allow or Deny: the verdict if no person is there to answer.
@@ -317,6 +322,15 @@ func (d *Decision) What() string { return intent.Summary(d.request.Action) }
 // Denial describes what was denied, why, and by which rule.
 func (d *Decision) Denial() string { return d.What() + ": " + d.Why() }
 
+// HowToAsk returns the end of an agent's text about a denial, with a separator: how to go on. Empty: a user has rejected the action, or the
+// reason says it.
+func (d *Decision) HowToAsk() string {
+	if d.Verdict != Deny || d.By != ByPolicy && d.By != ByAcphost || strings.Contains(d.Reason, "ask the user") {
+		return ""
+	}
+	return "; " + reason.HowToAsk
+}
+
 // Why returns the reason and the rule.
 func (d *Decision) Why() string { return withRule(d.Reason, d.Rule) }
 
@@ -391,10 +405,10 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		return nil, err
 	}
 	if own := gitUndecided(r.Action, d.processes); own != nil && d.Verdict != Deny {
-		d.Verdict, d.By, d.Rule, d.Reason, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, ruleAt{}
+		d.Verdict, d.By, d.Rule, d.Reason, d.Detail, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, "", ruleAt{}
 	}
 	g.applyOwnRules(r, d)
-	g.matchDeferred(r, d)
+	g.matchDeferred(ctx, r, d)
 	switch {
 	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
 		g.decideAsked(r, d)
@@ -426,7 +440,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		return g.leaveOutAnswered(ctx, r, d)
 	}
 	if len(g.opts.Chain) == 0 {
-		d.Verdict, d.Reason = Ask, "questions are routed to the client"
+		d.Verdict, d.Reason = Ask, reason.ToClient.String()
 		return nil
 	}
 	said, err := g.ask(ctx, a)
@@ -434,12 +448,12 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !d.active:
-		d.Verdict, d.Reason = Ask, "no policy is set"
+		d.Verdict, d.Reason = Ask, reason.NoPolicy.String()
 	case err != nil:
 		d.Verdict, d.Reason = Deny, noDecisionReason(err)
 	default:
 		d.By = ByPolicy
-		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
+		d.Verdict, d.Rule, d.Reason, d.Detail = said.Verdict, said.Rule, said.Reason, said.Detail
 		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		d.reuse, d.processes, d.contained, d.narrow = said.holds, said.Processes, said.Contained, said.OnlyInRoots
@@ -476,7 +490,7 @@ func (g *Gate) applyGrants(r Request, d *Decision) {
 	case grant.Allow:
 		d.Verdict, d.By, d.grants = Allow, ByGrant, m.Grants
 	case grant.Refuse:
-		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, "a person refused this for good"
+		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, reason.RejectedAlways.String()
 	default:
 		if isDone(r.Action) {
 			d.Always, d.Never = grant.Widest(r.Action, r.where()), grant.Refusal(r.Action, r.where())

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,11 +35,6 @@ func gitIn(a *permissionv1.Action) string {
 		}
 	}
 	return ""
-}
-
-func gitReason(path string) string {
-	return fmt.Sprintf("%s is git's own, and git runs programs that are named there: it is changed by git's own commands, "+
-		"or by a person", path)
 }
 
 // runsProject reports whether a command runs the project's own code, and no git beside it. Such code could do everything that git could be

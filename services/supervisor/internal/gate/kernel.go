@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -27,7 +29,7 @@ const maxUncounted = 4096
 type processActions struct {
 	// tried are the user's answers about refused actions, by the session's scope, oldest first.
 	tried map[string][]*triedAnswer
-	// tallies count allowed actions, by the session's scope.
+	// tallies count allowed and repeatedly denied actions, by the session's scope.
 	tallies map[string]map[tallyKey]*tally
 	// uncounted are records of counts that could not be written, oldest first.
 	uncounted []*supervisorv1.AuditRecord
@@ -45,14 +47,16 @@ type triedAnswer struct {
 	turn    uint64 // turn of the first use
 }
 
-// tallyKey groups allowances that share one record.
+// tallyKey groups allowances, or denials of one action, that share one record.
 type tallyKey struct {
 	// started is the program that the action starts; empty: it starts none.
 	kind, program, started, folder, rule, by string
-	turn                                     uint64
+	// denial is the DenialKey of a denied action, which needs no other field but turn; empty: the action is allowed.
+	denial string
+	turn   uint64
 }
 
-// tally counts allowances without a record of their own.
+// tally counts decisions without a record of their own.
 type tally struct {
 	record *supervisorv1.AuditRecord
 	more   uint64
@@ -82,20 +86,24 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 		g.decideMachineWithoutPolicy(r, d)
 		return
 	}
-	reason := d.Reason
+	why, detail := d.Reason, d.Detail
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
-	case r.Covered, r.Lenient && !d.processes, r.InCommand && !d.processes && d.Rule == "":
+	case r.Covered, r.Lenient && !d.processes && !d.asksAboutSocket(), r.InCommand && !d.processes && d.Rule == "":
 		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it, and the rule that asks does not apply
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
 			d.Rule = ""
 		}
 	default:
-		d.Reason = reason
+		d.Reason, d.Detail = why, detail
 	}
 }
+
+// asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are
+// connected without a question, because programs use many of them (name services, the journal).
+func (d *Decision) asksAboutSocket() bool { return d.names && isSocket(d.request.Action) }
 
 // answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the
 // turn in which it is used first. A refusal counts as long as an answer can be used.
@@ -114,14 +122,14 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 			continue
 		}
 		if !t.allowed {
-			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
+			d.Verdict, d.By, d.Reason = Deny, ByEarlier, reason.RejectedBefore.String()
 			return true
 		}
 		if t.used && (r.Action.GetCommand() != nil || t.turn != r.Turn) {
 			return false
 		}
 		t.used, t.turn = true, r.Turn
-		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, "a person allowed it after the last try", true, true
+		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, reason.AllowedTry.String(), true, true
 		return true
 	}
 	return false
@@ -242,6 +250,28 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	return nil
 }
 
+// CountDenied counts a repeated denial, of which the first was recorded (Record). The count is recorded at the end of
+// the turn. by is Outcome.By of the first.
+func (g *Gate) CountDenied(d *Decision, by string) {
+	if !d.active {
+		return
+	}
+	scope, key := d.request.Scope, tallyKey{denial: d.DenialKey(), turn: d.request.Turn}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.kernel.tallies[scope][key]; t != nil {
+		t.more++
+		return
+	}
+	if len(g.kernel.tallies[scope]) >= maxTallies {
+		g.endTally(scope)
+	}
+	if g.kernel.tallies[scope] == nil {
+		g.kernel.tallies[scope] = map[tallyKey]*tally{}
+	}
+	g.kernel.tallies[scope][key] = &tally{record: g.recordOf(d, Outcome{By: cmp.Or(by, d.By)}, nil), more: 1}
+}
+
 // endTally records the counts of a session in the background, with counts that could not be recorded before; mu is held.
 func (g *Gate) endTally(scope string) {
 	ended := g.kernel.tallies[scope]
@@ -270,11 +300,12 @@ func (g *Gate) endTally(scope string) {
 		return
 	}
 	g.kernel.flushing.Go(func() {
-		defer panics.Recover(g.opts.Logger, "recording how often an agent was allowed something")
+		defer panics.Recover(g.opts.Logger, "recording the counts of repeated decisions")
 		for i, rec := range records {
 			if err := g.opts.Audit.Write(rec); err != nil {
 				lost := g.keepUncounted(records[i:])
-				g.opts.Logger.Error("how often an agent was allowed something could not be recorded: it is tried again at the end of the next turn",
+				g.opts.Logger.Error("counts of repeated decisions could not be recorded: "+
+					"acphost tries again at the end of the next turn",
 					"records", len(records)-i-lost, "lost", lost, "error", err)
 				return
 			}
@@ -297,7 +328,7 @@ func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
-		Reason: "the sandbox allows this to no process",
+		Reason: reason.NotAllowedInSandbox.String(),
 	}
 }
 
@@ -308,7 +339,7 @@ func (g *Gate) AllowMountPoint(d *Decision) bool {
 	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
 		return false
 	}
-	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, "it is an empty mount point of a sandbox of the agent's own"
+	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, reason.MountPoint.String()
 	d.placed = ruleAt{}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,6 +249,30 @@ func TestRecordAllowed_CountsRepeats(t *testing.T) {
 	}
 }
 
+func TestCountDenied_RecordsCountOfEachAction(t *testing.T) {
+	g, log, file := recording(t)
+	for _, line := range []string{"git push a", "git push b", "git push a", "git push a"} {
+		d := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_KERNEL, line), Scope: "1", Turn: 1})
+		d.Verdict, d.Rule, d.Reason = Deny, "publish", "no"
+		g.CountDenied(d, "")
+	}
+	g.EndTurn("1")
+	g.Close()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	got := map[string]bool{}
+	for r, err := range audit.Read(file, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(r.GetAction().GetCommand().GetText(), ": ", r.GetOutcome(), " ", r.GetRepeats())] = true
+	}
+	if want := map[string]bool{"git push a: denied 3": true, "git push b: denied 1": true}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestRecordAllowed_RecordsEachStartedProgram(t *testing.T) {
 	g, log, file := recording(t)
 	for _, line := range []string{"sh build.sh", "cc -c a.c", "cc -c b.c", "cc -c c.c", "/w/x"} {
@@ -333,4 +358,31 @@ func TestRecord_LimitsLogOfWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(3, false, "decisions are recorded again\" unlogged=99")
+}
+
+func TestProcessBehind_AppliesRulesOfGate(t *testing.T) {
+	file := func(kind string, internal bool) *permissionv1.Action {
+		return &permissionv1.Action{Kind: kind, Door: permissionv1.Door_DOOR_KERNEL, Paths: []*permissionv1.PathAccess{
+			{Path: "/w/x", ResolvedPath: "/w/x", Access: permissionv1.Access_ACCESS_WRITE, GitInternal: internal}}}
+	}
+	socket := file("net.connect", false)
+	for name, tt := range map[string]struct {
+		action *permissionv1.Action
+		said   *permissionv1.DecideResponse
+		want   permissionv1.Verdict // unspecified: the policy's
+	}{
+		"git, without rules for processes": {file("fs.write", true), &permissionv1.DecideResponse{Verdict: Allow}, Deny},
+		"git, with rules for processes":    {file("fs.write", true), &permissionv1.DecideResponse{Verdict: Ask, Processes: true}, 0},
+		"a read without such rules":        {file("fs.read", false), &permissionv1.DecideResponse{Verdict: Ask}, Allow},
+		"a read that is denied":            {file("fs.read", false), &permissionv1.DecideResponse{Verdict: Deny}, 0},
+		"a write":                          {file("fs.write", false), &permissionv1.DecideResponse{Verdict: Ask}, 0},
+		"a socket":                         {socket, &permissionv1.DecideResponse{Verdict: Ask}, Allow},
+		"a socket that a rule names":       {socket, &permissionv1.DecideResponse{Verdict: Ask, NamesPaths: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ProcessBehind(tt.action, tt.said); (got == nil) != (tt.want == 0) || got != nil && got.Verdict != tt.want {
+				t.Errorf("got %+v, want %v", got, tt.want)
+			}
+		})
+	}
 }

@@ -160,7 +160,7 @@ func TestProtectedCommand_NamesUnclearCommand(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(true, answers(Allow))
 	protect(t, g, k.key)
-	const why = "which files the command touches is only known when it runs, and one of them may hold a key (rule acphost/unclear)"
+	const why = "this command may read a key file; its files are only known when it runs (rule acphost/unclear)"
 	for text, want := range map[string]string{
 		"cat $FILE": why,
 		strings.Repeat("echo\n", 80) + "cat $FILE\n" + strings.Repeat("echo\n", 3): "`cat $FILE` (command 81 of 84): " + why,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -31,7 +32,8 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	finder.Elsewhere = r.Elsewhere
 	var walking [][]string
 	var commands []gitCommand
-	tellable := r.Argv != nil
+	tells := r.Argv != nil && !slices.ContainsFunc(r.Action.GetCommand().GetEnv(), leaveout.ChangesMeaning)
+	tellable := tells
 	for _, sub := range r.Action.GetCommand().GetSubCommands() {
 		walks := false
 		for _, f := range sub.GetFacts().GetFiles() {
@@ -57,39 +59,63 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	found := finder.Found()
-	look := gitLook{tells: r.Argv != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere}
+	look := gitLook{tells: tells, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere}
 	if narrow {
 		look.roots = slices.Concat(r.Action.GetResolvedRoots(), r.Action.GetRoots())
 	}
-	kept, why := g.keptByGit(commands, globs, look)
+	kept, why, detail := g.keptByGit(commands, globs, look)
 	found.Git = kept.rewrites
 	shown := found
 	shown.Names, shown.Incomplete = slices.Concat(found.Names, kept.names), found.Incomplete || kept.incomplete
 	switch {
 	case why == "" && !found.Any():
 	case why == "" && tellable && d.tell(walking, found):
-		if d.Reason != "" {
-			d.Reason = strings.TrimSuffix(d.Reason, ".") + ". "
-		}
-		d.Reason += "Left out: " + listed(shown) + "."
+		d.Reason = joined(d.Reason, reason.LeftOut.With(listed(shown)))
 	default:
 		if why == "" {
-			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
+			why, detail = reason.ForbiddenRead.With(listed(shown)), "the command walks through a folder, and has no option to leave these files out"
 		}
 		d.kept, d.readsKept = nil, true // the user decides with this information
 		if d.Verdict == Ask {
 			d.Grantable, d.Unattended = false, Deny
-			d.Reason = strings.TrimPrefix(d.Reason+"; denied if no one answers: "+why, "; ")
+			d.Reason, d.Detail = joined(d.Reason, why), joined(d.Detail, detail, "denied without an answer")
 			return
 		}
-		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Ask, RuleLeaveOut, ByPolicy, false, why
+		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason, d.Detail = Ask, RuleLeaveOut, ByPolicy, false, why, detail
 	}
+}
+
+// joined joins the texts that are not empty, without the full stop of the first.
+func joined(texts ...string) string {
+	texts[0] = strings.TrimSuffix(texts[0], ".")
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }
 
 // tell sets the command with options that leave out the found files; false: there are no such options.
 func (d *Decision) tell(walking [][]string, found leaveout.Found) (ok bool) {
 	d.argv, ok = leaveout.Tell(d.request.Argv, walking, found)
 	return ok
+}
+
+// Rewritten returns the programs of an allowed command that start with other arguments than the agent gave, because
+// acphost has them leave out files: the program that is executed, and the commands in the line of a shell. Nil: acphost
+// changed no arguments.
+func (d *Decision) Rewritten() []leaveout.Rewrite {
+	if d.argv == nil {
+		return nil
+	}
+	all := []leaveout.Rewrite{{Argv: d.request.Argv, Told: d.argv}}
+	was, _ := shell.FromArgv(d.request.Argv)
+	now, _ := shell.FromArgv(d.argv)
+	if len(was) != len(now) {
+		return all
+	}
+	for i := range was {
+		if argv, told := was[i].GetArgv(), now[i].GetArgv(); !slices.Equal(argv, told) {
+			all = append(all, leaveout.Rewrite{Argv: argv, Told: told})
+		}
+	}
+	return all
 }
 
 // LeaveOutNow repeats the search for files that a command must not read, after the user has answered the question, because files may have
@@ -116,6 +142,7 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 		d.Verdict, d.By, d.Reason = Deny, ByAcphost, noDecisionReason(err)
 	case err == nil && said.Verdict == Deny:
 		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Deny, said.Rule, ByPolicy, false, said.Reason
+		d.Detail = said.Detail
 		d.person, d.placed, d.digest, d.plugin = false, ruleAt{said.Rule, said.Place}, said.PolicyDigest, said.plugin
 	case err == nil:
 		left := &Decision{Verdict: Allow, Reason: d.Reason, request: r}
@@ -123,6 +150,7 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 			d.Reason, d.argv = left.Reason, left.argv
 		} else if !d.readsKept {
 			d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = left.Verdict, left.Rule, left.By, false, left.Reason
+			d.Detail = left.Detail
 			d.person, d.readsKept = false, true
 		}
 	}
@@ -131,7 +159,7 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 
 // noDecisionReason returns the reason of a denial because no policy could decide.
 func noDecisionReason(err error) string {
-	return fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
+	return reason.PolicyFailed.With(err)
 }
 
 // walksFolders reports whether a command reads the files below a folder.
@@ -181,14 +209,13 @@ func (l *gitLook) larger(gitDir, dir string) (part string, larger bool) {
 }
 
 // keptByGit checks which forbidden files of their repositories git commands show. why is the reason to ask a person; empty: none.
-func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (kept keptFiles, why string) {
+func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (kept keptFiles, why, detail string) {
 	for _, c := range commands {
 		argv := c.sub.GetArgv()
 		if path.Base(argv[0]) != "git" {
 			before, _, _ := strings.Cut(c.dir+"/", "/.git/")
 			if k := g.repositories.Kept(before+"/.git", globs, true, false); len(k.Names) > 0 {
-				return kept, fmt.Sprintf("%s reads the objects of git, which hold %s, and the policy keeps that from it", shell.Quote(argv),
-					listed(leaveout.Found{Names: k.Names}))
+				return kept, reason.ForbiddenRead.With(listed(leaveout.Found{Names: k.Names})), shell.Quote(argv) + " reads the objects of git"
 			}
 			continue
 		}
@@ -204,18 +231,18 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 			dir = filepath.Join(c.dir, ".git")
 		}
 		if _, err := os.Stat(dir); err != nil && look.elsewhere {
-			return kept, shell.Quote(argv) + " shows what a repository keeps that is not seen from here, and the policy keeps files from it"
+			return kept, reason.ForbiddenShown.String(), shell.Quote(argv) + " shows a repository that cannot be read from here"
 		}
-		if why := g.objects(shows, dir, c.dir, globs); why != "" {
-			return kept, shell.Quote(argv) + " " + why
+		if why, detail := g.objects(shows, dir, c.dir, globs); why != "" {
+			return kept, why, shell.Quote(argv) + " " + detail
 		}
 		if _, larger := look.larger(dir, c.dir); larger && !git.CanNarrow(argv) {
-			return kept, shell.Quote(argv) + " " + showsMore
+			return kept, reason.CommandOutside.String(), shell.Quote(argv) + " " + showsMore
 		}
 		now := argv
 		if shows.Index || shows.History {
-			if now, why = g.withoutKept(c, dir, globs, look, &kept); why != "" {
-				return kept, shell.Quote(argv) + " " + why
+			if now, why, detail = g.withoutKept(c, dir, globs, look, &kept); why != "" {
+				return kept, why, shell.Quote(argv) + " " + detail
 			}
 		}
 		kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: now})
@@ -228,35 +255,35 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 			kept.names = slices.Delete(kept.names, i, i+1)
 		}
 	}
-	return kept, ""
+	return kept, "", ""
 }
 
-const showsMore = "shows what a repository keeps that is larger than the session's folders, and it cannot be told to keep to these"
+const showsMore = "shows a repository that is larger than the session's folders, and git has no option to limit it to these"
 
 // withoutKept returns a git command that shows contents of its repository, told to leave out what it must not show, and adds that to kept.
-// why says why it cannot be told.
-func (g *Gate) withoutKept(c gitCommand, gitDir string, globs []string, look gitLook, kept *keptFiles) (told []string, why string) {
+// why is the reason to ask a person, if it cannot be told; else empty.
+func (g *Gate) withoutKept(c gitCommand, gitDir string, globs []string, look gitLook, kept *keptFiles) (told []string, why, detail string) {
 	told = c.sub.GetArgv()
 	shows := git.ContentsOf(told)
 	exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
 	if part, larger := look.larger(gitDir, c.dir); larger {
 		now, ok := git.Narrow(told, part, exists)
 		if !ok || !look.tells {
-			return nil, showsMore
+			return nil, reason.CommandOutside.String(), showsMore
 		}
-		told, kept.names = now, append(kept.names, "what lies outside of the session's folders")
+		told, kept.names = now, append(kept.names, "files outside of the session's folders")
 	}
 	k := g.repositories.Kept(gitDir, globs, shows.History, look.changing)
 	if len(k.Specs) == 0 || !look.tells && len(k.Names) == 0 && !look.changing {
-		return told, "" // files deep in a long history, which a quick search does not find, are left out if that causes no question
+		return told, "", "" // files deep in a long history, which a quick search does not find, are left out if that causes no question
 	}
 	now, ok := git.Pathspecs(told, k.Specs, exists)
 	if shows.Untold || k.Odd || !ok || !look.tells {
 		names := listed(leaveout.Found{Names: k.Names, Incomplete: k.Incomplete})
-		return nil, fmt.Sprintf("shows what the repository keeps: %s, which the policy keeps from it, among it, and it cannot be told to leave that out", names)
+		return nil, reason.ForbiddenRead.With(names), "shows contents of the repository, and has no option to leave these files out"
 	}
 	kept.names, kept.incomplete = append(kept.names, k.Names...), kept.incomplete || k.Incomplete
-	return now, ""
+	return now, "", ""
 }
 
 // changesRepository reports whether a line may change a repository before it shows its contents: "git add -f .; git diff --cached".
@@ -269,24 +296,24 @@ func changesRepository(subs []*permissionv1.SubCommand) bool {
 
 // objects returns the reason why a git command shows forbidden files that it names other than by a path; empty: it does not. gitDir is the
 // repository's git folder, dir the folder that git runs in.
-func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) string {
-	const unnamed = "shows objects by their ids, and which files of the repository these are is not known"
+func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) (why, detail string) {
+	const unnamed = "shows objects by their ids, and the files to which these belong are not known"
 	if shows.Nameless {
-		return unnamed
+		return reason.ForbiddenShown.String(), unnamed
 	}
 	for _, file := range shows.Named {
 		if leaveout.Matches(globs, filepath.Join(filepath.Dir(gitDir), file)) || leaveout.Matches(globs, filepath.Join(dir, file)) {
-			return "shows " + intent.Excerpt(file) + ", which the policy keeps from it"
+			return reason.ForbiddenRead.With(intent.Excerpt(file)), "names this file"
 		}
 	}
 	for _, id := range shows.Objects {
 		_, common := git.Folders(gitDir)
 		types, err := git.NewHistory(common).Types(id)
 		if err != nil || slices.ContainsFunc(types, func(t string) bool { return t == "blob" || t == "tree" && !shows.TreesAreNames }) {
-			return unnamed
+			return reason.ForbiddenShown.String(), unnamed
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // listed names the found files, shortened.
@@ -299,11 +326,11 @@ func listed(found leaveout.Found) string {
 	text := strings.Join(names, ", ")
 	switch more := len(found.Names) - most; {
 	case len(names) == 0:
-		return "more files than are looked at"
+		return "more files than acphost counts"
 	case more > 0 && !found.Incomplete:
 		return fmt.Sprintf("%s and %d more", text, more)
 	case found.Incomplete:
-		return text + " and whatever else is named like a file of its rules"
+		return text + " and perhaps others"
 	}
 	return text
 }

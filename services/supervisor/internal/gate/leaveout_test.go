@@ -33,8 +33,8 @@ func TestLeaveOut_HoldsForQuestions(t *testing.T) {
 		unattended permissionv1.Verdict
 		reason     string
 	}{
-		{"the program is told", "grep -r x", Allow, "Left out: .env."},
-		{"the program cannot be told", "tar c x", Deny, "denied if no one answers: it walks through a folder with .env"},
+		{"the program is told", "grep -r x", Allow, "left out, because the policy forbids it: .env"},
+		{"the program cannot be told", "tar c x", Deny, "this command also reads .env"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := g.Decide(t.Context(), walks(c.command, dir))
@@ -51,6 +51,36 @@ func walks(command, dir string) Request {
 	r.Action.GetCommand().GetSubCommands()[0].Facts = &permissionv1.Facts{Known: true,
 		Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}
 	return r
+}
+
+func TestLeaveOut_NotWithVariablesThatChangeOptions(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "greps", LeaveOut: []string{"**/.env"}}, nil
+	})
+	for variable, want := range map[string]permissionv1.Verdict{"POSIXLY_CORRECT=1": Ask, "GIT_LITERAL_PATHSPECS=": Ask, "CI=1": Allow} {
+		r := walks("grep -r x", dir)
+		r.Action.GetCommand().Env = []string{variable}
+		if d, err := g.Decide(t.Context(), r); err != nil || d.Verdict != want || (d.Argv() != nil) != (want == Allow) {
+			t.Errorf("%s: got %v, %q (%v), want %v", variable, d.Verdict, d.Argv(), err, want)
+		}
+	}
+}
+
+func TestDecision_RewrittenHasCommandsOfLines(t *testing.T) {
+	d := &Decision{request: Request{Argv: []string{"sh", "-c", "cd x && git log | cat"}}}
+	if got := d.Rewritten(); got != nil {
+		t.Errorf("got %q, want nothing", got)
+	}
+	d.argv = []string{"sh", "-c", "cd x && git log -- ':(exclude)y' | cat"}
+	got := d.Rewritten()
+	if len(got) != 2 || shell.Quote(got[0].Told) != shell.Quote(d.argv) || shell.Quote(got[1].Argv) != "git log" ||
+		shell.Quote(got[1].Told) != "git log -- ':(exclude)y'" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestLeaveOutNow_FindsWhatAppeared creates a file while the user is asked.
@@ -83,10 +113,10 @@ func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
 		rule, reason  string
 		told          bool
 	}{
-		{"it is told", "grep -r x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Allow, "", "Left out: .env.", true},
-		{"it cannot be told", "tar c x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Ask, RuleLeaveOut, "it walks through a folder with .env", false},
-		{"it cannot be told, and the person has read that", "tar c x", SurfaceInput, "", Allow, "", "it was allowed when the agent asked", false},
-		{"the policy does not answer", "grep -r x", SurfaceInput, "fails", Deny, "", "could not be asked", false},
+		{"it is told", "grep -r x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Allow, "", "left out, because the policy forbids it: .env", true},
+		{"it cannot be told", "tar c x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Ask, RuleLeaveOut, "this command also reads .env", false},
+		{"it cannot be told, and the person has read that", "tar c x", SurfaceInput, "", Allow, "", "this was allowed when the agent asked", false},
+		{"the policy does not answer", "grep -r x", SurfaceInput, "fails", Deny, "", "the policy did not answer", false},
 		{"the policy denies it", "grep -r x", SurfaceInput, "denies", Deny, "frozen", "The project is frozen.", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,14 +175,14 @@ func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 	}{
 		{"nothing to leave out", &permissionv1.FileUse{Path: dir + "/clean", Recursive: true}, false, Allow, "look", "Looking.", nil},
 		{"nobody can tell", &permissionv1.FileUse{Path: dir, Recursive: true}, false, Ask, RuleLeaveOut, ".env", nil},
-		{"the program is told", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "Left out: .env.", nil},
+		{"the program is told", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "left out, because the policy forbids it: .env", nil},
 		{"where the path leads counts", &permissionv1.FileUse{Path: dir + "/clean", ResolvedPath: dir + "/secret", Recursive: true}, false, Ask,
 			RuleLeaveOut, ".env", nil},
 		{"names alone", &permissionv1.FileUse{Path: dir, Recursive: true, MetadataOnly: true}, false, Allow, "look", "", nil},
 		{"one file", &permissionv1.FileUse{Path: dir + "/secret/x"}, false, Allow, "look", "", nil},
 		{"an end of the options that the line has as a variable", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Ask, RuleLeaveOut, ".env",
 			[]string{"grep", "-r", "x", "--"}},
-		{"another variable", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "Left out: .env.", []string{"grep", "-r", "x", "."}},
+		{"another variable", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "left out, because the policy forbids it: .env", []string{"grep", "-r", "x", "."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
@@ -175,7 +205,7 @@ func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 					t.Errorf("a search: got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 				}
 			}
-			if told := strings.Contains(c.in, "Left out"); told != (d.Argv() != nil) {
+			if told := strings.Contains(c.in, "left out"); told != (d.Argv() != nil) {
 				t.Errorf("told %q", d.Argv())
 			}
 		})
@@ -272,7 +302,7 @@ func TestLeaveOut_CoversGit(t *testing.T) {
 			switch asked := c.told == "-"; {
 			case err != nil || asked != (d.Verdict == Ask) || asked && d.Rule != RuleLeaveOut:
 				t.Errorf("got %v by %q: %s (%v)", d.Verdict, d.Rule, d.Reason, err)
-			case !asked && (told != c.told || strings.Contains(d.Reason, "Left out") != (told != "")):
+			case !asked && (told != c.told || strings.Contains(d.Reason, "left out") != (told != "")):
 				t.Errorf("told %s, want %s; %s", told, c.told, d.Reason)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
@@ -107,7 +108,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			if !e.person {
 				return false // a policy denied it; ask the policy again for its reason
 			}
-			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
+			d.Verdict, d.By, d.Reason = Deny, ByEarlier, reason.RejectedBefore.String()
 			return true
 		}
 		if r.Outside && !(e.person && e.shown.diffs(r.Action)) || !e.covers(r) {
@@ -144,7 +145,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			}
 			e.used[key] = true
 		}
-		d.Verdict, d.By, d.Reason, d.person, d.Before = Allow, ByEarlier, "it was allowed when the agent asked", e.person, before
+		d.Verdict, d.By, d.Reason, d.person, d.Before = Allow, ByEarlier, reason.AllowedRequest.String(), e.person, before
 		d.readsKept, d.contained = e.reads, e.contained
 		return true
 	}

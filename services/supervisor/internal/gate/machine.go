@@ -1,9 +1,8 @@
 package gate
 
 import (
-	"fmt"
-
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -37,20 +36,23 @@ func rulingAheadOfPolicies(r Request) *Ruling {
 // ReachAhead returns the ruling on a machine that acphost's proxy never connects to; nil: policies are asked.
 func ReachAhead(a *permissionv1.Action) *Ruling {
 	if to, ok := machineOf(a); ok && to.Metadata().IsValid() {
-		return &Ruling{Deny, RuleMetadata, fmt.Sprintf("%s is where a cloud keeps keys of this machine", to.Metadata())}
+		return &Ruling{Deny, RuleMetadata, reason.CloudKeys.String()}
 	}
 	return nil
 }
 
 // ReachBehind returns the ruling on a proxied connection after policies have decided; nil: their verdict applies. If they ask, and the
-// machine is one of needs, which the agent cannot work without, it is allowed. If they allow a name that resolves to an address that is not
-// on the internet, a person is asked, because the owner of the name chooses the address.
-func ReachBehind(a *permissionv1.Action, needs []hosts.Pattern, said *permissionv1.DecideResponse) *Ruling {
+// agent is known not to work without the machine, it is allowed; if the agent works as well without the machine, it is
+// denied. If they allow a name that resolves to an address that is not on the internet, a person is asked, because the
+// owner of the name chooses the address.
+func ReachBehind(a *permissionv1.Action, known hosts.Known, said *permissionv1.DecideResponse) *Ruling {
 	to, ok := machineOf(a)
 	switch {
 	case !ok:
-	case said.GetVerdict() == Ask && to.Named(needs):
-		return &Ruling{Allow, RuleAgentHosts, "the agent does not work without this machine"}
+	case said.GetVerdict() == Ask && to.Named(known.Needed):
+		return &Ruling{Allow, RuleAgentHosts, reason.AgentHost.String()}
+	case said.GetVerdict() == Ask && to.Named(known.Unneeded):
+		return &Ruling{Deny, RuleAgentHosts, reason.AgentHostUnneeded.String()}
 	case said.GetVerdict() == Allow && !said.GetNamesAddresses() && len(to.Special()) > 0:
 		return &Ruling{Ask, RuleAddress, unnamed(to)}
 	}
@@ -63,15 +65,15 @@ func applyMachineRuling(r Request, d *Decision, said *permissionv1.DecideRespons
 		return
 	}
 	d.special = said.GetNamesAddresses()
-	if ruling := ReachBehind(r.Action, r.Needs, said); ruling != nil {
-		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
+	if ruling := ReachBehind(r.Action, r.Machines, said); ruling != nil {
+		d.Verdict, d.Rule, d.Reason, d.Detail = ruling.Verdict, ruling.Rule, ruling.Reason, ""
 		d.By, d.special = ByAcphost, ruling.Verdict == Allow
 		d.Grantable, d.Unattended = true, Deny
 	}
 }
 
 func unnamed(to hosts.Endpoint) string {
-	return fmt.Sprintf("%s is not an address on the internet, and no rule names it", to.Special()[0])
+	return reason.PrivateAddress.With(to.Special()[0])
 }
 
 // decideMachineWithoutPolicy decides about Ask if no policy applies. It allows all connections, like calls, except proxied ones to
@@ -81,10 +83,10 @@ func (g *Gate) decideMachineWithoutPolicy(r Request, d *Decision) {
 	switch {
 	case !r.Proxied || !ok || len(to.Special()) == 0:
 		d.Verdict = Allow
-	case to.Named(r.Needs):
+	case to.Named(r.Machines.Needed):
 		d.Verdict, d.special = Allow, true
 	default:
-		d.Verdict, d.Rule, d.Reason = Deny, RuleAddress, unnamed(to)+"; without a policy there is none"
+		d.Verdict, d.Rule, d.Reason = Deny, RuleAddress, unnamed(to)
 	}
 }
 

@@ -30,7 +30,7 @@ func answersWith(said *permissionv1.DecideResponse) policy {
 	return func(context.Context) (*permissionv1.DecideResponse, error) { return proto.CloneOf(said), nil }
 }
 
-func needs(t *testing.T, patterns ...string) (list []hosts.Pattern) {
+func parsed(t *testing.T, patterns ...string) (list []hosts.Pattern) {
 	t.Helper()
 	for _, text := range patterns {
 		p, err := hosts.ParsePattern(text)
@@ -44,7 +44,7 @@ func needs(t *testing.T, patterns ...string) (list []hosts.Pattern) {
 
 func TestDecide_Machines(t *testing.T) {
 	const public, private = "1.1.1.1", "10.0.0.7"
-	own := needs(t, "api.example:443", "localhost:11434")
+	own := hosts.Known{Needed: parsed(t, "api.example:443", "localhost:11434"), Unneeded: parsed(t, "metrics.example:443")}
 	for name, c := range map[string]struct {
 		said    *permissionv1.DecideResponse
 		action  *permissionv1.Action
@@ -64,11 +64,13 @@ func TestDecide_Machines(t *testing.T) {
 		"the agent needs it on another port":             {says(Ask, false), reaches("api.example", 80, public), Ask, "r", false},
 		"the agent needs it, and a policy denies it":     {says(Deny, false), reaches("api.example", 443, public), Deny, "r", false},
 		"the agent needs it, and it leads elsewhere":     {says(Ask, false), reaches("api.example", 443, private), Ask, "r", false},
+		"the agent works without it":                     {says(Ask, false), reaches("metrics.example", 443), Deny, RuleAgentHosts, false},
+		"the agent works without it, and it is allowed":  {says(Allow, false), reaches("metrics.example", 443, public), Allow, "r", false},
 		"the agent needs this machine":                   {says(Ask, false), reaches("localhost", 11434, "127.0.0.1", "::1"), Allow, RuleAgentHosts, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gateWith(true, answersWith(c.said))
-			d := decide(t, g, Request{Action: c.action, Scope: "s", Turn: 1, Proxied: true, Needs: own})
+			d := decide(t, g, Request{Action: c.action, Scope: "s", Turn: 1, Proxied: true, Machines: own})
 			if d.Verdict != c.want || d.Rule != c.rule || d.Special() != c.special {
 				t.Errorf("got %v by %q (special %t): %s; want %v by %q (special %t)", d.Verdict, d.Rule, d.Special(), d.Reason, c.want, c.rule, c.special)
 			}
@@ -88,7 +90,7 @@ func TestDecide_MachinesWithoutPolicy(t *testing.T) {
 			{reaches("x.example", 443, "169.254.169.254"), Deny},
 			{reaches("localhost", 11434, "127.0.0.1"), Allow},
 		} {
-			d := decide(t, g, Request{Action: c.action, Scope: "s", Proxied: true, Needs: needs(t, "localhost:11434")})
+			d := decide(t, g, Request{Action: c.action, Scope: "s", Proxied: true, Machines: hosts.Known{Needed: parsed(t, "localhost:11434")}})
 			if d.Verdict != c.want {
 				t.Errorf("%v: got %v by %q, want %v", c.action.GetEndpoint(), d.Verdict, d.Rule, c.want)
 			}

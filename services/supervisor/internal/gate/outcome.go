@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -90,7 +91,8 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 // unrecorded changes the record of an allowance that could not be written into the record of a denial, for Denied and Decided. Without the
 // change, the reason of the rule that allows would be the reason of the denial.
 func unrecorded(rec *supervisorv1.AuditRecord) {
-	rec.Rule, rec.Place, rec.Outcome, rec.Reason = RuleUnrecorded, "", outcomeDenied, "it was allowed, but could not be recorded"
+	rec.Rule, rec.Place, rec.Outcome = RuleUnrecorded, "", outcomeDenied
+	rec.Reason, rec.Detail = reason.NotRecorded.String(), ""
 }
 
 // Unasked reports whether the outcome is an allowance that no person gave, now or earlier. Git must then run no program of a repository. It
@@ -212,6 +214,7 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 		Verdict:       VerdictName(d.Verdict),
 		Rule:          d.Rule,
 		Reason:        d.Reason,
+		Detail:        d.Detail,
 		PolicyDigest:  d.digest,
 		Plugin:        d.plugin,
 		LatencyMicros: uint32(min(d.latency.Microseconds(), math.MaxUint32)),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,7 +18,7 @@ import (
 // DecideTimeout limits the time of a policy for one decision. A person's answer has no such limit.
 const DecideTimeout = 5 * time.Second
 
-// maxReason limits the bytes of a policy's reason that are passed on.
+// maxReason limits the bytes of a policy's reason, and of its detail, that are passed on.
 const maxReason = 4096
 
 // Policy is a policy handler of the Gate.
@@ -77,6 +78,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		}()
 	}
 	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true, NamesAddresses: true}, reused: true}
+	asksByPath := false
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -96,11 +98,13 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		out.reused = out.reused && got.reused
 		out.Processes, out.Contained = out.Processes || got.Processes, out.Contained || got.Contained
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
-			out.Verdict, out.Rule, out.Reason, out.Place = got.Verdict, got.Rule, got.Reason, got.Place
+			out.Verdict, out.Rule, out.Reason, out.Detail, out.Place = got.Verdict, got.Rule, got.Reason, got.Detail, got.Place
 		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part
 			out.Reason = bounded(bounded(withRule(got.Reason, got.Rule), maxReason/2)+"; "+out.Reason, maxReason)
+			out.Detail = bounded(strings.Trim(got.Detail+"; "+out.Detail, "; "), maxReason)
 		}
 		if got.Verdict == Ask {
+			asksByPath = asksByPath || got.NamesPaths
 			out.Grantable = out.Grantable && got.Grantable
 			if got.Unattended != Allow {
 				out.Unattended = Deny
@@ -110,7 +114,9 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 	if failed != nil {
 		return policyAnswer{}, failed
 	}
-	if out.Verdict != Ask {
+	if out.Verdict == Ask {
+		out.NamesPaths = asksByPath
+	} else {
 		out.Grantable, out.Unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
 	}
 	out.PolicyDigest, out.plugin = strings.Join(digests, ","), strings.Join(plugins, ", ")
@@ -148,7 +154,7 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (polic
 		if why := p.Doubt(); why != "" {
 			out.Grantable, out.Unattended = false, Deny
 			if out.Verdict == Allow {
-				out.Verdict, out.Rule, out.Reason, out.Place, out.holds = Ask, RuleReload, why, "", nil
+				out.Verdict, out.Rule, out.Reason, out.Detail, out.Place, out.holds = Ask, RuleReload, why, "", "", nil
 			}
 		}
 	}
@@ -180,14 +186,14 @@ func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface
 	}
 	out := policyAnswer{DecideResponse: res}
 	out.Rule, out.Reason, out.PolicyDigest = bounded(out.Rule, 256), bounded(out.Reason, maxReason), bounded(out.PolicyDigest, 256)
-	out.Place = bounded(out.Place, 2048)
+	out.Place, out.Detail = bounded(out.Place, 2048), bounded(out.Detail, maxReason)
 	if p.Plugin != nil {
 		out.plugin = p.Plugin()
 	}
 	switch out.Verdict {
 	case Allow, Deny, Ask:
 	default:
-		out.Reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", out.Verdict)
+		out.Reason = reason.UnknownVerdict.With(out.Verdict)
 		out.Verdict = Deny
 	}
 	return out, nil
@@ -218,7 +224,7 @@ func (g *Gate) Answered(ctx context.Context, d *Decision, option, by string) {
 		_, err = permissionv1.NewPermissionServiceClient(conn).Answered(ctx, &permissionv1.AnsweredRequest{
 			Action: d.request.Action,
 			Decision: &permissionv1.DecideResponse{
-				Verdict: Ask, Rule: d.Rule, Reason: d.Reason, Grantable: d.Grantable,
+				Verdict: Ask, Rule: d.Rule, Reason: d.Reason, Detail: d.Detail, Grantable: d.Grantable,
 				PolicyDigest: d.digest, Unattended: d.Unattended,
 			},
 			Outcome:    option,

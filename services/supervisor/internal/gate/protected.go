@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -305,8 +304,4 @@ func protectedIn(a *permissionv1.Action) string {
 		}
 	}
 	return ""
-}
-
-func protectedReason(path string) string {
-	return fmt.Sprintf("%s belongs to acphost itself (its configuration, policy, state, keys or sockets), which no agent may touch", path)
 }

@@ -97,7 +97,7 @@ func (q asking) earlier() (policyAnswer, bool) {
 // reusable returns an answer with the fields that hold for further actions. Others, such as Keep, belong to one action only.
 func reusable(a *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{
-		Verdict: Allow, Rule: a.GetRule(), Reason: a.GetReason(), PolicyDigest: a.GetPolicyDigest(), NamesPaths: a.GetNamesPaths(), Place: a.GetPlace(),
+		Verdict: Allow, Rule: a.GetRule(), Reason: a.GetReason(), Detail: a.GetDetail(), PolicyDigest: a.GetPolicyDigest(), NamesPaths: a.GetNamesPaths(), Place: a.GetPlace(),
 		Processes: a.GetProcesses(), Contained: a.GetContained(), Reuse: a.GetReuse(),
 	}
 }

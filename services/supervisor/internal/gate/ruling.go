@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -21,7 +22,7 @@ func Ahead(a *permissionv1.Action) *Ruling {
 		return r
 	}
 	if a.GetKind() == "tool.switch_mode" {
-		return &Ruling{Ask, RuleMode, "a change of mode is for a person to decide"}
+		return &Ruling{Ask, RuleMode, reason.ModeChange.String()}
 	}
 	return nil
 }
@@ -29,7 +30,7 @@ func Ahead(a *permissionv1.Action) *Ruling {
 // refused returns the ruling on actions that no agent may perform, with or without a policy; nil: the action is not among these.
 func refused(a *permissionv1.Action) *Ruling {
 	if p := protectedIn(a); p != "" {
-		return &Ruling{Deny, RuleProtected, protectedReason(p)}
+		return &Ruling{Deny, RuleProtected, aboutPath(a, p, reason.ProtectedFile)}
 	}
 	if a.GetDoor() == permissionv1.Door_DOOR_KERNEL {
 		return nil // rules for processes may decide about git's own files: see gitUndecided
@@ -40,7 +41,7 @@ func refused(a *permissionv1.Action) *Ruling {
 // gitRefused returns the ruling on an action that changes what git runs; nil: it does not.
 func gitRefused(a *permissionv1.Action) *Ruling {
 	if p := gitIn(a); p != "" {
-		return &Ruling{Deny, RuleGit, gitReason(p)}
+		return &Ruling{Deny, RuleGit, aboutPath(a, p, reason.GitRuns)}
 	}
 	return nil
 }
@@ -54,6 +55,27 @@ func gitUndecided(a *permissionv1.Action, processes bool) *Ruling {
 	return gitRefused(a)
 }
 
+// ProcessBehind returns the ruling on a process action of the agent itself after a policy has decided; nil: the verdict
+// applies. It does not know the agent's own files.
+func ProcessBehind(a *permissionv1.Action, said *permissionv1.DecideResponse) *Ruling {
+	if own := gitUndecided(a, said.GetProcesses()); own != nil && said.GetVerdict() != Deny {
+		return own
+	}
+	switch {
+	case a.GetDoor() != permissionv1.Door_DOOR_KERNEL || said.GetVerdict() != Ask || said.GetProcesses():
+	case a.GetKind() == "fs.read":
+		return &Ruling{Verdict: Allow, Reason: "without rules for processes, only deny rules apply to what processes read"}
+	case isSocket(a) && !said.GetNamesPaths():
+		return &Ruling{Verdict: Allow, Reason: "no rule with a path names the socket"}
+	}
+	return nil
+}
+
+// isSocket reports whether an action connects to a unix socket.
+func isSocket(a *permissionv1.Action) bool {
+	return a.GetKind() == "net.connect" && a.GetEndpoint() == nil
+}
+
 // Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key
 // file, if that is not certain and the file's opening is not decided.
 func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
@@ -64,13 +86,21 @@ func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
 	if !unclear {
 		return nil
 	}
-	reason := "which files the command touches is only known when it runs, and one of them may hold a key"
+	why := reason.KeyPossible.String()
 	if at >= 0 {
 		if part := shell.Part(a.GetCommand().GetSubCommands(), at, intent.Excerpt); part != "" {
-			reason = part + ": " + reason
+			why = part + ": " + why
 		}
 	}
-	return &Ruling{Ask, RuleUnclear, reason}
+	return &Ruling{Ask, RuleUnclear, why}
+}
+
+// aboutPath returns a reason about a path of an action. It names the path unless the action has no other.
+func aboutPath(a *permissionv1.Action, path string, why reason.Reason) string {
+	if a.GetCommand() == nil && len(a.GetPaths()) == 1 {
+		return why.String()
+	}
+	return intent.Excerpt(path) + ": " + why.String()
 }
 
 // Mark adds the protected path that an action's command names to the action.

@@ -432,7 +432,7 @@ func TestReported_UsesDecisionsOfItsTurn(t *testing.T) {
 		"the session ends":      func(g *Gate) { g.EndSession("scope") },
 		"the next turn decides": func(g *Gate) { g.EndTurn("scope"); g.Created("scope", 2, "terminal") },
 	} {
-		for said, want := range map[bool]string{true: "", false: "it was refused, and the agent reports it as done"} {
+		for said, want := range map[bool]string{true: "", false: "this was rejected, and the agent reports that it did it anyway"} {
 			t.Run(fmt.Sprintf("%s, allowed: %v", name, said), func(t *testing.T) {
 				g := gateWith(true, answers(Ask))
 				settle(t, g, request(run()), Outcome{Allowed: said, By: ByClient})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -44,7 +45,7 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	}
 	r.Action.Done = true
 	if refused {
-		d := &Decision{request: r, By: ByAcphost, Verdict: Deny, Reason: "it was refused, and the agent reports it as done", active: true}
+		d := &Decision{request: r, By: ByAcphost, Verdict: Deny, Reason: reason.DoneAnyway.String(), active: true}
 		g.tally(func(c *supervisorv1.GateCounters) { c.NotPrevented++ })
 		g.report(d, "refused, not prevented")
 		return Report{Decision: d, Violation: true}, nil
@@ -93,7 +94,7 @@ func (g *Gate) findDecisions(r Request, completed bool) (known, refused, first b
 		known, refused = true, !e.allowed // an agent may ask again; the last answer counts
 	}
 	for _, left := range l.left { // if no call arrived, nothing was decided
-		if left.toolCall == id && left.called {
+		if left.action.GetToolCallId() == id && left.called {
 			known, refused = true, left.refused
 		}
 	}

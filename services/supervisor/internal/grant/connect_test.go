@@ -48,3 +48,27 @@ func TestConnect_UnclearAddressIsNotGranted(t *testing.T) {
 		t.Error("what is not understood is remembered")
 	}
 }
+
+func TestOffer_RemembersMachinesOnTheInternetInTheProject(t *testing.T) {
+	w := Where{Scope: "s", SessionID: "s", Workspace: "/w", Agent: "a"}
+	for name, tt := range map[string]struct {
+		host  string
+		addrs []string
+		want  supervisorv1.GrantScope
+	}{
+		"a name":                      {"api.example", nil, supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE},
+		"a name with its address":     {"api.example", []string{"1.1.1.1"}, supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE},
+		"a name in the local network": {"api.example", []string{"10.0.0.7"}, supervisorv1.GrantScope_GRANT_SCOPE_SESSION},
+		"this machine by name":        {"localhost", nil, supervisorv1.GrantScope_GRANT_SCOPE_SESSION},
+		"this machine":                {"127.0.0.1", []string{"127.0.0.1"}, supervisorv1.GrantScope_GRANT_SCOPE_SESSION},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &permissionv1.Action{Kind: "net.connect", Endpoint: &permissionv1.Endpoint{Host: tt.host, Port: 443, Addresses: tt.addrs}}
+			for answer, o := range map[string]Offer{"yes": Widest(a, w), "no": Refusal(a, w)} {
+				if len(o.Grants) != 1 || o.Grants[0].GetScope() != tt.want || o.Grants[0].GetRefuse() != (answer == "no") {
+					t.Errorf("%s: got %v (%s), want the scope %v", answer, o.Grants, o.Text, tt.want)
+				}
+			}
+		})
+	}
+}

@@ -62,7 +62,7 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 	var lasting, brief []string
 	for _, p := range t.parts {
 		g := p.grant(w, session)
-		if p.action != actionRun || p.dir != "" && !strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/") {
+		if !p.lasts(w) {
 			brief = append(brief, p.words())
 		} else {
 			g.Scope = supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE
@@ -86,12 +86,26 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 	return o
 }
 
-// Refusal returns the meaning of "always" for a refusal: exactly this action, for the session. It has precedence over
-// grants that allow.
+// lasts reports whether an answer about a part may outlive the session.
+func (p part) lasts(w Where) bool {
+	switch p.action {
+	case actionConnect:
+		return w.Workspace != "" && !p.here
+	case actionRun:
+		return p.dir == "" || strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/")
+	}
+	return false
+}
+
+// Refusal returns what "always" may stand for in a no: exactly this action, for the session, or a connection for the
+// workspace. What is granted elsewhere yields to it.
 func Refusal(a *permissionv1.Action, w Where) Offer {
 	t := targetOf(a, w)
 	var o Offer
 	switch {
+	case t.inParts() && len(t.parts) == 1 && t.parts[0].action == actionConnect && t.parts[0].lasts(w):
+		o.Grants = []*supervisorv1.Grant{t.parts[0].grant(w, supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE)}
+		o.Text = t.parts[0].words() + " in this project (" + printable(w.Workspace) + ")"
 	case t.inParts() && len(t.parts) == 1:
 		o.Grants = []*supervisorv1.Grant{t.parts[0].grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		o.Text = t.parts[0].words() + " in this session"
@@ -174,7 +188,11 @@ func same(a, b *supervisorv1.Grant) bool {
 // its variables, whose values may be secrets.
 func noun(a *permissionv1.Action, w Where) string {
 	c := a.GetCommand()
-	if c.GetText() == "" {
+	switch {
+	case c.GetText() != "":
+	case a.GetKind() == "net.connect" && len(a.GetPaths()) == 1:
+		return "this connection to " + printable(a.GetPaths()[0].GetResolvedPath())
+	default:
 		return "this request"
 	}
 	dir, placed := directory(a, &permissionv1.SubCommand{}, w)

@@ -55,6 +55,8 @@ type part struct {
 	path, asked string
 	// host is the formatted endpoint for "connect".
 	host string
+	// here, for "connect": the machine is this one, or in its network. Its address may be another machine's tomorrow.
+	here bool
 }
 
 // targetOf returns the target of an action.
@@ -227,7 +229,7 @@ func (t *target) machine(a *permissionv1.Action) {
 	}
 	to, ok := hosts.NewEndpoint(e.GetHost(), e.GetPort(), e.GetAddresses())
 	if t.partly = ok && a.GetUnparsed() == "" && len(t.parts) == 0; t.partly {
-		t.parts = []part{{action: actionConnect, host: to.String()}}
+		t.parts = []part{{action: actionConnect, host: to.String(), here: len(to.Special()) > 0 || to.Host.Name == "localhost"}}
 	}
 }
 

@@ -21,10 +21,10 @@ var cacheVariables = [][2]string{{"GOCACHE", "go-build"}, {"npm_config_cache", "
 // cachesFolder is the folder of all agents' caches, below the user's own folder for caches.
 const cachesFolder = "acphost-agents"
 
-// openCaches creates a folder for the caches of the agent's commands, which is kept, and returns its path and the
-// variables that name folders in it. Agents with the same name share it. It sets the variables for the agent, too. An
-// empty path means that the agent's user has no home folder.
-func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, err error) {
+// openCaches makes a folder for the caches of the agent's commands, which is kept, and returns its path and the variables that name folders
+// in it. Agents with the same name share it. It sets the variables for the agent, too, and those of own for the agent
+// alone. An empty path means that the agent's user has no home folder.
+func (la *linkedAgent) openCaches(s *agent.Spec, own []string) (folder string, env []string, err error) {
 	within, below := kernel.Variable(s.Env, "XDG_CACHE_HOME"), cachesFolder
 	if !isFolder(within) {
 		within, below = kernel.Variable(s.Env, "HOME"), filepath.Join(".cache", cachesFolder)
@@ -47,6 +47,9 @@ func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, e
 		env = append(env, "GOMODCACHE="+filepath.Join(folder, "go-mod"))
 	}
 	s.Env = replaced(s.Env, env)
+	for _, name := range own {
+		s.Env = replaced(s.Env, []string{name + "=" + filepath.Join(folder, strings.ToLower(name))})
+	}
 	return folder, env, nil
 }
 

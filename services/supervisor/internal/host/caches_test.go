@@ -16,7 +16,7 @@ func TestOpenCaches_MakesFoldersBelowHome(t *testing.T) {
 	home := t.TempDir()
 	la := &linkedAgent{identity: &frame.Agent{Name: "my agent/../x"}}
 	s := agent.Spec{Env: []string{"HOME=" + home, "GOCACHE=/mine", "PATH=/bin"}}
-	folder, env, err := la.openCaches(&s)
+	folder, env, err := la.openCaches(&s, []string{"AGENT_CACHE_HOME"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +29,14 @@ func TestOpenCaches_MakesFoldersBelowHome(t *testing.T) {
 	if want := "GOCACHE=" + folder + "/go-build"; !slices.Contains(env, want) || !slices.Contains(s.Env, want) || slices.Contains(s.Env, "GOCACHE=/mine") {
 		t.Errorf("the variables are %q, of the agent %q", env, s.Env)
 	}
-	if again, _, err := la.openCaches(&s); again != folder || err != nil {
+	if own := "AGENT_CACHE_HOME=" + folder + "/agent_cache_home"; slices.Contains(env, own) || !slices.Contains(s.Env, own) {
+		t.Errorf("the variables are %q, of the agent %q; want %s for the agent alone", env, s.Env, own)
+	}
+	if again, _, err := la.openCaches(&s, []string{"AGENT_CACHE_HOME"}); again != folder || err != nil {
 		t.Errorf("once more: %s, %v", again, err)
 	}
 
-	if folder, env, err := la.openCaches(&agent.Spec{}); folder != "" || env != nil || err != nil {
+	if folder, env, err := la.openCaches(&agent.Spec{}, nil); folder != "" || env != nil || err != nil {
 		t.Errorf("without a home folder: %q, %q, %v", folder, env, err)
 	}
 }
@@ -53,7 +56,7 @@ func TestOpenCaches_RejectsLink(t *testing.T) {
 				t.Fatal(err)
 			}
 			la := &linkedAgent{identity: &frame.Agent{Name: "agent"}}
-			if folder, env, err := la.openCaches(&agent.Spec{Env: []string{"HOME=" + home}}); (err == nil) != tt.valid || (len(env) > 0) != tt.valid {
+			if folder, env, err := la.openCaches(&agent.Spec{Env: []string{"HOME=" + home}}, nil); (err == nil) != tt.valid || (len(env) > 0) != tt.valid {
 				t.Errorf("got %s, %q, %v", folder, env, err)
 			}
 		})

@@ -35,6 +35,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
@@ -98,13 +99,11 @@ type Options struct {
 	// Dialects returns the configured dialect of the agent with a name, or nil. A nil Dialects means that none is
 	// configured.
 	Dialects func(name string) *dialect.Dialect
-	// Hosts returns the machines that the agent with a name needs. Nil means unknown for all agents.
-	Hosts func(name string) []hosts.Pattern
-	// State returns the files that the agent with a name keeps for itself, its additional programs, and the commands
-	// that it starts for itself, according to presets. Nil means unknown for all agents.
-	State func(name string) (files, programs []string, starts [][]string)
-	// Modes returns the modes in which the agent with a name asks before it acts (link.Options.Modes). Nil means
-	// unknown for all agents.
+	// Machines returns the machines that the agent of a name is known to connect to. Nil: unknown for all agents.
+	Machines func(name string) hosts.Known
+	// Files returns the files and programs that the agent of a name is known to have. Nil: unknown for all agents.
+	Files func(name string) kernel.Files
+	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: unknown for all agents.
 	Modes func(name string) []string
 	// Tested returns the versions of the agent with a name that acphost was tested with. Nil means unknown for all
 	// agents.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -16,9 +17,8 @@ import (
 // closedBy maps the network setting to the reason why the processes of an agent cannot connect to other machines
 // directly.
 var closedBy = map[string]string{
-	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
-		"a program that ignores this variable needs sandbox.network: open",
-	config.NetworkNone: "the agent has no network (sandbox.network)",
+	config.NetworkProxy: reason.NoDirectNetwork.String(),
+	config.NetworkNone:  reason.NoNetwork.String(),
 }
 
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.
@@ -36,8 +36,8 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 		return nil
 	}
 	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: func() int { return la.PID() }}
-	if h.opts.Hosts != nil {
-		proxy.Needs = h.opts.Hosts(la.identity.Name)
+	if h.opts.Machines != nil {
+		proxy.Machines = h.opts.Machines(la.identity.Name)
 	}
 	la.decider.SetProxy(proxy)
 	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Upstream: egress.UpstreamFromEnvironment(), Logger: h.log.With("agent", la.identity.Name)})

@@ -53,7 +53,16 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.
 		}
 		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		res, err := fsv1.NewFileSystemServiceClient(conn).Resolve(ctx, &fsv1.ResolveRequest{Context: cc, Path: path})
+		resolve := func(path string) (*fsv1.ResolveResponse, error) {
+			return fsv1.NewFileSystemServiceClient(conn).Resolve(ctx, &fsv1.ResolveRequest{Context: cc, Path: path})
+		}
+		res, err := resolve(path)
+		if err == nil && seen.NamesItself(path) && res.GetPath() != path { // a link: its own place is that of its folder
+			at.Protected = at.Protected || res.GetProtected()
+			if res, err = resolve(filepath.Dir(path)); err == nil {
+				res.Path = filepath.Join(res.GetPath(), filepath.Base(path))
+			}
+		}
 		if err != nil {
 			h.log.Debug("a path could not be resolved", "error", err)
 			if status.Code(err) == codes.Unavailable {

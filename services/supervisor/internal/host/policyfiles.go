@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/reason"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
@@ -78,8 +79,7 @@ func (b *policyFiles) distrustReason() string {
 	}
 	b.known, b.run, b.why = true, st.GetRestarts(), ""
 	if changed := b.changedLocked(st); changed != "" {
-		b.why = fmt.Sprintf("the policy was started again, and %s is not as it was when it was loaded: "+
-			"nothing is allowed by it before \"acphost policy reload\"", changed)
+		b.why = reason.PolicyChanged.With(changed)
 	}
 	return b.why
 }

@@ -66,16 +66,14 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	for i, file := range cfg.GetOwn() {
 		own[i] = paths.Real(file)
 	}
-	var files, also []string
-	var starts [][]string
-	if la.host.opts.State != nil {
-		files, also, starts = la.host.opts.State(la.identity.Name)
+	var files kernel.Files
+	if la.host.opts.Files != nil {
+		files = la.host.opts.Files(la.identity.Name)
 	}
-	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
-	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.tempDir.folder)
+	mine := kernel.NewOwn(files, s.Command[:min(len(s.Command), 2)], s.Env).With(la.tempDir.folder)
 	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
-		switch folder, caches, err := la.openCaches(&s); {
+		switch folder, caches, err := la.openCaches(&s, files.CacheVariables()); {
 		case err != nil:
 			la.host.log.Warn("the agent's commands use the user's caches, and are refused what they write there", "agent", s.Name, "error", err)
 		case folder != "":

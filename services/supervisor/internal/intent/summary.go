@@ -2,6 +2,7 @@ package intent
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/acphost/acphost/internal/hosts"
@@ -20,8 +21,19 @@ const (
 // characters. It is made of what was read from the action, never of its title; characters that do not show, that change
 // the direction of writing or that begin a new line are written as escapes, and what is too long is cut in the middle,
 // where "[…]" says so, which an agent's own text cannot spell.
-func Summary(a *permissionv1.Action) string {
-	s := subject(a)
+func Summary(a *permissionv1.Action) string { return summarize(a, subject(a, "")) }
+
+// Title is a Summary for a question in the session of the action: paths below the session's first root are relative to it, and the folder
+// of a command is named only if it is another than this root. It comes first then, where a command cannot imitate it: "in sub: run ls".
+func Title(a *permissionv1.Action) string {
+	root := ""
+	if len(a.GetRoots()) > 0 {
+		root = named(a.GetRoots()[0])
+	}
+	return summarize(a, subject(a, root))
+}
+
+func summarize(a *permissionv1.Action, s string) string {
 	if down := a.GetUnreachableHandler(); down != "" {
 		s += fmt.Sprintf(" (handler %s is down, so it is not known where every path leads)", Excerpt(down))
 	}
@@ -34,7 +46,8 @@ func Summary(a *permissionv1.Action) string {
 // Excerpt is a text of the agent's as it may stand in a sentence of acphost's own: of at most 110 characters, as in Summary.
 func Excerpt(text string) string { return safetext.Middle(safetext.Strict(text), maxSubject) }
 
-func subject(a *permissionv1.Action) string {
+// subject is the verb and the object of an action. home is the folder to which paths are relative; empty: paths are absolute.
+func subject(a *permissionv1.Action, home string) string {
 	if c := a.GetCommand(); c != nil {
 		s := "run " + Excerpt(c.GetText())
 		if n := len(meaningful(c.GetEnv())); n > 0 {
@@ -43,10 +56,17 @@ func subject(a *permissionv1.Action) string {
 				s = strings.TrimSuffix(s, "variables set") + "variable set"
 			}
 		}
-		if dir := directoryOf(a); dir != "" {
-			return s + " in " + quoted(safetext.Strict(dir), maxSubject/2)
+		dir, shown := directoryOf(a), "a folder that is not known" // said too, so that the command cannot end in a place of its own
+		if dir != "" {
+			shown = quoted(safetext.Strict(relative(dir, home)), maxSubject/2)
 		}
-		return s + " in a folder that is not known" // said too, so that the command cannot end in a place of its own
+		switch {
+		case home == "":
+			return s + " in " + shown
+		case dir == home:
+			return s
+		}
+		return "in " + shown + ": " + s
 	}
 	if a.GetKind() == refusedKind {
 		return "enter " + Excerpt(a.GetTitle())
@@ -69,7 +89,7 @@ func subject(a *permissionv1.Action) string {
 			shown = p
 		}
 	}
-	s := verb + " " + placed(shown, a.GetRoots())
+	s := verb + " " + placed(shown, a.GetRoots(), home)
 	if n := len(all) - 1; n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}
@@ -91,14 +111,18 @@ func weight(p *permissionv1.PathAccess) int {
 }
 
 // placed writes a path and what is special about it.
-func placed(p *permissionv1.PathAccess, roots []string) string {
+func placed(p *permissionv1.PathAccess, roots []string, home string) string {
 	most := maxSubject
 	var notes []string
 	if to := p.GetResolvedPath(); to != "" && to != named(p.GetPath()) {
 		most /= 2 // there are two paths
 		notes = append(notes, "which is "+quoted(safetext.Strict(to), most))
 	}
-	s := quoted(safetext.Strict(p.GetPath()), most)
+	s := p.GetPath()
+	if p.GetInsideRoots() {
+		s = relative(s, home)
+	}
+	s = quoted(safetext.Strict(s), most)
 	switch {
 	case p.GetProtected():
 		notes = append(notes, "acphost's own")
@@ -111,6 +135,15 @@ func placed(p *permissionv1.PathAccess, roots []string) string {
 		s += " (" + strings.Join(notes, ", ") + ")"
 	}
 	return s
+}
+
+// relative returns a path below a folder relative to it; any other path, and one with strange spelling, as it is.
+func relative(file, folder string) string {
+	below, ok := strings.CutPrefix(file, strings.TrimSuffix(folder, "/")+"/")
+	if !ok || folder == "" || below == "" || path.Clean(file) != file {
+		return file
+	}
+	return below
 }
 
 // quoted shortens a path to so many characters, and puts quotes around one that could be taken for what stands around it.

@@ -92,3 +92,20 @@ func FuzzSummary(f *testing.F) {
 		}
 	})
 }
+
+func TestTitle_IsRelativeToTheWorkspace(t *testing.T) {
+	for want, a := range map[string]*permissionv1.Action{
+		"run npm install":                          called(`{"command":"npm install"}`),
+		"in sub: run npm install":                  called(`{"command":"npm install","cwd":"/ws/sub"}`),
+		"in /etc: run ls":                          called(`{"command":"ls","cwd":"/etc"}`),
+		"run ls in /etc":                           called(`{"command":"ls in /etc"}`), // a command cannot imitate another folder
+		"write .github/workflows/x.yml":            called(`{"path":"/ws/.github/workflows/x.yml"}`, "write"),
+		"list /ws":                                 called(`{"path":"/ws"}`, "list"),
+		"read /etc/passwd (outside the workspace)": called(`{"path":"/etc/passwd"}`, "read"),
+		"write /ws/link (which is /real/link, outside the workspace)": called(`{"path":"/ws/link"}`, "write"),
+	} {
+		if got := Title(a); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -17,17 +17,38 @@ type Own struct {
 	starts               []program
 }
 
-// NewOwn returns an Own. state are files in the notation of presets (see CheckState). commands are the agent's programs, by name or path,
-// with their first arguments. env are the agent's variables; a state file that uses an unset variable is ignored. starts are programs that
-// the agent starts for itself (see CheckStart).
-func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
+// Files are the files and programs that an agent is known to have. The zero value says nothing.
+type Files struct {
+	// State are files in which the agent keeps its state, in the notation of presets (see CheckState).
+	State []string
+	// Caches are variables by which the agent finds folders for its caches.
+	Caches []string
+	// Programs are further programs of the agent, by name.
+	Programs []string
+	// Starts are programs that the agent starts for itself (see CheckStart).
+	Starts [][]string
+}
+
+// CacheVariables returns the variables by which the agent finds folders that acphost can choose. An agent of which no
+// file is known gets the folders of the XDG specification for caches and state: programs that follow it keep nothing
+// there that the user has to have elsewhere.
+func (f Files) CacheVariables() []string {
+	if len(f.State) == 0 && len(f.Caches) == 0 {
+		return []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}
+	}
+	return f.Caches
+}
+
+// NewOwn returns an Own. command is the agent's program, by name or path, with its first argument. env are the agent's
+// variables; a state file that uses an unset variable is ignored.
+func NewOwn(files Files, command, env []string) *Own {
 	o := &Own{}
-	for _, words := range starts {
+	for _, words := range files.Starts {
 		if p, ok := parseStart(words); ok {
 			o.starts = append(o.starts, p)
 		}
 	}
-	for _, pattern := range state {
+	for _, pattern := range files.State {
 		file, ok := expand(pattern, env)
 		if !ok {
 			continue
@@ -38,12 +59,10 @@ func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
 			o.files = append(o.files, filepath.Join(paths.Real(filepath.Dir(file)), filepath.Base(file)))
 		}
 	}
-	for _, c := range commands {
-		for _, program := range c {
-			if file := programs.Find(program, Variable(env, "PATH"), "/"); file != "" {
-				if folder := codeOf(paths.Real(file)); folder != "" && !slices.Contains(o.code, folder) {
-					o.code = append(o.code, folder)
-				}
+	for _, program := range slices.Concat(command, files.Programs) {
+		if file := programs.Find(program, Variable(env, "PATH"), "/"); file != "" {
+			if folder := codeOf(paths.Real(file)); folder != "" && !slices.Contains(o.code, folder) {
+				o.code = append(o.code, folder)
 			}
 		}
 	}

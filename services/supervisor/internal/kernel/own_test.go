@@ -3,6 +3,7 @@ package kernel
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
@@ -21,7 +22,7 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 		}
 	}
 	state := []string{"~/.agent", "~/.agent.json", "~/.agent.json.*", "${AGENT_HOME:-~/.agent}/sessions/**", "${RUN}/socks/**", "${UNSET}/x/**"}
-	o := NewOwn(state, nil, nil, []string{"HOME=" + home, "RUN=" + home + "/run"}).With(filepath.Join(home, "tmp"))
+	o := NewOwn(Files{State: state}, nil, []string{"HOME=" + home, "RUN=" + home + "/run"}).With(filepath.Join(home, "tmp"))
 	for file, want := range map[string][2]bool{ // kept, and kept if it is moved
 		".agent":                 {true, false},
 		".agent.json":            {true, true},
@@ -45,12 +46,29 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", file, got, want)
 		}
 	}
-	other := NewOwn(state, nil, nil, []string{"HOME=" + home, "AGENT_HOME=" + home + "/elsewhere"})
+	other := NewOwn(Files{State: state}, nil, []string{"HOME=" + home, "AGENT_HOME=" + home + "/elsewhere"})
 	if other.Keeps(home+"/.agent/sessions/one", false) || !other.Keeps(home+"/elsewhere/sessions/one", false) {
 		t.Error("the variable of the agent's does not count")
 	}
 	if (*Own)(nil).Keeps("/x", false) || (*Own)(nil).Runs("/x", nil) {
 		t.Error("nothing known is not nothing of its own")
+	}
+}
+
+func TestFiles_HasFoldersForUnknownAgents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files Files
+		want  []string
+	}{
+		"an unknown agent":      {Files{Programs: []string{"helper"}}, []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}},
+		"an agent with state":   {Files{State: []string{"~/.agent/**"}}, nil},
+		"an agent with a cache": {Files{State: []string{"~/.agent/**"}, Caches: []string{"AGENT_CACHE_HOME"}}, []string{"AGENT_CACHE_HOME"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.files.CacheVariables(); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -76,7 +94,7 @@ func TestOwn_RunsOnlyOwnPackage(t *testing.T) {
 		"lib/node_modules/@a/agent/cli.js":  {"lib/node_modules/@a/agent/cli.js", "lib/node_modules/@a/agent/node_modules/dep/bin"},
 		"bin/tool":                          nil,
 	} {
-		o := NewOwn(nil, [][]string{{in(program), "--acp"}}, nil, nil)
+		o := NewOwn(Files{}, []string{in(program), "--acp"}, nil)
 		for _, file := range files {
 			want := false
 			for _, mine := range own {

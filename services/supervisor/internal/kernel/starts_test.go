@@ -29,7 +29,7 @@ func TestOwn_StartsOnlyProgramsOfPreset(t *testing.T) {
 		{"keep", "--why=a {name} runs", "{number}"},
 		{"wall", "--new", "..."},
 	}
-	o := NewOwn(state, nil, starts, []string{"HOME=" + home})
+	o := NewOwn(Files{State: state, Starts: starts}, nil, []string{"HOME=" + home})
 	hash := strings.Repeat("0a", 20)
 	for _, tt := range []struct {
 		line string // words and, behind " | ", variables

@@ -61,6 +61,13 @@ func Tell(argv []string, walking [][]string, found Found) ([]string, bool) {
 // variables change what options, or pathspecs, mean.
 var variables = []string{"POSIXLY_CORRECT", "GIT_LITERAL_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"}
 
+// ChangesMeaning reports whether a variable, "NAME=VALUE", changes what options or pathspecs mean, so that a program
+// may not leave out what it is told to.
+func ChangesMeaning(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains(variables, name)
+}
+
 // unclear reports whether programs, or shells, may take a pattern for another one.
 func unclear(pattern string) bool {
 	return !utf8.ValidString(pattern) || strings.TrimSpace(pattern) != pattern || strings.ContainsFunc(pattern, unicode.IsControl)

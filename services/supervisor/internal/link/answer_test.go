@@ -430,7 +430,7 @@ func TestAnswer_RecordsAnswerer(t *testing.T) {
 	if _, err := r.Answer(d.question().ID, question.Answer{Option: acp.RejectOnce}, "bob"); err != nil {
 		t.Fatal(err)
 	}
-	r.agent.wantError("8", -32603, "a person refused it")
+	r.agent.wantError("8", -32603, "the user rejected this")
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +451,7 @@ func TestAnswer_RecordsAnswerer(t *testing.T) {
 	if want := (question.End{Outcome: question.Denied, Option: acp.RejectOnce, By: gate.ByPolicy}); err != nil || end != want {
 		t.Errorf("a call: got %+v, %v, want %+v", end, err, want)
 	}
-	r.agent.wantError("10", -32603, "could not be recorded")
+	r.agent.wantError("10", -32603, "could not record it")
 }
 
 type connection = grpc.ClientConnInterface

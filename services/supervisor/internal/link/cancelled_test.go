@@ -133,7 +133,7 @@ func TestPermissionRequest_EndsWhenCallChanges(t *testing.T) {
 		r.agent.send(another)
 		d.want(question.End{Outcome: question.Denied, Option: "r", By: gate.ByAcphost})
 		r.agent.want(rejected)
-		for _, want := range []string{"$/cancel_request", "the agent changed the call while the question was open", "git push"} {
+		for _, want := range []string{"$/cancel_request", "the agent changed the action while the question was open", "git push"} {
 			if got := r.client.next(); !strings.Contains(got, want) {
 				t.Errorf("the client is told %s, and not %s", got, want)
 			}

@@ -164,8 +164,8 @@ func TestDeny_NamesFileAndRule(t *testing.T) {
 		told    string // "": the person knows
 	}{
 		"a rule denies it":     {permissionv1.Verdict_VERDICT_DENY, "", subject + deny, subject + deny},
-		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, acp.RejectOnce, subject + "a person refused it", ""},
-		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "a person was to be asked, and the client could not: ", subject + "a person was to be asked"},
+		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, acp.RejectOnce, subject + "the user rejected this", ""},
+		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "the client could not ask the user: ", subject + "the client could not ask the user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := gatedRig(t)
@@ -190,16 +190,21 @@ func TestDeny_NamesFileAndRule(t *testing.T) {
 
 func TestOwnCall_ShowsReasonBeforeCommand(t *testing.T) {
 	r := gatedRig(t)
-	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches"}
+	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches", Detail: "more"}
 	command := &permissionv1.Action{Kind: "terminal.create", Command: &permissionv1.Command{Text: "a; b", Cwd: "/w"}}
 	g := &heldCall{call: &agentCall{sessionID: "s"}, params: []byte(`{"content":"x"}`)}
 	want := `[{"type":"content","content":{"type":"text","text":"Asked because: ` + "`b`" + ` (command 2 of 2): no rule matches"}},` +
 		`{"type":"content","content":{"type":"text","text":"` + "```sh" + `\na; b\n# in /w\n` + "```" + `"}}]`
-	if got := string(r.newOwnCall(t.Context(), g, d, command).content); got != want {
+	shown := r.newOwnCall(t.Context(), g, d, command)
+	if got := string(shown.content); got != want {
 		t.Errorf("a command is shown as\n%s\nwant\n%s", got, want)
 	}
+	if got := string(shown.question(d, nil)); !strings.HasSuffix(got, `,"_meta":{"acphost.detail":"more"}}`) || strings.Contains(want, "more") {
+		t.Errorf("got %s, want the detail apart from what is shown", got)
+	}
 	write := &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a"}}}
-	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"diff"`) || !strings.Contains(got, "Asked because: `b`") {
+	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"content","content":{"type":"text","text":"Asked because: `+"`b`") ||
+		!strings.Contains(got, `{"type":"diff"`) {
 		t.Errorf("a write is shown as %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/reason"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -211,7 +212,7 @@ func (l *Link) finishDecided(ctx context.Context, h *heldCall, d *gate.Decision,
 	case err != nil:
 		l.refuse(h.call, d, question.Unrecorded)
 	case !o.Allowed && o.Option != "":
-		l.deny(h.call, d, "a person refused it")
+		l.deny(h.call, d, reason.UserRejected.String())
 	case !o.Allowed:
 		l.refuse(h.call, d, d.Why())
 	case h.seen != nil && !l.contentUnchanged(ctx, h, *h.seen):
@@ -240,9 +241,9 @@ func (h *heldCall) alwaysRejected(a *permissionv1.Action) string {
 	case p.GetInsideRoots() || p.GetResolvedPath() == "":
 		return ""
 	case a.GetKind() == "fs.list":
-		return "the folder lies outside of the session's folders, where the user can allow single files and no folder"
+		return reason.FolderOutside.String()
 	case outside(p) == "":
-		return "the path lies where the system shows processes and devices, and no answer opens it to an agent"
+		return reason.SystemFile.String()
 	}
 	return ""
 }
@@ -291,7 +292,7 @@ func (h *heldCall) decidedBy(d *gate.Decision, o gate.Outcome) {
 // call is made or refused.
 func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) {
 	if h.call.sessionID == "" {
-		d.Reason += " (a person would be asked, but the call belongs to no session)"
+		d.Reason = strings.TrimPrefix(strings.TrimSuffix(d.Reason, ".")+"; "+reason.NoSessionToAsk.String(), "; ")
 		l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
 		return
 	}
@@ -306,7 +307,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	q := &callQuestion{Link: l, held: h}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: h.call.sessionID, Params: shown.question(d, h.call.span), Options: offered(d), Reason: reasonOf(d), Span: h.call.span,
+		SessionID: h.call.sessionID, Params: shown.question(d, h.call.span), Options: offered(d), Reason: reasonOf(d), Detail: d.Detail, Span: h.call.span,
 	}, q)
 	q.Decided(d)
 	h.waited = true
@@ -367,7 +368,7 @@ var missingWords = []string{"not found", "enoent", "does not exist", "no such fi
 // deniedError returns the error for an agent about a denial, with its reason. The error must not read like one about a missing file because
 // of a policy's words or a file's name; some agents would then create the file by other means.
 func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
-	const told = "the person at the client is told why"
+	const told = "acphost has told the user why"
 	rule := told
 	if d.Rule != "" {
 		rule += " (rule " + d.Rule + ")"
@@ -380,7 +381,7 @@ func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
 			break
 		}
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + text}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + text + d.HowToAsk()}
 }
 
 // action returns the action of a call, with its paths and programs resolved.

@@ -191,7 +191,7 @@ func TestAnswer_AmbiguousAnswerAllowsNoCall(t *testing.T) {
 			r.client.next()
 			r.client.next()
 			r.client.send(tt.answer)
-			if tt.why != "" { // nobody answered
+			if tt.why != "" { // no user answered
 				r.agent.wantError("7", -32603, tt.why)
 				return
 			}
@@ -231,7 +231,7 @@ func TestAnswer_ChangedToolCallAllowsNoCall(t *testing.T) {
 			r.agent.send(write)
 			if tt.asked {
 				r.client.send(choose(r.asked().ID, acp.RejectOnce))
-				r.agent.wantError("8", -32603, "a person refused it")
+				r.agent.wantError("8", -32603, "the user rejected this")
 				return
 			}
 			if m := parse(t, r.agent.next()); m.Error != nil {
@@ -289,7 +289,7 @@ func TestAnswer_ReplacedSessionAllowsNoCall(t *testing.T) {
 
 func TestOwnQuestion_ClientAnswers(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, want string }{
-		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "is told why"},
+		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "has told the user why"},
 		"an option that was not offered": {`"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, "not offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -316,9 +316,9 @@ func TestDeny_NeverReadsLikeMissingFile(t *testing.T) {
 	}
 	r.open(`{}`)
 	for name, want := range map[string]string{
-		"f":         "fs/write_text_file: denied: write /w/f (where it leads is not known): the person at the client is told why (rule tickets)",
-		"not found": "fs/write_text_file: denied: the person at the client is told why (rule tickets)",
-		"ENOENT":    "fs/write_text_file: denied: the person at the client is told why (rule tickets)",
+		"f":         "fs/write_text_file: denied: write /w/f (where it leads is not known): acphost has told the user why (rule tickets); if this is needed, ask the user to do it or to allow it",
+		"not found": "fs/write_text_file: denied: acphost has told the user why (rule tickets); if this is needed, ask the user to do it or to allow it",
+		"ENOENT":    "fs/write_text_file: denied: acphost has told the user why (rule tickets); if this is needed, ask the user to do it or to allow it",
 	} {
 		r.agent.send(`{"id":"` + name + `","method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/` + name + `","content":"x"}}`)
 		if m := parse(t, r.agent.next()); m.Error == nil || m.Error.Code != -32603 || m.Error.Message != want {
@@ -384,7 +384,7 @@ func TestOwnQuestion_UnreadableAnswerRefusesCall(t *testing.T) {
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	asked := r.asked()
 	r.client.send(`{"id":` + string(asked.ID) + `,"result":{"outcome":{"outcome":"selected","optionId":"allow_once"}},"result":{}}`)
-	r.agent.wantError("1", -32603, "a person was to be asked, and the client could not")
+	r.agent.wantError("1", -32603, "the client could not ask the user")
 	r.shows("failed")
 }
 

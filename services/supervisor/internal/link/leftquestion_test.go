@@ -87,7 +87,7 @@ func TestLeftToCall_AsksOnceAboutCall(t *testing.T) {
 	r.client.want(wordsReport)
 	r.agent.send(fmt.Sprintf(wordsCall, 2, "cd '/w' && touch x"))
 	shown := r.client.next()
-	for _, want := range []string{"&& touch x", `not checked: \"Bash: Requesting approval to Running: touch x\"`} {
+	for _, want := range []string{"&& touch x", `acphost has not checked it: \"Bash: Requesting approval to Running: touch x\"`} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the question shows %s, want %s in it", shown, want)
 		}
@@ -98,6 +98,33 @@ func TestLeftToCall_AsksOnceAboutCall(t *testing.T) {
 	if len(got) != 2 || got[0].GetOutcome() != gate.OutcomeLeft || got[0].GetAnsweredBy() != gate.ByAcphost || got[0].GetOption() != "" ||
 		got[1].GetOutcome() != "allowed" || got[1].GetAnsweredBy() != gate.ByClient {
 		t.Errorf("the records are %v", got)
+	}
+}
+
+// If the walls decide about commands, a rule that asks only because the request names no command does not count for the
+// call.
+func TestLeftToCall_AsksNothingAboutContainedCalls(t *testing.T) {
+	unclear := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "unclear"}
+	contained := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW, Contained: true}
+	for _, asks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a rule asks about requests with commands %t", asks), func(t *testing.T) {
+			r, _ := wordsRig(t)
+			r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				if a.GetCommand() == nil || asks && a.GetDoor() == permissionv1.Door_DOOR_REQUEST {
+					return unclear, nil
+				}
+				return contained, nil
+			}
+			r.open(`{}`)
+			r.agent.send(wordsReport, fmt.Sprintf(wordsRequest, 1))
+			r.agent.want(fmt.Sprintf(toldToGoOn, 1))
+			r.client.want(wordsReport)
+			r.agent.send(fmt.Sprintf(wordsCall, 2, "cd '/w' && touch x"))
+			if asks {
+				r.client.send(choose(r.nextQuestion().ID, "allow_once"))
+			}
+			r.agent.want(`{"jsonrpc":"2.0","id":2,"result":{"terminalId":"acphost-1"}}`)
+		})
 	}
 }
 
@@ -120,7 +147,7 @@ func TestLeftToCall_AllowsNothing(t *testing.T) {
 			r.agent.want(fmt.Sprintf(toldToGoOn, id))
 			r.agent.send(fmt.Sprintf(wordsCall, id+1, "touch x"))
 			r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-			r.agent.wantError(fmt.Sprint(id+1), -32603, "refused")
+			r.agent.wantError(fmt.Sprint(id+1), -32603, "rejected")
 			r.client.next() // its tool call has failed
 		}
 	})
@@ -135,7 +162,7 @@ func TestLeftToCall_AllowsNothing(t *testing.T) {
 			t.Errorf("words about a command are shown beside a write: %s", shown)
 		}
 		r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-		r.agent.wantError("2", -32603, "refused")
+		r.agent.wantError("2", -32603, "rejected")
 	})
 	t.Run("a call that a rule about requests asks about", func(t *testing.T) {
 		r, _ := wordsRig(t)
@@ -244,5 +271,5 @@ func TestDroid_IsAskedOnce(t *testing.T) {
 	request(3, `,"fireAndForget":true`) // Droid runs that by itself: the answer is one about something else
 	call(4)
 	r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-	r.agent.wantError("4", -32603, "refused")
+	r.agent.wantError("4", -32603, "rejected")
 }

@@ -37,6 +37,8 @@ func offered(d *gate.Decision) []acp.PermissionOption {
 }
 
 const (
+	// askedBecause introduces the reason of a question, in its first content. Package event recognises it.
+	askedBecause = "Asked because: "
 	// maxDiff limits the bytes of either side of a diff.
 	maxDiff = 1 << 20
 	// writeTextFile is ACP's method that writes a file.
@@ -50,6 +52,7 @@ type ownCall struct {
 	sessionID string
 	id        string
 	title     string
+	detail    string // gate.Decision.Detail
 	kind      string
 	content   []byte // a JSON array
 	locations []byte // a JSON array
@@ -57,22 +60,18 @@ type ownCall struct {
 
 // newOwnCall describes a call for a person: the judged action, not the agent's description.
 func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) *ownCall {
-	o := &ownCall{sessionID: h.call.sessionID, id: l.opts.Names.next(d.ID()), title: intent.Summary(a), kind: ownKind(a.GetKind())}
+	o := &ownCall{sessionID: h.call.sessionID, id: l.opts.Names.next(d.ID()), title: intent.Title(a), detail: d.Detail, kind: ownKind(a.GetKind())}
+	if d.Reason != "" {
+		o.content = textContent(askedBecause + d.Why())
+	}
 	switch {
 	case a.GetKind() == "fs.write" && len(a.GetPaths()) > 0:
-		o.content = l.diff(ctx, h, a.GetPaths()[0].GetPath())
+		o.content = appendContent(o.content, l.diff(ctx, h, a.GetPaths()[0].GetPath()))
 	case a.GetCommand() != nil:
-		o.content = textContent(shownInBlock(a.GetCommand()))
-	}
-	switch why := "Asked because: " + d.Why(); {
-	case d.Reason == "":
-	case a.GetCommand() != nil: // the command may be long, and the reason names the relevant part of it
-		o.content = appendItem(textContent(why), shownInBlock(a.GetCommand()))
-	default:
-		o.content = appendItem(o.content, why)
+		o.content = appendItem(o.content, shownInBlock(a.GetCommand()))
 	}
 	if d.Said != "" {
-		o.content = appendItem(o.content, "The agent's own words about this, which are not checked: "+strconv.Quote(d.Said))
+		o.content = appendItem(o.content, "The agent says this about it; acphost has not checked it: "+strconv.Quote(d.Said))
 	}
 	locations := []byte{'['}
 	for i, p := range a.GetPaths() {
@@ -119,11 +118,25 @@ func (o *ownCall) question(d *gate.Decision, call *span.Span) []byte {
 		}[option.Kind]), '}')
 	}
 	b = append(b, ']')
-	if c := call.Context(); c.Valid() {
-		b = jsonrpc.AppendString(append(b, `,"_meta":{"traceparent":`...), c.Traceparent())
-		b = append(b, '}')
+	return append(appendMeta(b, o.detail, call.Context()), '}')
+}
+
+// appendMeta appends the member _meta of a question: the detail of the decision, and the trace of the call.
+func appendMeta(b []byte, detail string, trace span.Context) []byte {
+	var members []string
+	member := func(name, value string) {
+		members = append(members, string(jsonrpc.AppendString(append(jsonrpc.AppendString(nil, name), ':'), value)))
 	}
-	return append(b, '}')
+	if detail != "" {
+		member(acp.MetaDetail, detail)
+	}
+	if trace.Valid() {
+		member("traceparent", trace.Traceparent())
+	}
+	if len(members) == 0 {
+		return b
+	}
+	return append(b, `,"_meta":{`+strings.Join(members, ",")+"}"...)
 }
 
 func (o *ownCall) update(kind string) []byte {
@@ -265,12 +278,14 @@ func textContent(text string) []byte {
 }
 
 // appendItem appends text to content.
-func appendItem(content []byte, text string) []byte {
-	item := textContent(text)
+func appendItem(content []byte, text string) []byte { return appendContent(content, textContent(text)) }
+
+// appendContent appends content to content, which may be empty.
+func appendContent(content, more []byte) []byte {
 	if len(content) == 0 {
-		return item
+		return more
 	}
-	return append(append(content[:len(content)-1:len(content)-1], ','), item[1:]...)
+	return append(append(content[:len(content)-1:len(content)-1], ','), more[1:]...)
 }
 
 // shortened truncates text to n bytes of whole characters, and marks the cut.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -93,7 +94,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	}
 	a.scope = about.Scope
 	if d.Verdict == gate.Allow && c.sessionID == "" {
-		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the request does not say which session it belongs to"
+		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, reason.NoSessionNamed.String()
 	}
 	if d.Verdict == gate.Allow {
 		// Never allow_always: the policy may deny later what it allows now.
@@ -104,7 +105,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		if ok {
 			return
 		}
-		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the agent offers no way to allow it once"
+		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, reason.NoOptionToAllow.String()
 	}
 	if !a.Decided(d) {
 		return
@@ -120,7 +121,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	if l.leftToCall(a, req, d, action) {
 		return
 	}
-	a.Reason = reasonOf(d)
+	a.Reason, a.Detail = reasonOf(d), d.Detail
 	if d.Active() { // the answer may allow later calls
 		line = a.nameOptions(line)
 	}

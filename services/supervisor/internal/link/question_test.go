@@ -39,7 +39,7 @@ func TestPermissionRequest_IsAnsweredByPolicy(t *testing.T) {
 		{"allow takes allow_once", permissionv1.Verdict_VERDICT_ALLOW, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`},
 		{"deny takes reject_once", permissionv1.Verdict_VERDICT_DENY, options, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`},
 		{"deny takes reject_always where there is no other", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"rr","kind":"reject_always"}]`, `{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"rr"}}}`},
-		{"deny without any such option is an error", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"a","kind":"allow_once"}]`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"session/request_permission: denied: do something that is not named (not understood in full): because (rule the-rule)"}}`},
+		{"deny without any such option is an error", permissionv1.Verdict_VERDICT_DENY, `[{"optionId":"a","kind":"allow_once"}]`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"session/request_permission: denied: do something that is not named (not understood in full): because (rule the-rule); if this is needed, ask the user to do it or to allow it"}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestStarts_ProgramForItselfMustBeKnown(t *testing.T) {
 	makePrograms(t, filepath.Join(bin, "keep"), filepath.Join(other, "keep"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
 	r := newRig(t, func(o *Options) { o.AgentEnviron = env },
-		contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, [][]string{{"keep", "--in", "{state}"}}, env)}, containment.Proxy{}))
+		contained(&containment.Sandbox{Mine: kernel.NewOwn(kernel.Files{State: []string{"~/.own/**"}, Starts: [][]string{{"keep", "--in", "{state}"}}}, nil, env)}, containment.Proxy{}))
 	writable, denied := "", false
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		verdict := permissionv1.Verdict_VERDICT_ASK
@@ -80,7 +80,7 @@ func TestStarts_OwnFolderInPathGivesNoRights(t *testing.T) {
 	makePrograms(t, filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
 	r := newRig(t, func(o *Options) { o.AgentEnviron = env },
-		contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, [][]string{{filepath.Join(code, "tool")}}, [][]string{{"keep", "..."}}, env)}, containment.Proxy{}))
+		contained(&containment.Sandbox{Mine: kernel.NewOwn(kernel.Files{State: []string{"~/.own/**"}, Starts: [][]string{{"keep", "..."}}}, []string{filepath.Join(code, "tool")}, env)}, containment.Proxy{}))
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		verdict := permissionv1.Verdict_VERDICT_ALLOW
 		switch {

@@ -202,7 +202,7 @@ func TestTracing_SpanEndsWithRequest(t *testing.T) {
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	q := parse(t, r.client.until(`"session/request_permission"`))
 	r.client.send(choose(q.ID, "reject_once"))
-	r.agent.wantError("1", -32603, "refused")
+	r.agent.wantError("1", -32603, "rejected")
 
 	// The agent gives a call up while a person is asked.
 	r.agent.send(fmt.Sprintf(writeCall, 2, 2))

@@ -72,10 +72,11 @@ func (l *Link) TellMore(sessionID string) {
 func (l *Link) TellReport(sessionID string, r gate.Report) { l.tellReport(sessionID, r) }
 
 // AskAboutTry implements containment.Link.
-func (l *Link) AskAboutTry(t containment.Try, ended func()) {
+func (l *Link) AskAboutTry(t containment.Try, ended func(allowed bool)) {
 	l.spawn(func() {
-		defer ended()
-		l.askAboutTry(t)
+		allowed := false
+		defer func() { ended(allowed) }()
+		allowed = l.askAboutTry(t)
 	})
 }
 
@@ -119,13 +120,14 @@ func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) er
 	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
 }
 
-// askAboutTry asks the user about a process action, and returns when the question has ended.
-func (l *Link) askAboutTry(t containment.Try) {
+// askAboutTry asks the user about a process action. It returns when the question has ended, and reports whether the
+// next try is allowed.
+func (l *Link) askAboutTry(t containment.Try) (allowed bool) {
 	shown := l.newTryCall(t)
 	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: t.SessionID, Params: shown.question(t.Decision, nil), Options: offered(t.Decision), Reason: reasonOf(t.Decision),
+		SessionID: t.SessionID, Params: shown.question(t.Decision, nil), Options: offered(t.Decision), Reason: reasonOf(t.Decision), Detail: t.Decision.Detail,
 	}, q)
 	q.Decided(t.Decision)
 	l.own.Add(q.ID, q.Question)
@@ -149,27 +151,30 @@ func (l *Link) askAboutTry(t containment.Try) {
 	if r.Ending.Cause == question.ClientAnswers {
 		l.see(frame.ClientToOurs, "", r.Ending.Line)
 	}
-	status := "failed"
-	if r.Outcome.Allowed && r.Unrecorded == nil {
+	allowed, status := r.Outcome.Allowed && r.Unrecorded == nil, "failed"
+	if allowed {
 		status = "completed"
 	}
 	l.postClient(shown.updated(status))
+	return allowed
 }
 
 // newTryCall describes a refused process action to the user.
 func (l *Link) newTryCall(t containment.Try) *ownCall {
-	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Summary(t.Action), kind: ownKind(t.Action.GetKind())}
-	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
-	if t.Apart {
-		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
-	}
+	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Title(t.Action), kind: ownKind(t.Action.GetKind())}
+	c.detail = t.Decision.Detail
 	if why := t.Decision.Why(); why != "" {
-		said += " Asked because: " + why
+		c.content = textContent(askedBecause + why)
 	}
-	c.content = textContent(said)
 	if t.Action.GetCommand() != nil {
 		c.content = appendItem(c.content, shownInBlock(t.Action.GetCommand()))
 	}
+	note := "A program of the agent tried this, and acphost stopped it. If you allow it, the next try works."
+	if t.Apart {
+		note += " The program may find other libraries, settings and files than yours, because the agent can mount some. All that it does is " +
+			"allowed then, unless a rule denies it."
+	}
+	c.content = appendItem(c.content, note)
 	locations := []byte{'['}
 	for i, p := range t.Action.GetPaths() {
 		if i > 0 {

@@ -72,7 +72,7 @@ func TestUnattended_TimesOut(t *testing.T) {
 			t.Errorf("it ends after %v", q.Expires.Sub(q.Asked))
 		}
 		d.want(question.End{Outcome: question.Expired, Option: acp.RejectOnce, By: "nobody"})
-		r.agent.wantError("7", -32603, "nobody answered within 20ms")
+		r.agent.wantError("7", -32603, "no user answered within 20ms")
 		if got := w.by(frame.ClientToOurs, "nobody"); len(got) != 1 || got[0] != choose(q.ID, acp.RejectOnce) {
 			t.Errorf("frames: %q", got)
 		}

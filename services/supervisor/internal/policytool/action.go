@@ -22,7 +22,12 @@ type Question struct {
 	// Command is a command line. Path is a file or folder, absolute or relative to Dir. Exactly one of Command, Path
 	// and Host is set.
 	Command, Path string
-	// Host is a machine, with or without a port (443). Addresses are its known addresses.
+	// Argv is a program that a process starts, with its arguments, for the kind "process.start". In place of a command
+	// or a path.
+	Argv []string
+	// Walls are the walls around the processes. Nil: all for the kinds "process.…", and none for others.
+	Walls []permissionv1.Wall
+	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
 	Host      string
 	Addresses []string
 	// Kind is the kind of the action. Empty means "terminal.create" for a command and "fs.read" for a path.
@@ -38,13 +43,13 @@ type Question struct {
 // Action returns the action that a policy would receive if an agent did this on this machine: an action of the gate or,
 // for the kinds "tool.…", a permission request of the agent.
 func (q Question) Action() (*permissionv1.Action, error) {
-	if (q.Command == "") == (q.Path == "") && q.Host == "" {
+	if (q.Command == "") == (q.Path == "") && q.Host == "" && len(q.Argv) == 0 {
 		return nil, errors.New("expected either a command or a path")
 	}
 	session := intent.Session{
 		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why", Local: true,
 		Roots:         []string{q.Dir},
-		ResolvedRoots: []string{paths.Real(q.Dir)},
+		ResolvedRoots: []string{paths.Real(q.Dir)}, Walls: q.Walls,
 	}
 	if q.Host != "" {
 		return q.connects(session)
@@ -53,6 +58,9 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	file := q.Path
 	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(q.Dir, file)
+	}
+	if q.ofProcess() {
+		return q.processAction(session, file)
 	}
 	kind := q.Kind
 	switch {
@@ -73,7 +81,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	method := methods[kind]
 	if method == "" {
 		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
-			"expected terminal.create, fs.read, fs.write, fs.list or tool.KIND, or an action as JSON", kind)
+			"expected terminal.create, fs.read, fs.write, fs.list, tool.KIND, process.KIND or net.connect, or an action as JSON", kind)
 	}
 	if (q.Command != "") != (kind == "terminal.create") {
 		return nil, fmt.Errorf("an action of the kind %q has no %s", kind, map[bool]string{true: "command", false: "path"}[q.Command != ""])
@@ -94,7 +102,7 @@ func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
 		}
 		port = 443
 	}
-	if q.Kind != "" && q.Kind != "net.connect" {
+	if q.Kind != "" && q.Kind != kindConnect {
 		return nil, fmt.Errorf("an action of the kind %q connects to no machine; the kind is net.connect", q.Kind)
 	}
 	for _, text := range q.Addresses {

@@ -59,8 +59,7 @@ func (e *Explanation) about(c *permissionv1.Command) []string {
 		}
 		why, r := shell.Doubt(sub), sub.GetRepository()
 		switch {
-		// it is not the reason of the decision
-		case why == "" || !strings.Contains(e.Answer.GetDecision().GetReason(), why):
+		case why == "" || !strings.Contains(e.Answer.GetDecision().GetDetail(), why): // it is not the reason of the decision
 		case onlyLooks(argv) && why != shell.DoubtBeside(sub):
 			add("the rule is about the system's %s: have the workspace's folder come last in PATH, or take it out", argv[0])
 		case why != shell.DoubtBeside(sub):

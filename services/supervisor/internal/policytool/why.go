@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -33,7 +34,7 @@ type Explanation struct {
 // Decisions of acphost itself before or after the policy are the same as in the gate. needs are the machines that the
 // agent requires.
 func Explain(
-	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, needs []hosts.Pattern,
+	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, known hosts.Known,
 	files []*permissionv1.PolicyFile,
 ) (*Explanation, error) {
 	e := &Explanation{Action: action, Files: files}
@@ -56,10 +57,13 @@ func Explain(
 	}
 	e.Answer = answer
 	if reaches {
-		if own := gate.ReachBehind(action, needs, answer.GetDecision()); own != nil {
+		if own := gate.ReachBehind(action, known, answer.GetDecision()); own != nil {
 			e.Own, answer.Decision = true, decision(own)
 			answer.Decision.Grantable = own.Verdict == gate.Ask
 		}
+	}
+	if own := gate.ProcessBehind(action, answer.GetDecision()); own != nil {
+		e.Own, answer.Decision = own.Rule != "", decision(own)
 	}
 	if answer.GetDecision().GetVerdict() == gate.Allow {
 		if own := decision(g.Behind(action)); own != nil {
@@ -72,9 +76,9 @@ func Explain(
 // unruled returns the decision about an action without a policy.
 func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	if a.GetDoor() != permissionv1.Door_DOOR_REQUEST && a.GetDoor() != permissionv1.Door_DOOR_UNSPECIFIED {
-		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: "no policy is set: it is done, and nobody is asked"}
+		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: reason.NoPolicy.String()}
 	}
-	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: "no policy is set: what the agent asks goes to the person"}
+	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: reason.NoPolicy.String()}
 }
 
 // Print writes the verdict on the first line, then every rule with the reason why it did or did not match, then the
@@ -138,29 +142,32 @@ func (e *Explanation) verdict(w io.Writer, s Style) {
 		rule = "rule " + d.GetRule()
 	}
 	row := []cell{{word, colorOf(word)}, {rule, bold}}
-	reason := d.GetReason()
-	if rest, again := strings.CutPrefix(reason, rule); again && d.GetRule() == "" {
-		reason = strings.TrimPrefix(rest, "; ")
+	why := d.GetReason()
+	if rest, again := strings.CutPrefix(why, rule); again && d.GetRule() == "" {
+		why = strings.TrimPrefix(rest, "; ")
 	}
-	if reason != "" && reason != rule {
-		row = append(row, cell{text: reason})
+	if why != "" && why != rule {
+		row = append(row, cell{text: why})
 	}
 	if e.Own {
 		row = append(row, cell{"acphost itself decides this, whatever a policy says", dim})
 	}
 	s.table(w, "", [][]cell{row})
+	if d.GetDetail() != "" {
+		s.table(w, "     ", [][]cell{{{text: d.GetDetail()}}})
+	}
 	if word != "ask" {
 		return
 	}
-	remembered := "asked each time anew"
+	remembered := "asked every time"
 	if d.GetGrantable() {
-		remembered = "not asked where an answer is remembered"
+		remembered = "not asked again if an answer is remembered"
 	}
 	unattended := "deny"
 	if d.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
 		unattended = "allow"
 	}
-	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if nobody is there to answer", dim}}})
+	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if no user is there to answer", dim}}})
 }
 
 // place returns the position of a rule: the name of its layer if that has one file, else the file's name, with the
@@ -217,6 +224,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	read.add("agent", a.GetAgent())
 	read.add("mode", a.GetMode())
 	read.add("tool", a.GetTool())
+	read.add("walls", wordsOfWalls(a.GetWalls()))
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
 			root = formatPath(root, a.GetResolvedRoots()[i])

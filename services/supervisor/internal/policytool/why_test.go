@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/hosts"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -139,9 +140,9 @@ func TestExplain_VerdictIsFirst(t *testing.T) {
 		{"an allow", &permissionv1.DecideResponse{Verdict: allow, Rule: "read"}, "allow  rule read\n"},
 		{"a deny with a reason", &permissionv1.DecideResponse{Verdict: deny, Rule: "r", Reason: "No."}, "deny  rule r  No.\n"},
 		{"no verdict is a deny", &permissionv1.DecideResponse{}, "deny  no rule matches\n"},
-		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked where an answer is remembered; deny if nobody is there to answer\n"},
+		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked again if an answer is remembered; deny if no user is there to answer\n"},
 		{"no rule and more", &permissionv1.DecideResponse{Reason: "no rule matches; it is not known what x does"}, "deny  no rule matches  it is not known what x does\n"},
-		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked each time anew; allow if nobody is there to answer\n"},
+		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked every time; allow if no user is there to answer\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &policytool.Explanation{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
@@ -156,7 +157,7 @@ func TestExplain_VerdictIsFirst(t *testing.T) {
 
 func TestExplain_ReturnsLoadErrors(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
-	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, nil, files)
+	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, hosts.Known{}, files)
 	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)
 	}
@@ -173,11 +174,11 @@ func TestExplain_OwnDecisionsSkipPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, nil, nil)
+	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, hosts.Known{}, nil)
 	if err != nil || e.Answer.GetDecision().GetRule() != "acphost/protected" || e.Answer.GetDecision().GetVerdict() != deny {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, nil, nil)
+	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, hosts.Known{}, nil)
 	if err != nil || e.Answer.GetDecision().GetVerdict() != ask {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -210,7 +211,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "p.yaml", Layer: permissionv1.Layer_LAYER_USER}}
 	asks := &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches"}
 	but := func(why string) *permissionv1.DecideResponse {
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "rule r would allow this, but " + strings.ReplaceAll(why, "DIR", dir)}
+		return &permissionv1.DecideResponse{Verdict: ask, Detail: "rule r would allow this, but " + strings.ReplaceAll(why, "DIR", dir)}
 	}
 	for _, c := range []struct {
 		name   string
@@ -251,7 +252,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 					return &permissionv1.ExplainResponse{Decision: c.policy}, nil
 				}
 			}
-			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, nil, c.files)
+			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, hosts.Known{}, c.files)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,6 +293,10 @@ func TestQuestion_BecomesAction(t *testing.T) {
 		{"a file that is not there", policytool.Question{Path: "link/new/x", Kind: "tool.edit"}, "tool.edit", permissionv1.Door_DOOR_REQUEST, "DIR/link/new/x|DIR/real/new/x|inside|write"},
 		{"an absolute path", policytool.Question{Path: "/etc/passwd", Kind: "tool.read"}, "tool.read", permissionv1.Door_DOOR_REQUEST, "/etc/passwd|/etc/passwd|outside|read"},
 		{"a folder", policytool.Question{Path: ".", Kind: "fs.list"}, "fs.list", permissionv1.Door_DOOR_CALL, "DIR|DIR|inside|read"},
+		{"a process's write", policytool.Question{Path: "link/file", Kind: "process.write"}, "fs.write", permissionv1.Door_DOOR_KERNEL, "DIR/real/file|DIR/real/file|inside|write"},
+		{"a process's read", policytool.Question{Path: "out/passwd", Kind: "process.read"}, "fs.read", permissionv1.Door_DOOR_KERNEL, "/etc/passwd|/etc/passwd|outside|read"},
+		{"a process's bookkeeping of git", policytool.Question{Path: ".git/refs/heads/x", Kind: "process.git"}, "fs.write", permissionv1.Door_DOOR_KERNEL, "DIR/.git/refs/heads/x|DIR/.git/refs/heads/x|inside|write"},
+		{"a socket", policytool.Question{Path: "link/socket", Kind: "net.connect"}, "net.connect", permissionv1.Door_DOOR_KERNEL, "DIR/real/socket|DIR/real/socket|inside|write"},
 		{"a command", policytool.Question{Command: "ls > link/out"}, "terminal.create", permissionv1.Door_DOOR_CALL, "DIR/link/out|DIR/real/out|inside|write"},
 		{"a command that is asked about", policytool.Question{Command: "ls > link/out", Kind: "tool.execute"}, "tool.execute", permissionv1.Door_DOOR_REQUEST, "DIR/link/out|DIR/real/out|inside|write"},
 	} {
@@ -333,6 +338,10 @@ func TestQuestion_RejectsInvalid(t *testing.T) {
 		{"both", policytool.Question{Command: "a", Path: "b"}, "either a command or a path"},
 		{"a command that is read", policytool.Question{Command: "a", Kind: "fs.read"}, `"fs.read" has no command`},
 		{"a path that is run", policytool.Question{Path: "a", Kind: "terminal.create"}, `"terminal.create" has no path`},
+		{"a process's command", policytool.Question{Command: "make", Kind: "process.start"}, "-- PROGRAM"},
+		{"a process's kind", policytool.Question{Path: "a", Kind: "process.list"}, "expected process.start"},
+		{"git's bookkeeping", policytool.Question{Path: ".git/index.lock", Kind: "process.write"}, "its kind is process.git"},
+		{"what git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
 		{"another kind", policytool.Question{Path: "a", Kind: "elicitation"}, "or an action as JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

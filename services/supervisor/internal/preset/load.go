@@ -61,6 +61,7 @@ func Load(env func(string) string) (*Catalog, error) {
 				for i := range more {
 					more[i].Own.Dialect, more[i].Own.Hosts, more[i].Own.State, more[i].Own.Programs, more[i].Own.Starts = nil, nil, nil, nil, nil
 					more[i].Own.Modes, more[i].Own.Tested, more[i].Own.TerminalTools = nil, nil, nil
+					more[i].Own.Unneeded, more[i].Own.Caches = nil, nil
 				}
 			}
 			merge(agents, more)
@@ -137,9 +138,16 @@ func (p *parser) agent(at string, a *Agent) error {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)
 		}
 	}
-	for i, text := range a.Own.Hosts {
-		if _, err := hosts.ParsePattern(text); err != nil {
-			return p.problem(fmt.Sprintf("%s/acphost/hosts/%d", at, i), "expected a machine like api.example.com:443, got %q: %v", text, err)
+	for member, list := range map[string][]string{"hosts": a.Own.Hosts, "unneeded_hosts": a.Own.Unneeded} {
+		for i, text := range list {
+			if _, err := hosts.ParsePattern(text); err != nil {
+				return p.problem(fmt.Sprintf("%s/acphost/%s/%d", at, member, i), "expected a machine like api.example.com:443, got %q: %v", text, err)
+			}
+		}
+	}
+	for i, name := range a.Own.Caches {
+		if !variableForm.MatchString(name) {
+			return p.problem(fmt.Sprintf("%s/acphost/caches/%d", at, i), "expected the name of an environment variable that ends in _HOME or _DIR, got %q", name)
 		}
 	}
 	for i, text := range a.Own.State {
@@ -224,9 +232,10 @@ func (p *parser) arguments(at string, args []string) error {
 }
 
 var (
-	idForm      = lazyregexp.New(`^[a-z][a-z0-9-]{0,63}$`)
-	packageForm = lazyregexp.New(`^(@[A-Za-z0-9_-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_][A-Za-z0-9._~-]*(\[[A-Za-z0-9,._-]+\])?((@|==|~=|>=)[A-Za-z0-9][A-Za-z0-9.+!_-]*)?$`)
-	commandForm = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	idForm       = lazyregexp.New(`^[a-z][a-z0-9-]{0,63}$`)
+	packageForm  = lazyregexp.New(`^(@[A-Za-z0-9_-][A-Za-z0-9._~-]*/)?[A-Za-z0-9_][A-Za-z0-9._~-]*(\[[A-Za-z0-9,._-]+\])?((@|==|~=|>=)[A-Za-z0-9][A-Za-z0-9.+!_-]*)?$`)
+	variableForm = lazyregexp.New(`^[A-Z][A-Z0-9_]*_(HOME|DIR)$`)
+	commandForm  = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 )
 
 // unread says what is wrong with a manifest that cannot be read.

@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
 // Agent is one entry of a manifest.
@@ -82,10 +83,16 @@ type Own struct {
 	// Hosts are the machines without which the agent does not work: those that serve its models, and those by which it logs in. They
 	// are patterns as rules have in host. Nil: they are not known.
 	Hosts []string `json:"hosts"`
+	// Unneeded are machines that the agent connects to and works without, such as those for telemetry, in the form of
+	// Hosts. Behind acphost's proxy, connections to them are refused where the policy would ask. Nil: none are known.
+	Unneeded []string `json:"unneeded_hosts"`
 	// State are the files in which the agent keeps what it remembers, as kernel.CheckState describes them: sessions,
 	// logs, caches. In the sandbox only deny rules count for them. What runs later (settings, hooks, extensions) is not
 	// among them.
 	State []string `json:"state"`
+	// Caches are environment variables that name folders for what the agent fetches or unpacks, and then runs. In the
+	// sandbox they name folders of acphost's, which the user's own starts of the agent do not use.
+	Caches []string `json:"caches"`
 	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
 	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.
 	Starts [][]string `json:"starts"`
@@ -150,30 +157,34 @@ func (c *Catalog) Dialect(name string) *dialect.Dialect {
 	return a.Own.Dialect
 }
 
-// Hosts returns the machines without which the agent of a name does not work, as patterns of rules; nil: they are not known. An agent
-// that is downloaded has none of its own to say.
-func (c *Catalog) Hosts(name string) []hosts.Pattern {
+// Machines returns the machines that the agent of a name is known to connect to. Entries of a downloaded registry name
+// none.
+func (c *Catalog) Machines(name string) hosts.Known {
 	a, err := c.Find(name)
 	if err != nil {
-		return nil
+		return hosts.Known{}
 	}
-	var patterns []hosts.Pattern
-	for _, text := range a.Own.Hosts {
-		if p, err := hosts.ParsePattern(text); err == nil { // checked when it was read
-			patterns = append(patterns, p)
-		}
-	}
-	return patterns
+	return hosts.Known{Needed: patterns(a.Own.Hosts), Unneeded: patterns(a.Own.Unneeded)}
 }
 
-// State returns the files that the agent of a name keeps for itself, its further programs, and those that it starts for
-// itself; nil: they are not known. An agent that is downloaded has none of its own to say.
-func (c *Catalog) State(name string) (files, programs []string, starts [][]string) {
+// patterns parses patterns that were checked when they were read.
+func patterns(texts []string) (all []hosts.Pattern) {
+	for _, text := range texts {
+		if p, err := hosts.ParsePattern(text); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Files returns the files and programs that the agent of a name is known to have. Entries of a downloaded registry name
+// none.
+func (c *Catalog) Files(name string) kernel.Files {
 	a, err := c.Find(name)
 	if err != nil {
-		return nil, nil, nil
+		return kernel.Files{}
 	}
-	return a.Own.State, a.Own.Programs, a.Own.Starts
+	return kernel.Files{State: a.Own.State, Caches: a.Own.Caches, Programs: a.Own.Programs, Starts: a.Own.Starts}
 }
 
 // Modes returns the modes in which the agent of a name asks before it acts; nil: they are not known.
@@ -249,8 +260,14 @@ func (a *Agent) inherit(before Agent) {
 	if a.Own.Hosts == nil {
 		a.Own.Hosts = before.Own.Hosts
 	}
+	if a.Own.Unneeded == nil {
+		a.Own.Unneeded = before.Own.Unneeded
+	}
 	if a.Own.State == nil {
 		a.Own.State = before.Own.State
+	}
+	if a.Own.Caches == nil {
+		a.Own.Caches = before.Own.Caches
 	}
 	if a.Own.Starts == nil {
 		a.Own.Starts = before.Own.Starts
@@ -266,6 +283,9 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
 		a.Version, a.Distribution = before.Version, before.Distribution
+		if a.Own.TerminalTools == nil { // which are known of this program alone
+			a.Own.TerminalTools = before.Own.TerminalTools
+		}
 	}
 	a.Description = cmp.Or(a.Description, before.Description)
 	mine, its := a.Distribution.NPX, before.Distribution.NPX

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -22,11 +23,7 @@ var (
 
 // Unrecorded is the reason of a denial because an allowance could not be recorded. The cause is only logged, because it names files that
 // agents must not see.
-const Unrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
-	gate.RuleUnrecorded + ")"
-
-// callChanged is the reason if the agent ended a question by changing the tool call.
-const callChanged = "the agent changed the call while the question was open"
+var Unrecorded = reason.NotRecorded.String() + " (rule " + gate.RuleUnrecorded + ")"
 
 // Cause is the cause of a question's end.
 type Cause int
@@ -260,7 +257,7 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 		end.Option, _ = q.option(rejectingKinds...)
 		if q.decision != nil { // the decision's owner may still read it
 			d := *q.decision
-			d.Reason = strings.TrimSuffix(callChanged+"; "+d.Reason, "; ")
+			d.Reason = strings.TrimSuffix(reason.CallChanged.String()+"; "+d.Reason, "; ")
 			q.decision = &d
 		}
 	case TurnCancelled:
@@ -280,16 +277,16 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 			end.Outcome = Allowed
 		}
 		if q.Own {
-			q.decision.Reason = strings.TrimSuffix(q.set.nobodySaid()+"; "+q.decision.Reason, "; ")
+			q.decision.Reason = strings.TrimSuffix(q.set.unansweredReason()+"; "+q.decision.Reason, "; ")
 		}
 	case ClientAnswers:
 		end, o = q.answered(e, gate.ByClient)
 	case SomebodyAnswers:
 		end, o = q.answered(e, e.By)
 	}
-	if q.Own && e.Why != "" && e.byClient() { // nobody answered, and nobody will
+	if q.Own && e.Why != "" && e.byClient() { // no user answered, and nobody will
 		o = gate.Outcome{By: gate.ByAcphost}
-		q.decision.Reason = "a person was to be asked, and the client could not: " + e.Why
+		q.decision.Reason = reason.ClientCannotAsk.With(e.Why)
 	}
 	return end, o
 }
@@ -338,7 +335,7 @@ func (q *Question) replyDenied(r *Reply) {
 
 // replyChanged gives the change as the reason, and not the policy's reason, which is about the earlier call.
 func (q *Question) replyChanged(r *Reply) {
-	r.Denial = callChanged
+	r.Denial = reason.CallChanged.String()
 	q.replyDenied(r)
 	if q.decision == nil { // nobody was notified of the call
 		r.Denial, r.Notice = "", false
@@ -354,7 +351,7 @@ func (q *Question) replyExpired(r *Reply) {
 	case ok:
 		r.Result = q.selected(id)
 	case q.Method == acp.MethodRequestPermission:
-		r.Denial = q.set.nobodySaid()
+		r.Denial = q.set.unansweredReason()
 		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
 	default:
 		q.replyCancelled(r)

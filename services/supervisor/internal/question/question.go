@@ -49,8 +49,8 @@ type Question struct {
 	Options []acp.PermissionOption
 	// Flat: the agent reads the id of the chosen option from the result itself (acp.PermissionRequest).
 	Flat bool
-	// Reason is the policy's reason for asking; empty: none.
-	Reason string
+	// Reason is the policy's reason for asking; empty: none. Detail is gate.Decision.Detail.
+	Reason, Detail string
 	// Asked is the time when it began to wait. Expires is the time when it ends without an answer; zero: it does not. Ask sets both.
 	Asked, Expires time.Time
 	// Patient: the question does not expire, even if nobody attends.
@@ -102,7 +102,7 @@ const (
 	Declined  Outcome = "declined"
 	Cancelled Outcome = "cancelled"
 	Withdrawn Outcome = "withdrawn" // the agent cancelled it, or is disconnected
-	Expired   Outcome = "expired"   // nobody answered
+	Expired   Outcome = "expired"   // no user answered
 )
 
 // End is the end of a question.

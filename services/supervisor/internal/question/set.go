@@ -2,11 +2,11 @@ package question
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -144,10 +144,10 @@ func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	}
 }
 
-// nobodySaid returns the reason of a denial because nobody answered in time, or nobody is there to answer.
-func (s *Set) nobodySaid() string {
+// unansweredReason returns the reason of a denial because no user answered in time, or is there to answer.
+func (s *Set) unansweredReason() string {
 	if s.opts.Unattended <= time.Millisecond {
-		return "nobody is there to answer"
+		return reason.NoUser.String()
 	}
-	return fmt.Sprintf("nobody answered within %v", s.opts.Unattended)
+	return reason.NoAnswer.With(s.opts.Unattended)
 }

@@ -11,6 +11,9 @@ import (
 
 // Limits of a question.
 const (
+	// askedBecause introduces the reason, as in the content of acphost's own questions.
+	askedBecause = "Asked because: "
+
 	maxMessage = 4 << 10
 	maxURL     = 2 << 10
 	maxRaw     = 600
@@ -28,7 +31,16 @@ func Question(o Options, a *supervisorv1.Approval) string {
 	return question(o, a, func(*supervisorv1.ToolCallContent) bool { return false })
 }
 
-// Whole is Question without limits: the complete action. A long text is printed above the prompt for the answer.
+// Reason is why a question is asked, in a whole line as in Question.
+func Reason(o Options, a *supervisorv1.Approval) string {
+	return indented(o.paint(yellow, askedBecause+o.line(a.GetPermission().GetReason(), maxRaw))+"\n", toolIndent)
+}
+
+// HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without it.
+func HasDetail(a *supervisorv1.Approval) bool { return a.GetPermission().GetDetail() != "" }
+
+// Whole is Question without bounds: all of what would be allowed, and the detail of why it is asked. What may be long stands there to be read above what it is
+// asked by.
 func Whole(o Options, a *supervisorv1.Approval) string {
 	o.view = &view{whole: true}
 	return Question(o, a)
@@ -135,6 +147,9 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	var b strings.Builder
 	b.WriteString(mark + " " + o.paint(bold, QuestionTitle(a)) + "\n")
 	var body strings.Builder
+	if p.GetReason() != "" {
+		body.WriteString(o.paint(yellow, askedBecause+o.line(p.GetReason(), maxRaw)) + "\n")
+	}
 	if title := p.GetTitle(); utf8.RuneCountInString(title) > safetext.MaxLine {
 		if o.whole() {
 			body.WriteString(safetext.Text(title) + "\n")
@@ -156,6 +171,9 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 			shown = true
 			continue
 		}
+		if p.GetFromAcphost() && p.GetReason() != "" && item.GetContent().GetText().GetText() == askedBecause+p.GetReason() {
+			continue // it is shown already
+		}
 		text := toolContent(o, item, "completed")
 		shown = shown || text != ""
 		body.WriteString(text)
@@ -164,8 +182,8 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	if (!shown || !readable || o.whole()) && p.GetRawInput() != "" && p.GetRawInput() != "{}" {
 		body.WriteString(o.paint(dim, "input: "+o.line(p.GetRawInput(), maxRaw)) + "\n")
 	}
-	if p.GetReason() != "" && !p.GetFromAcphost() { // acphost's own questions contain the reason in their content
-		body.WriteString(o.paint(yellow, "Asked because: "+o.line(p.GetReason(), maxRaw)) + "\n")
+	if p.GetDetail() != "" && o.whole() {
+		body.WriteString(o.paint(dim, "Details: "+o.line(p.GetDetail(), maxRaw)) + "\n")
 	}
 	b.WriteString(indented(body.String(), toolIndent))
 	return b.String()
@@ -178,7 +196,7 @@ func QuestionTitle(a *supervisorv1.Approval) string {
 	case a.GetElicitation() != nil:
 		return QuestionSubject(a)
 	case a.GetPermission().GetFromAcphost():
-		return "May the agent do this? " + titleOf(a.GetPermission())
+		return QuestionSubject(a)
 	}
 	return "The agent asks: " + titleOf(a.GetPermission())
 }
@@ -257,7 +275,7 @@ func (o Options) url(address string) string {
 func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOption) string {
 	text := safetext.Line(a.GetOutcome())
 	if a.GetOutcome() == "expired" {
-		text = "nobody answered"
+		text = "no user answered"
 	}
 	for _, op := range options {
 		if op.GetOptionId() == a.GetOptionId() && a.GetOptionId() != "" {
@@ -267,7 +285,7 @@ func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOp
 	switch by := a.GetAnsweredBy(); by {
 	case "nobody":
 		if a.GetOutcome() == "allowed" {
-			text += ", since nobody answered"
+			text += ", because no user answered"
 		}
 	case "":
 	case "front":

@@ -64,7 +64,7 @@ func TestDecision_IsShownWithItsAction(t *testing.T) {
 			at(tool("t", "edit", `,"locations":[{"path":"/w/a"}]`), calls("1", "fs/write_text_file", `"path":"/w/a","content":"x"`),
 				own("write /w/a", `,"locations":[{"path":"/w/a"}]`), answered, fine("1"), done("t")),
 			[]Decision{decision(5, "call", "ask", "allowed", "", write())},
-			"question May the agent do this? write /w/a|allowed (Yes) in the editor {no rule}\ntool Tt|completed [places /w/a]\ncall fs/write_text_file /w/a|done",
+			"question write /w/a|allowed (Yes) in the editor {no rule}\ntool Tt|completed [places /w/a]\ncall fs/write_text_file /w/a|done",
 		},
 		"a request of the agent's that a person answered, and what it caused": {
 			at(tool("t", "edit", ""), entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"allow_once","name":"Yes"}]}}`),

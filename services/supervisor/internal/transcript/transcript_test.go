@@ -316,7 +316,7 @@ func TestEntries_Text(t *testing.T) {
 			entry("front-to-ours", "", `{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}`),
 			entry("handler-to-agent", "fs", `{"id":1,"error":{"code":-32002,"message":"Resource not found: /a"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`),
-		}, "turn Turn 1\nuser |go\ncall fs/read_text_file /a|failed: Resource not found: /a\nquestion May the agent do this? Read|cancelled in the editor\nend Turn 1 ended after 0.0 s: end_turn"},
+		}, "turn Turn 1\nuser |go\ncall fs/read_text_file /a|failed: Resource not found: /a\nquestion Read|cancelled in the editor\nend Turn 1 ended after 0.0 s: end_turn"},
 		{"a command that a front was shown, and its end", []*journal.Entry{
 			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
 			piece("t", `ok\n`), piece("u", `ok\n`), piece("t", `more\n`),

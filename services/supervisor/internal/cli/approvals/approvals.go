@@ -48,8 +48,8 @@ func newList(call *command.Call) *cobra.Command {
 		Short: "List the questions that wait, oldest first",
 		Long: `List the questions that wait, oldest first, each with the command or the change that
 it is about and the answers that there are. On a terminal, a long one is cut, and says
-so; --full shows all of it, with all of the input that the agent gives the tool.
-Elsewhere it is whole.`,
+so; --full shows all of it, with all of the input that the agent gives the tool, and
+how the policy came to ask. Elsewhere it is whole.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openQuestion {

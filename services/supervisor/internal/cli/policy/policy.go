@@ -32,8 +32,8 @@ asked. Three files make one policy: the administrator's
 (`+config.DefaultAdminPolicy+`), yours (permission.policy in the configuration,
 else policy.yaml beside it) and the workspace's (`+config.WorkspacePolicy+`), which may
 only tighten unless you trust it.`,
-		newCheck(call, start), newWhy(call, start), newReplay(call, start), newImport(call, start),
-		newShow(call, start), newTrust(call, start), newReload(call))
+		newCheck(call, start), newWhy(call, start), newProfile(call, start), newReplay(call, start),
+		newImport(call, start), newShow(call, start), newTrust(call, start), newReload(call))
 }
 
 func newCheck(call *command.Call, start permd.Starter) *cobra.Command {

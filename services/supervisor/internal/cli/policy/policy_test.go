@@ -294,13 +294,21 @@ func TestPolicy_UsageErrors(t *testing.T) {
 	}{
 		{"an unknown command", []string{"chek"}, 2, `there is no command "chek"`},
 		{"the tests", []string{"test", "p.yaml"}, 2, `there is no command "test": did you mean "acphost policy check [FILE...]" (check rule files and run their tests)?`},
-		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
-		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
+		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action, or a program after --"},
+		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action, or a program after --"},
+		{"a program and a path", []string{"why", "--path=a", "--", "make"}, 2, "or a program after --"},
+		{"an argument", []string{"why", "make"}, 2, "takes no argument"},
+		{"a program of another kind", []string{"why", "--on=process.read", "--", "make"}, 1, "for the kind process.start"},
+		{"another wall", []string{"why", "--command=a", "--walls=files,sound"}, 2, `or none, got "sound"`},
+		{"a wall alone", []string{"why", "--command=a", "--walls=network"}, 2, "only with files"},
+		{"an action and its walls", []string{"why", "--denied", "--walls=files"}, 2, "the action says them itself"},
 		{"an action and its kind", []string{"why", "--action=-", "--on=fs.read"}, 2, "the action says them itself"},
 		{"an address without a host", []string{"why", "--path=a", "--address=::1"}, 2, "--address is for --host"},
 		{"a host that is none", []string{"why", "--host=127.1"}, 1, "four decimal numbers"},
 		{"a host and another kind", []string{"why", "--host=a", "--on=fs.read"}, 1, "connects to no machine"},
 		{"a kind that does not fit", []string{"why", "--path=a", "--on=terminal.create"}, 1, "has no path"},
+		{"a profile of other walls", []string{"profile", "--walls=sound"}, 2, `or none, got "sound"`},
+		{"a profile without a policy", []string{"profile"}, 1, "name one with --policy"},
 		{"nothing to replay by", []string{"replay", "x"}, 2, "--policy is missing"},
 		{"nothing to import", []string{"import"}, 2, "the file is missing"},
 		{"a format", []string{"import", "x", "--format=cursor"}, 2, `--format: expected claude, gemini or opencode, got "cursor"`},
@@ -339,7 +347,7 @@ func TestPolicyWhy_RejectsOtherPolicyPrograms(t *testing.T) {
 
 func TestPolicy_Help(t *testing.T) {
 	for command, want := range map[string]string{
-		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
+		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "profile": "--walls WALLS", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
 	} {
 		status, stdout, stderr := (&policyCall{}).run(t, strings.Fields(command+" --help")...)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, want) || command != "" && strings.Count(stdout, "\n  acphost policy "+command) < 2 {

@@ -23,6 +23,7 @@ import (
 // whyFlags select the action to explain, and the rule files.
 type whyFlags struct {
 	policy, action, approval, config string
+	walls                            []string
 	denied                           bool
 	question                         policytool.Question
 	asJSON                           bool
@@ -31,7 +32,7 @@ type whyFlags struct {
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path FILE | --host HOST | --denied | ...)",
+		Use:   "why (--command LINE | --path FILE | --host HOST | ... | -- PROGRAM ...)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
@@ -46,19 +47,34 @@ decision in the audit ("acphost audit query --json"). The question may wait, be
 answered, or belong to a session that has ended: what the agent sent is in the
 record.
 
+--on takes a kind of rules, also those for processes in the sandbox: process.read,
+process.write and process.git with --path, net.connect with the --path of a unix
+socket, and process.start with the program and its arguments after "--". For these
+all walls are active, for other kinds none; --walls names the active ones.
+
 Without --policy the rule files count that a supervisor started in this folder
 would have: the administrator's, yours and the workspace's. Nothing is run or
 opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
+  acphost policy why --path .vscode/tasks.json --on process.write
+  acphost policy why --path /run/docker.sock --on net.connect
+  acphost policy why --on process.start -- /usr/bin/make test
+  acphost policy why --command 'make test' --walls files,reads,network
   acphost policy why --denied
   acphost policy why --host registry.npmjs.org:443
   acphost policy why --approval gemini-1/7
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
   acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
-		Args: command.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			given := 0
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() == 0 {
+				return nil
+			}
+			return command.NoArguments(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.question.Argv = args
+			given := min(len(args), 1)
 			for _, s := range []string{f.question.Command, f.question.Path, f.question.Host, f.action, f.approval} {
 				if s != "" {
 					given++
@@ -68,13 +84,23 @@ opened but rule files; paths are followed as they are on this machine now.`,
 				given++
 			}
 			if given != 1 {
-				return command.UsageErrorf(cmd, "expected one of --command, --path, --host, --denied, --approval and --action")
+				return command.UsageErrorf(cmd, "expected one of --command, --path, --host, --denied, --approval and --action, "+
+					"or a program after --")
 			}
 			if len(f.question.Addresses) > 0 && f.question.Host == "" {
 				return command.UsageErrorf(cmd, "--address is for --host")
 			}
-			if q := f.question; (f.action != "" || f.recorded()) && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
-				return command.UsageErrorf(cmd, "--on, --agent, --mode and --tool are not for --action, --approval and --denied: the action says them itself")
+			q := f.question
+			described := q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "" || len(f.walls) > 0
+			if (f.action != "" || f.recorded()) && described {
+				return command.UsageErrorf(cmd, "--on, --agent, --mode, --tool and --walls are not for --action, --approval and --denied: "+
+					"the action says them itself")
+			}
+			if len(f.walls) > 0 {
+				var err error
+				if f.question.Walls, err = policytool.ParseWalls(f.walls); err != nil {
+					return command.UsageErrorf(cmd, "--walls: %v", err)
+				}
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
 				return explain(cmd.Context(), call, service, f)
@@ -87,7 +113,9 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
 	flags.StringVar(&f.question.Host, "host", "", "a `HOST`, or HOST:PORT, that an agent would connect to; it is not looked up")
 	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
-	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
+	flags.StringVar(&f.question.Kind, "on", "",
+		"the action's `KIND`: fs.read, terminal.create, tool.KIND, process.KIND, …")
+	flags.StringSliceVar(&f.walls, "walls", nil, "the active `WALLS`: files, reads and network, or none")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
 	flags.BoolVar(&f.denied, "denied", false, "the action that was denied last, from the audit")
 	flags.StringVar(&f.approval, "approval", "", "the action that the question `ID` is or was about, from the record")
@@ -128,14 +156,14 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	var needs []hosts.Pattern
+	var known hosts.Known
 	if e := action.GetEndpoint(); e != nil {
-		needs = agentcmd.Hosts(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))(action.GetAgent())
+		known = agentcmd.Machines(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))(action.GetAgent())
 		if note := policytool.NetworkNote(c); note != "" {
 			fmt.Fprintln(call.Stderr, note)
 		}
 	}
-	explained, err := policytool.Explain(ctx, service, g, action, needs, files)
+	explained, err := policytool.Explain(ctx, service, g, action, known, files)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -31,15 +32,17 @@ type asker struct {
 	waiting   []*supervisorv1.Approval
 	current   *supervisorv1.Approval // nil: no question
 	dialog    dialog
-	sending   bool             // its answer is being sent
-	keys      <-chan key       // nil: no question
-	seen      map[string]bool  // questions that were asked, or ended before
-	away      <-chan time.Time // not nil: another job has the terminal, which is checked regularly
-	reported  bool             // that was reported
-	removedAt time.Time        // end of the last question that was not answered here
-	from      time.Time        // time from which on keys answer the current question
-	codes     confirm.Codes    // codes for confirming answers that allow something
-	unseen    render.Hidden    // of the current question
+	sending   bool                              // its answer is being sent
+	keys      <-chan key                        // nil: no question
+	seen      map[string]bool                   // questions that were asked, or ended before
+	pending   map[string]*supervisorv1.Approval // questions of the turn that wait for their events
+	away      <-chan time.Time                  // not nil: another job has the terminal, which is checked regularly
+	reported  bool                              // that was reported
+	removedAt time.Time                         // end of the last question that was not answered here
+	from      time.Time                         // time from which on keys answer the current question
+	codes     confirm.Codes                     // codes for confirming answers that allow something
+	unseen    render.Hidden                     // of the current question
+	detail    bool                              // the current question has a detail that was not shown
 }
 
 // dialog is a question with its input state.
@@ -99,6 +102,11 @@ func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval
 		p.enqueue(a)
 		return
 	}
+	if p.asker.seen[a.GetId()] {
+		p.explain(a)
+		return
+	}
+	p.asker.pending[a.GetId()] = a
 	p.spawn(func() {
 		select {
 		case <-time.After(lateGrace):
@@ -108,10 +116,29 @@ func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval
 	})
 }
 
+// explain prints why the current question is asked, if it was asked without that: the events of the turn lack the reasons of the policy
+// for questions of the agent.
+func (p *promptRun) explain(a *supervisorv1.Approval) {
+	k := &p.asker
+	if now := k.current; now == nil || now.GetId() != a.GetId() || now.GetPermission().GetReason() != "" || a.GetPermission().GetReason() == "" {
+		return
+	}
+	k.current, k.detail = a, render.HasDetail(a)
+	p.screen.ask("")
+	p.screen.print(render.Reason(p.look, a))
+	p.screen.ask(k.line())
+}
+
 // enqueue queues a question, once, and asks the next one.
 func (p *promptRun) enqueue(a *supervisorv1.Approval) {
-	// cancelling the turn also cancels its questions
-	if p.attended && p.firstSignal == nil && a != nil && !p.asker.seen[a.GetId()] {
+	if earlier := p.asker.pending[a.GetId()]; earlier != nil {
+		delete(p.asker.pending, a.GetId())
+		if q := earlier.GetPermission(); a.GetPermission().GetReason() == "" && q.GetReason() != "" {
+			a = proto.CloneOf(a)
+			a.GetPermission().Reason, a.GetPermission().Detail = q.GetReason(), q.GetDetail()
+		}
+	}
+	if p.attended && p.firstSignal == nil && a != nil && !p.asker.seen[a.GetId()] { // cancelling the turn also cancels its questions
 		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
 	}
@@ -134,6 +161,7 @@ func (p *promptRun) removeQuestion(a *supervisorv1.ApprovalAnswer) *supervisorv1
 	}
 	k := &p.asker
 	k.seen[a.GetId()] = true
+	delete(k.pending, a.GetId())
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
 	asked := k.current
 	if asked == nil || asked.GetId() != a.GetId() {
@@ -158,7 +186,7 @@ func (p *promptRun) next() {
 	if now := time.Now(); now.Sub(k.removedAt) < p.answerPause {
 		k.from = now.Add(p.answerPause)
 	}
-	k.dialog, k.unseen = newDialog(a, &k.codes), render.Unseen(p.look, a)
+	k.dialog, k.unseen, k.detail = newDialog(a, &k.codes), render.Unseen(p.look, a), render.HasDetail(a)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
 	p.openBoard()
 }
@@ -167,6 +195,8 @@ func (p *promptRun) next() {
 // something invisible.
 func (k *asker) line() string {
 	switch {
+	case !k.unseen.Any() && k.detail && !k.dialog.typing():
+		return "v shows why in detail. " + k.dialog.line()
 	case !k.unseen.Any():
 		return k.dialog.line()
 	case k.dialog.typing():
@@ -204,8 +234,8 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	if k.sending || time.Now().Before(k.from) {
 		return
 	}
-	if k.unseen.Any() && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
-		k.unseen = render.Hidden{}
+	if (k.unseen.Any() || k.detail) && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
+		k.unseen, k.detail = render.Hidden{}, false
 		p.screen.ask("")
 		p.screen.print(render.Whole(p.look, k.current) + k.dialog.intro())
 		p.screen.ask(k.line())

@@ -474,3 +474,59 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 		})
 	}
 }
+
+func TestQuestion_ShowsDetailOnRequest(t *testing.T) {
+	r := newRun(t, true)
+	a := mayI("demo-1/7")
+	a.Permission.Reason, a.Permission.Detail = "this file is outside of the workspace", "rule look reads the workspace only"
+	r.asks(a)
+	r.begin(t)
+	k := r.board(t)
+	if got := r.out.String(); !strings.Contains(got, "\n    Asked because: "+a.Permission.Reason+"\n") || strings.Contains(got, a.Permission.Detail) {
+		t.Errorf("got %q, want the reason without the detail", got)
+	}
+	k.press("v")
+	k.press("akk") // the key v is taken before these
+	if s := r.wait(t); s != 0 {
+		t.Errorf("status %d", s)
+	}
+	if got := r.out.String(); strings.Count(got, "Details: "+a.Permission.Detail) != 1 {
+		t.Errorf("got %q, want the detail once", got)
+	}
+}
+
+// The events of a turn have no reasons of the policy for questions of the agent.
+func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
+	for name, earlier := range map[string]bool{"before the event": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, true)
+			bare, whole := mayI("demo-1/7"), mayI("demo-1/7")
+			whole.Permission.Reason, whole.Permission.Detail = "git runs this file later", "more"
+			told := make(chan struct{})
+			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
+				if earlier {
+					r.fake.Ask(whole)
+					r.post(ctx, func() {}) // goes behind the question
+				}
+				send(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: bare}})
+				if !earlier {
+					<-told
+					r.fake.Ask(whole)
+				}
+				<-r.fake.Answered
+				send(turnEnded("end_turn"))
+				return nil
+			}
+			r.begin(t)
+			k := r.board(t)
+			close(told)
+			for !strings.Contains(r.out.String(), "Asked because: git runs this file later") {
+				k.press("x")
+			}
+			k.press("akk")
+			if s := r.wait(t); s != 0 {
+				t.Errorf("status %d", s)
+			}
+		})
+	}
+}

@@ -106,7 +106,7 @@ func (d *denials) lines() []string {
 	defer d.mu.Unlock()
 	var lines []string
 	if d.unanswered > 0 {
-		lines = append(lines, fmt.Sprintf("nobody was here to answer %s: %s", safetext.Count(d.unanswered, "question"), listed(d.questions, d.unanswered)))
+		lines = append(lines, fmt.Sprintf("no user was here to answer %s: %s", safetext.Count(d.unanswered, "question"), listed(d.questions, d.unanswered)))
 	}
 	if d.denied > 0 {
 		lines = append(lines, fmt.Sprintf("%s denied: %s", safetext.Count(d.denied, "action"), listed(d.named, d.denied)))

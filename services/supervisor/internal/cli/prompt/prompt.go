@@ -124,7 +124,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags.StringVar(&f.output, "output", string(printText), "what is printed: `text|final|json`: all that happens, the agent's answer alone, or events as JSON, one a line")
 	flags.BoolVar(&f.json, "json", false, "the same as --output json")
 	flags.BoolVar(&f.goOn, "continue", false, "go on with the agent's newest recorded session in this folder")
-	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or done although the policy denies it, or nobody was here to allow it")
+	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or done although the policy denies it, or no user was here to allow it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "cancel the turn if it has not ended after this `DURATION`: 90s, 15m (default: never)")
 	cliflag.Complete(cmd, "output", cliflag.Words(printings...))
 	cmd.MarkFlagsMutuallyExclusive("session", "continue")

@@ -350,7 +350,7 @@ func TestPrompt_AsksNothingWithoutTerminal(t *testing.T) {
 	if s := r.wait(t); s != 0 {
 		t.Errorf("status %d", s)
 	}
-	if got := r.errs.String(); got != "acphost: nobody was here to answer 2 questions: Edit main.go; Edit main.go\n" {
+	if got := r.errs.String(); got != "acphost: no user was here to answer 2 questions: Edit main.go; Edit main.go\n" {
 		t.Errorf("stderr %q", got)
 	}
 	if !strings.Contains(r.out.String(), "May I?\n\n? The agent asks: Edit main.go\n") {

@@ -103,7 +103,7 @@ func (p *promptRun) runTurn(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.ends, p.asker.seen = map[string]chan struct{}{}, map[string]bool{}
+	p.ends, p.asker.seen, p.asker.pending = map[string]chan struct{}{}, map[string]bool{}, map[string]*supervisorv1.Approval{}
 	over := make(chan error, 1)
 	p.spawn(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)

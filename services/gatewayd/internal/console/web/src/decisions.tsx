@@ -78,7 +78,7 @@ export function decidedBy(d: Decision): string {
     case "earlier answer":
       return "an earlier answer in the turn";
     case "timeout":
-      return "nobody answered in time";
+      return "no user answered in time";
     case "nobody":
       return "nobody could be asked";
     case "front":
@@ -102,6 +102,12 @@ export function Decided({ d, at, children }: { d: Decision; at: string | undefin
       <p class="why">
         {r.rule && <>rule <b>{line(r.rule)}</b>{r.place && <> in <code>{line(r.place, 600)}</code></>}{r.reason && ": "}</>}{line(r.reason, 1000)}
       </p>
+      {r.detail && (
+        <details>
+          <summary>Why in detail</summary>
+          <p>{line(r.detail, 4096)}</p>
+        </details>
+      )}
       {children}
       <p class="dim">
         {r.time && <time dateTime={timestampDate(r.time).toISOString()}>{timestampDate(r.time).toLocaleString()}</time>} · {line(r.agent) || "no agent"} ·{" "}

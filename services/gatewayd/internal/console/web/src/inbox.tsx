@@ -224,6 +224,7 @@ function Permission({ p }: { p: PermissionQuestion }) {
   const shown = p.content.length > 0 || input.command !== undefined;
   return (
     <div class="asked">
+      {p.reason && !p.fromAcphost && <p class="reason">Asked because: {text(p.reason)}</p>}
       {p.title.length > 200 && <Pre of={p.title} />}
       {input.command !== undefined && <pre class="exact command" tabIndex={0} aria-label="Command">{text(input.command)}</pre>}
       {input.where !== undefined && <p>in <code>{text(input.where)}</code></p>}
@@ -231,7 +232,12 @@ function Permission({ p }: { p: PermissionQuestion }) {
       {p.locations.length > 0 && (
         <ul class="places">{p.locations.map((l, i) => <li key={i}><code>{text(l.path)}{l.line ? `:${l.line}` : ""}</code></li>)}</ul>
       )}
-      {p.reason && !p.fromAcphost && <p class="reason">Asked because: {text(p.reason)}</p>}
+      {p.detail && (
+        <details>
+          <summary>Why in detail</summary>
+          <p>{text(p.detail)}</p>
+        </details>
+      )}
       {p.rawInput && p.rawInput !== "{}" && (
         <details open={!shown || input.more}>
           <summary>Input</summary>

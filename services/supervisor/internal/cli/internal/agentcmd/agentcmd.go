@@ -15,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
@@ -58,16 +59,16 @@ func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialec
 	}
 }
 
-// Hosts returns the machines that agents require, by the names of agents. An unreadable file is logged, and the
-// machines are unknown.
-func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pattern {
-	return func(name string) []hosts.Pattern {
+// Machines returns the machines that agents are known to connect to, by their names. If a file cannot be read, that is
+// logged, and none are known.
+func Machines(call *command.Call, logger *slog.Logger) func(name string) hosts.Known {
+	return func(name string) hosts.Known {
 		catalog, err := preset.Load(call.Env)
 		if err != nil {
 			logger.Warn("the machines that the agent needs are not known", "agent", name, "error", err)
-			return nil
+			return hosts.Known{}
 		}
-		return catalog.Hosts(name)
+		return catalog.Machines(name)
 	}
 }
 
@@ -113,16 +114,16 @@ func TerminalTools(call *command.Call, logger *slog.Logger) func(id string) (ver
 	}
 }
 
-// State returns the files that agents keep for themselves, their further programs, and the commands that they start for
-// themselves, by the names of agents. An unreadable file is logged, and all are unknown.
-func State(call *command.Call, logger *slog.Logger) func(name string) (files, programs []string, starts [][]string) {
-	return func(name string) (files, programs []string, starts [][]string) {
+// Files returns the files and programs that agents are known to have, by their names. If a file cannot be read, that is
+// logged, and none are known.
+func Files(call *command.Call, logger *slog.Logger) func(name string) kernel.Files {
+	return func(name string) kernel.Files {
 		catalog, err := preset.Load(call.Env)
 		if err != nil {
 			logger.Warn("the agent's own files are not known", "agent", name, "error", err)
-			return nil, nil, nil
+			return kernel.Files{}
 		}
-		return catalog.State(name)
+		return catalog.Files(name)
 	}
 }
 

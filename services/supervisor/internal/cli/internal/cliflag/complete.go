@@ -7,9 +7,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// BuiltInAgents are the names of the built-in agents, for --help. A test compares them with the presets, so that a
-// command need not read these at its start.
-const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi-code"
+// BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets, which are not
+// read at each start of a command.
+const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid"
 
 // Agents completes the names of agents, for flags and arguments. env looks up environment variables.
 func Agents(env func(string) string) cobra.CompletionFunc {

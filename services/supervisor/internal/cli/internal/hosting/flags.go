@@ -66,8 +66,8 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	programs, err := call.Programs()
 	return host.Options{
 		Adopt: true, Config: c, Logger: logger, Version: call.Version, Programs: programs, Admin: !c.Proto.GetAdmin().GetDisabled(),
-		Dialects: agentcmd.Dialects(call, logger), Hosts: agentcmd.Hosts(call, logger),
-		State: agentcmd.State(call, logger), Modes: agentcmd.Modes(call, logger), Tested: agentcmd.Tested(call, logger),
+		Dialects: agentcmd.Dialects(call, logger), Machines: agentcmd.Machines(call, logger),
+		Files: agentcmd.Files(call, logger), Modes: agentcmd.Modes(call, logger), Tested: agentcmd.Tested(call, logger),
 		TerminalTools: agentcmd.TerminalTools(call, logger),
 	}, err
 }

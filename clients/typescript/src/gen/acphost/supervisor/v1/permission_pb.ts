@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/supervisor/v1/permission.proto.
  */
 export const file_acphost_supervisor_v1_permission: GenFile = /*@__PURE__*/
-  fileDesc("CiZhY3Bob3N0L3N1cGVydmlzb3IvdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5zdXBlcnZpc29yLnYxIqQDCgVHcmFudBIKCgJpZBgBIAEoCRIwCgVzY29wZRgCIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HcmFudFNjb3BlEhIKCnNlc3Npb25faWQYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg0KBWFnZW50GAUgASgJEg4KBmFjdGlvbhgGIAEoCRIMCgRhcmd2GAcgAygJEg4KBnByZWZpeBgIIAEoCBILCgNjd2QYCSABKAkSDAoEcGF0aBgKIAEoCRIPCgdleGFjdGx5GAsgASgJEg4KBnJlZnVzZRgMIAEoCBIvCgtjcmVhdGVfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmdyYW50ZWRfYnkYDyABKAkSEwoLcXVlc3Rpb25faWQYECABKAkSEAoIZ2l0X3J1bnMYESADKAkSEgoKYnlfcmVxdWVzdBgSIAEoCBIMCgRob3N0GBMgASgJIr8DCgtBdWRpdFJlY29yZBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIKCgJpZBgCIAEoCRISCgpzdXBlcnZpc29yGAMgASgNEhIKCnNlc3Npb25faWQYBCABKAkSDQoFYWdlbnQYBSABKAkSDAoEZG9vchgGIAEoCRItCgZhY3Rpb24YByABKAsyHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWN0aW9uEg8KB3ZlcmRpY3QYCCABKAkSDAoEcnVsZRgJIAEoCRIOCgZyZWFzb24YCiABKAkSFQoNcG9saWN5X2RpZ2VzdBgLIAEoCRIOCgZwbHVnaW4YDCABKAkSFgoObGF0ZW5jeV9taWNyb3MYDSABKA0SEwoLYW5zd2VyZWRfYnkYDiABKAkSDwoHb3V0Y29tZRgPIAEoCRIOCgZvcHRpb24YECABKAkSDgoGZ3JhbnRzGBEgAygJEhQKDGFza2VkX21pbGxpcxgSIAEoDRIPCgdyZXBlYXRzGBQgASgEEgwKBG5vdGUYEyABKAkSDgoGcmV1c2VkGBUgASgIEg0KBXBsYWNlGBYgASgJKqYBCgpHcmFudFNjb3BlEhsKF0dSQU5UX1NDT1BFX1VOU1BFQ0lGSUVEEAASFAoQR1JBTlRfU0NPUEVfVFVSThABEhcKE0dSQU5UX1NDT1BFX1NFU1NJT04QAhIZChVHUkFOVF9TQ09QRV9XT1JLU1BBQ0UQAxIVChFHUkFOVF9TQ09QRV9BR0VOVBAEEhoKFkdSQU5UX1NDT1BFX0VWRVJZV0hFUkUQBUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_permission_v1_permission, file_google_protobuf_timestamp]);
+  fileDesc("CiZhY3Bob3N0L3N1cGVydmlzb3IvdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5zdXBlcnZpc29yLnYxIqQDCgVHcmFudBIKCgJpZBgBIAEoCRIwCgVzY29wZRgCIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HcmFudFNjb3BlEhIKCnNlc3Npb25faWQYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg0KBWFnZW50GAUgASgJEg4KBmFjdGlvbhgGIAEoCRIMCgRhcmd2GAcgAygJEg4KBnByZWZpeBgIIAEoCBILCgNjd2QYCSABKAkSDAoEcGF0aBgKIAEoCRIPCgdleGFjdGx5GAsgASgJEg4KBnJlZnVzZRgMIAEoCBIvCgtjcmVhdGVfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmdyYW50ZWRfYnkYDyABKAkSEwoLcXVlc3Rpb25faWQYECABKAkSEAoIZ2l0X3J1bnMYESADKAkSEgoKYnlfcmVxdWVzdBgSIAEoCBIMCgRob3N0GBMgASgJIs8DCgtBdWRpdFJlY29yZBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIKCgJpZBgCIAEoCRISCgpzdXBlcnZpc29yGAMgASgNEhIKCnNlc3Npb25faWQYBCABKAkSDQoFYWdlbnQYBSABKAkSDAoEZG9vchgGIAEoCRItCgZhY3Rpb24YByABKAsyHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWN0aW9uEg8KB3ZlcmRpY3QYCCABKAkSDAoEcnVsZRgJIAEoCRIOCgZyZWFzb24YCiABKAkSDgoGZGV0YWlsGBcgASgJEhUKDXBvbGljeV9kaWdlc3QYCyABKAkSDgoGcGx1Z2luGAwgASgJEhYKDmxhdGVuY3lfbWljcm9zGA0gASgNEhMKC2Fuc3dlcmVkX2J5GA4gASgJEg8KB291dGNvbWUYDyABKAkSDgoGb3B0aW9uGBAgASgJEg4KBmdyYW50cxgRIAMoCRIUCgxhc2tlZF9taWxsaXMYEiABKA0SDwoHcmVwZWF0cxgUIAEoBBIMCgRub3RlGBMgASgJEg4KBnJldXNlZBgVIAEoCBINCgVwbGFjZRgWIAEoCSqmAQoKR3JhbnRTY29wZRIbChdHUkFOVF9TQ09QRV9VTlNQRUNJRklFRBAAEhQKEEdSQU5UX1NDT1BFX1RVUk4QARIXChNHUkFOVF9TQ09QRV9TRVNTSU9OEAISGQoVR1JBTlRfU0NPUEVfV09SS1NQQUNFEAMSFQoRR1JBTlRfU0NPUEVfQUdFTlQQBBIaChZHUkFOVF9TQ09QRV9FVkVSWVdIRVJFEAVCRVpDZ2l0aHViLmNvbS9hY3Bob3N0L2FjcGhvc3QvcHJvdG8vYWNwaG9zdC9zdXBlcnZpc29yL3YxO3N1cGVydmlzb3J2MWIGcHJvdG8z", [file_acphost_permission_v1_permission, file_google_protobuf_timestamp]);
 
 /**
  * Grant is a remembered answer. It answers in place of the user if a policy asks and lets grants answer. It covers one
@@ -252,6 +252,13 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
   reason: string;
 
   /**
+   * Optional. How the policy came to the decision (DecideResponse.detail).
+   *
+   * @generated from field: string detail = 23;
+   */
+  detail: string;
+
+  /**
    * Optional. The digest of the policy that decided.
    *
    * @generated from field: string policy_digest = 11;
@@ -310,8 +317,9 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
   askedMillis: number;
 
   /**
-   * Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
-   * and by the same rule. The first time has a record of its own. 0: the record is of one action.
+   * Optional. For "kernel": the number of further actions of the turn that were allowed to the same program, in the
+   * same folder and by the same rule, or of further attempts of one denied action. The first has a record of its own.
+   * 0: the record is of one action.
    *
    * @generated from field: uint64 repeats = 20;
    */

@@ -1,0 +1,61 @@
+package agents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// others are agents that are run behind all walls alone. They are installed in the folder "more".
+var others = []candidate{
+	{
+		id: "copilot", title: "GitHub Copilot CLI", command: "copilot", folder: "more",
+		start: "acphost run -- copilot --acp", npm: "@github/copilot",
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := r.model(Completions)
+			return r.preset("copilot", "COPILOT_PROVIDER_BASE_URL="+m.URL+"/v1", "COPILOT_PROVIDER_API_KEY=x", "COPILOT_MODEL=gpt-5"), m
+		},
+		tools: tools{
+			read: pathed("view", "path"), write: worded("create", "path", "file_text"), edit: replacing("edit", "path", "old_str", "new_str"),
+			run: lined("bash", "command", map[string]any{"description": "Do it."}),
+		},
+	},
+	{
+		id: "droid", title: "Droid", command: "droid", folder: "more",
+		start: "acphost run -- droid exec --output-format acp", npm: "droid",
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := r.model(Completions)
+			r.file("../.factory/settings.json", fmt.Sprintf(`{"model": "custom:small", "customModels": [{"model": "small", "id": "custom:small", "displayName": "small", "baseUrl": "%s/v1", "apiKey": "x", "provider": "generic-chat-completion-api", "maxOutputTokens": 8000}]}`, m.URL))
+			return r.preset("droid", "FACTORY_API_KEY=fk-x"), m
+		},
+		tools: tools{
+			read: pathed("Read", "file_path"), write: worded("Create", "file_path", "content"), edit: replacing("Edit", "file_path", "old_str", "new_str"),
+			run: lined("Execute", "command", map[string]any{"riskLevel": "low", "riskLevelReason": "None.", "summary": "Do it."}),
+		},
+	},
+	{
+		id: "kimi", title: "Kimi Code", command: "kimi", folder: "more",
+		start: "acphost run --agent kimi-code --", npm: "@moonshot-ai/kimi-code",
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := r.model(Completions)
+			return r.preset("kimi-code", "KIMI_MODEL_NAME=small", "KIMI_MODEL_BASE_URL="+m.URL+"/v1", "KIMI_MODEL_API_KEY=x", "KIMI_MODEL_PROVIDER_TYPE=openai",
+				"KIMI_MODEL_MAX_CONTEXT_SIZE=100000", newerNode(r.t)), m
+		},
+		tools: tools{
+			read: pathed("Read", "path"), write: worded("Write", "path", "content"), edit: replacing("Edit", "path", "old_string", "new_string"),
+			run: lined("Bash", "command", map[string]any{"description": "Do it."}),
+		},
+	},
+}
+
+// newerNode is PATH with the Node that pi needs, of which Kimi Code needs features, and which makes requests by the
+// proxy that variables name.
+func newerNode(t testing.TB) string {
+	t.Helper()
+	folders := []string{filepath.Dir(located(t, "pi", "node")), filepath.Dir(located(t, "more", "kimi")), os.Getenv("PATH")}
+	return "PATH=" + strings.Join(folders, string(os.PathListSeparator))
+}
