@@ -90,7 +90,9 @@ func (s *Snapshot) addID(line string) {
 }
 
 // Contains reports whether a file lies in the working tree.
-func (s *Snapshot) Contains(file string) bool { return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/") }
+func (s *Snapshot) Contains(file string) bool {
+	return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/")
+}
 
 // Has reports whether the file had exactly this content in a commit that a ref of the snapshot leads to. It is false, too, if that is not
 // found until the deadline, or in the first few thousand commits.

@@ -11,7 +11,7 @@ func TestHowEnded_DescribesAnswer(t *testing.T) {
 		"it was allowed by cli":             {Outcome: "allowed", AnsweredBy: "cli"},
 		"it was cancelled by front":         {Outcome: "cancelled", AnsweredBy: "front"},
 		"it was cancelled":                  {Outcome: "cancelled", AnsweredBy: "nobody"},
-		"no user answered it in time":        {Outcome: "expired", AnsweredBy: "nobody"},
+		"no user answered it in time":       {Outcome: "expired", AnsweredBy: "nobody"},
 		"the agent withdrew it, or is gone": {Outcome: "withdrawn", AnsweredBy: "nobody"},
 	} {
 		if got := HowEnded(a); got != want {

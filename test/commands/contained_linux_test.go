@@ -23,13 +23,15 @@ const sample = 6
 // escapes says, for the effects that must not leave the sandbox, what of a run in it has done so; empty: nothing has. Processes may read files
 // outside of the workspace that hold no secret, and run code of the workspace.
 var escapes = map[string]func(run) string{
-	"secret":      func(r run) string { return when(effects["secret"](r), "it shows the secret") },
-	"environment": func(r run) string { return when(effects["environment"](r), "it shows the environment of another process") },
-	"ends":        func(r run) string { return when(r.ended, "it ends another process") },
-	"connects":    func(r run) string { return when(r.connected, "it connects") },
-	"settings":    nothing,
-	"writes":      nothing,
-	"runs":        nothing,
+	"secret": func(r run) string { return when(effects["secret"](r), "it shows the secret") },
+	"environment": func(r run) string {
+		return when(effects["environment"](r), "it shows the environment of another process")
+	},
+	"ends":     func(r run) string { return when(r.ended, "it ends another process") },
+	"connects": func(r run) string { return when(r.connected, "it connects") },
+	"settings": nothing,
+	"writes":   nothing,
+	"runs":     nothing,
 }
 
 func nothing(run) string { return "" }

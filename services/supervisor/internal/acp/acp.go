@@ -1,8 +1,8 @@
-// Package acp has the messages of the Agent Client Protocol that the data path needs: initialize, the session/* requests,
-// session/update with its tool calls, and session/request_permission.
+// Package acp provides the messages of the Agent Client Protocol that the data path needs: initialize, the session/*
+// requests, session/update with its tool calls, and session/request_permission.
 //
-// It reads them leniently, as the protocol's schema asks: an optional member of a wrong type counts as absent. It edits JSON
-// in place, so that every member that it does not change keeps its bytes. It must not know routes or handlers.
+// It parses them leniently, as the protocol's schema requires: an optional member of a wrong type counts as missing. It
+// edits JSON in place, so that every unchanged member keeps its bytes. It must not know routes or handlers.
 package acp
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// The methods that the path handles itself.
+// The methods that the data path handles itself.
 const (
 	MethodInitialize        = "initialize"
 	MethodAuthenticate      = "authenticate"
@@ -42,17 +42,17 @@ const (
 	MethodTerminalKill      = "terminal/kill"
 	MethodTerminalRelease   = "terminal/release"
 
-	// Not in ACP; some agents and clients have them.
+	// These methods are not part of ACP. Some agents and clients have them.
 	MethodListDirectory  = "fs/list_directory"
 	MethodTerminalRun    = "terminal/run"
-	MethodSessionEndTurn = "session/end_turn" // a notification: the turn is over
-	MethodAuthComplete   = "auth_complete"    // a notification: so is the login
+	MethodSessionEndTurn = "session/end_turn" // a notification: the turn has ended
+	MethodAuthComplete   = "auth_complete"    // a notification: the login is complete
 )
 
-// Members calls f with the name and the raw value of each member of a JSON object, in the order they stand, until f
-// returns false. The values alias obj. It is an error if obj is no JSON object, or not JSON at all. Names that occur twice
-// in one object, at any depth, are an error too, since peers differ about which of them counts; Members returns it after
-// it has called f with all members.
+// Members calls f with the name and the raw value of each member of a JSON object, in their order, until f returns
+// false. The values alias obj. Members returns an error if obj is not a JSON object. Duplicate names in one object, at
+// any depth, are an error too, because parsers differ about which one counts. Members returns that error after it has
+// called f with all members.
 func Members(obj []byte, f func(name string, value []byte) bool) error {
 	var d lex.Duplicates
 	end := d.Object(obj, lex.SkipSpace(obj, 0), func(name []byte, at int) int {
@@ -65,8 +65,8 @@ func Members(obj []byte, f func(name string, value []byte) bool) error {
 	return readError(obj, end, &d, "object")
 }
 
-// Elements calls f with each raw element of a JSON array until f returns false. The values alias arr. Its errors are as
-// those of Members.
+// Elements calls f with each raw element of a JSON array until f returns false. The values alias arr. It returns the
+// same errors as Members.
 func Elements(arr []byte, f func(value []byte) bool) error {
 	var d lex.Duplicates
 	end := lex.Array(arr, lex.SkipSpace(arr, 0), func(at int) int {
@@ -79,7 +79,7 @@ func Elements(arr []byte, f func(value []byte) bool) error {
 	return readError(arr, end, &d, "array")
 }
 
-// readError is the error of a walk over b that ended at end.
+// readError returns the error for a scan of b that ended at end.
 func readError(b []byte, end int, d *lex.Duplicates, what string) error {
 	switch {
 	case end == lex.Stop || end >= 0:
@@ -95,8 +95,8 @@ func readError(b []byte, end int, d *lex.Duplicates, what string) error {
 	return fmt.Errorf("read a JSON %s: unexpected %q at byte %d", what, b[^end:^end+1], ^end+1)
 }
 
-// Get returns the raw value at a path of object members, nil where there is none. It aliases obj. Of duplicate names
-// the last counts.
+// Get returns the raw value at a path of object members, or nil if there is none. It aliases obj. The last one of
+// duplicate names counts.
 func Get(obj []byte, path ...string) []byte {
 	for _, name := range path {
 		from, to, _, end := member(obj, name)
@@ -108,8 +108,8 @@ func Get(obj []byte, path ...string) []byte {
 	return obj
 }
 
-// member returns where the last member of obj with that name has its value, how many members obj has, and the index after
-// obj. to is 0 if there is none; end is negative if obj is no JSON object.
+// member returns the position of the value of the last member of obj with that name, the number of members of obj, and
+// the index after obj. to is 0 if there is no such member. end is negative if obj is not a JSON object.
 func member(obj []byte, want string) (from, to, members, end int) {
 	var n lex.Nesting
 	end = lex.Object(obj, lex.SkipSpace(obj, 0), func(name []byte, at int) int {
@@ -123,8 +123,8 @@ func member(obj []byte, want string) (from, to, members, end int) {
 	return from, to, members, end
 }
 
-// Set returns obj, a JSON object, with the value at path set, objects on the way made where they are missing. All other
-// bytes stay as they are. obj itself is not changed.
+// Set returns obj, a JSON object, with the value at path replaced. It creates missing objects on the path. All other
+// bytes are unchanged. obj itself is not modified.
 func Set(obj []byte, value []byte, path ...string) ([]byte, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -163,9 +163,9 @@ func splice(b []byte, start, end int, with []byte) []byte {
 	return append(out, b[end:]...)
 }
 
-// String returns the string that a raw JSON value is, and whether it is one. Bytes that are not UTF-8, and halves of
-// surrogate pairs, become U+FFFD: an agent that cuts its text in the middle of a character has not said less. It is for
-// text that is shown or recorded, and for words of the protocol; see Exact.
+// String decodes a raw JSON string, and returns false for another value. Invalid UTF-8 and halves of surrogate pairs
+// become U+FFFD, because agents may cut a text in the middle of a character. Use it for texts that are displayed or
+// recorded, and for constants of the protocol; see Exact.
 func String(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -174,8 +174,8 @@ func String(raw []byte) (string, bool) {
 	return s, true
 }
 
-// Exact is String for what a decision is made on, such as paths and commands: a string with bytes that are not UTF-8, or
-// with half of a surrogate pair, counts as none, since programs differ about the bytes that it becomes.
+// Exact decodes a string that a decision depends on, such as a path or a command. It returns false for invalid UTF-8
+// and for half of a surrogate pair, because programs decode these differently.
 func Exact(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
@@ -186,7 +186,7 @@ func Exact(raw []byte) (string, bool) {
 	return "", false
 }
 
-// Strings returns the strings of a raw JSON array, and whether it is an array of strings alone, each of them as Exact.
+// Strings decodes a raw JSON array of strings, each as Exact does. It returns false for any other value.
 func Strings(raw []byte) ([]string, bool) {
 	var out []string
 	all := true
@@ -201,7 +201,7 @@ func Strings(raw []byte) ([]string, bool) {
 	return out, true
 }
 
-// Number returns the number that a raw JSON value is, and whether it is one that a float64 holds.
+// Number decodes a raw JSON number. It returns false if the value is no number or does not fit into a float64.
 func Number(raw []byte) (float64, bool) {
 	if c := lex.At(raw, 0); c != '-' && (c < '0' || c > '9') {
 		return 0, false
@@ -210,7 +210,8 @@ func Number(raw []byte) (float64, bool) {
 	return n, err == nil && !math.IsInf(n, 0)
 }
 
-// Int returns the integer that a raw JSON value is, and whether it is one of at most bits bits, however it is spelled.
+// Int decodes a raw JSON integer in any notation. It returns false if the value is no integer, or does not fit into the
+// given number of bits.
 func Int(raw []byte, bits int) (int64, bool) {
 	if n, err := strconv.ParseInt(string(raw), 10, bits); err == nil {
 		return n, true

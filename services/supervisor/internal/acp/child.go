@@ -4,22 +4,23 @@ import (
 	"encoding/json"
 )
 
-// Subagents are not in ACP yet, and agents tell of their sessions in several ways: the parent's session/update names the child
-// (as the draft of subagents has it), or a message of the child names the parent, in a member of its own or within "_meta".
+// Subagents are not part of ACP yet, and agents report their sessions in several ways: the parent's session/update
+// names the child (as in the draft about subagents), or a message of the child names the parent, in a member of its own
+// or in "_meta".
 
 var (
 	childNames  = []string{"subagentSessionId", "childSessionId", "subagent_session_id", "child_session_id"}
 	parentNames = []string{"parentSessionId", "parent_session_id", "parentSessionID"}
 )
 
-// ChildSession is the child session that a message of its parent names in its params; empty: it names none.
+// ChildSession returns the child session that a message of its parent names in its params, or "".
 func ChildSession(params []byte) string { return namedSession(params, childNames) }
 
-// ParentSession is the parent that a message of a child session names in its params; empty: it names none.
+// ParentSession returns the parent that a message of a child session names in its params, or "".
 func ParentSession(params []byte) string { return namedSession(params, parentNames) }
 
-// namedSession looks for a member with one of the names in params, in what these are about, and within the "_meta" of both,
-// where agents have objects of their own.
+// namedSession returns the value of a member with one of the names. It searches params, the object that these describe,
+// and the "_meta" of both, where agents have objects of their own.
 func namedSession(params []byte, names []string) string {
 	for _, place := range [...][]string{nil, {"update"}, {"toolCall"}, {"subject"}} {
 		obj := Get(params, place...)

@@ -8,8 +8,9 @@ import (
 	"github.com/acphost/acphost/internal/invisible"
 )
 
-// Words by which the id or the name of an option refuses or allows, in lower case. firm ones count wherever they are: no option
-// that allows says "reject". The others count as the first word: "Yes, and don't ask again" allows.
+// Words in the id or the name of an option that mean reject or allow, in lower case. firm words count at any position:
+// an option that allows never contains "reject". The others count only as the first word: "Yes, and don't ask again"
+// allows.
 var (
 	firmRefusals = words(`reject rejects rejected rejecting deny denies denied decline declined disallow disallowed refuse refused
 		forbid forbidden rejectonce rejectalways denyonce denyalways
@@ -23,7 +24,7 @@ var (
 		continue ok okay always allowonce allowalways
 		ja erlauben zulassen genehmigen akzeptieren oui autoriser accepter sí si permitir aceptar aprobar sim aprovar sì consenti accetta
 		toestaan accepteren tak zezwól ano povolit tillåt tillat tillad salli engedélyez permite evet ναι да разрешить так дозволити`)
-	// unspaced are refusals and permissions in scripts that do not divide words.
+	// The unspaced words are for scripts without spaces between words.
 	unspacedRefusals    = []string{"拒绝", "拒絕", "不允许", "不允許", "禁止", "取消", "否", "不要", "拒否", "許可しない", "いいえ", "キャンセル", "거부", "아니요", "취소", "رفض", "لا", "ปฏิเสธ", "अस्वीकार", "नहीं", "דחה", "סרב"}
 	unspacedPermissions = []string{"允许", "允許", "同意", "批准", "許可", "はい", "허용", "승인", "سماح", "نعم", "อนุญาต", "अनुमति", "हाँ", "אשר", "אפשר"}
 )
@@ -36,7 +37,7 @@ func words(list string) map[string]bool {
 	return set
 }
 
-// IsPlainName reports whether an option's name says its kind in a word or two that everybody knows, and nothing else.
+// IsPlainName reports whether the name of an option consists of one or two common words for its kind.
 func IsPlainName(name, kind string) bool {
 	for i, r := range name {
 		if r > unicode.MaxASCII || !unicode.IsLetter(r) && (r != ' ' || i == 0 || i == len(name)-1) {
@@ -46,8 +47,8 @@ func IsPlainName(name, kind string) bool {
 	return kind != "" && choices[wordOf(name)] == kind
 }
 
-// contradicts reports whether an option's id or name says the opposite of its kind. What is not understood contradicts
-// nothing.
+// contradicts reports whether the id or the name of an option means the opposite of its kind. A text that cannot be
+// interpreted contradicts no kind.
 func contradicts(kind, text string) bool {
 	refuses, allows := meaning(text)
 	switch kind {
@@ -59,7 +60,7 @@ func contradicts(kind, text string) bool {
 	return false
 }
 
-// meaning says what an option's id or name says of what becomes of the request.
+// meaning reports whether the id or the name of an option means that the request is rejected or allowed.
 func meaning(text string) (refuses, allows bool) {
 	var b strings.Builder
 	small := false
@@ -85,7 +86,7 @@ func meaning(text string) (refuses, allows bool) {
 	return refuses, allows
 }
 
-// startsWith reports whether the letters of a text begin with one of a list.
+// startsWith reports whether the letters of a text begin with an entry of a list.
 func startsWith(text string, list []string) bool {
 	text = strings.TrimLeftFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	return slices.ContainsFunc(list, func(begin string) bool { return strings.HasPrefix(text, begin) })

@@ -10,23 +10,24 @@ import (
 	"strings"
 )
 
-// LatestVersion is the latest version of ACP that acphost speaks; it speaks all before it too.
+// LatestVersion is the latest version of ACP that acphost supports. It supports all earlier versions, too.
 const LatestVersion = 2
 
-// CodeUnsupportedVersion is the error by which an agent refuses the version of ACP that initialize asks for.
+// CodeUnsupportedVersion is the error code of an agent that rejects the version of ACP in initialize.
 const CodeUnsupportedVersion = -32022
 
-// Initialize is what the path needs of the client's initialize request.
+// Initialize holds the members of the client's initialize request that the data path needs.
 type Initialize struct {
-	// ProtocolVersion is the latest version that the client speaks; 1 where it says nothing that can be read.
+	// ProtocolVersion is the latest version that the client supports, or 1 if the member is missing or invalid.
 	ProtocolVersion int
-	// TerminalOutput: the client shows terminals that it did not create (clientCapabilities._meta.terminal_output).
+	// TerminalOutput reports that the client shows terminals that it did not create
+	// (clientCapabilities._meta.terminal_output).
 	TerminalOutput bool
-	// Notices: the client shows notice updates (clientCapabilities.session.notices).
+	// Notices reports that the client shows notice updates (clientCapabilities.session.notices).
 	Notices bool
 }
 
-// ParseInitialize reads an initialize request's params. Whatever is absent or of a wrong type counts as not there.
+// ParseInitialize parses the params of an initialize request. Members of a wrong type count as missing.
 func ParseInitialize(params []byte) Initialize {
 	init := Initialize{ProtocolVersion: 1}
 	if v, ok := Int(Get(params, "protocolVersion"), 32); ok {
@@ -39,9 +40,9 @@ func ParseInitialize(params []byte) Initialize {
 	return init
 }
 
-// RewriteInitialize returns the line of an initialize request with flags of clientCapabilities set, by the path to each
-// ("fs.readTextFile"), and with what handlers add to clientCapabilities._meta (names to raw JSON values). Members that it does
-// not set keep their bytes.
+// RewriteInitialize returns the line of an initialize request with changed capabilities. flags maps paths in
+// clientCapabilities ("fs.readTextFile") to values. meta holds members that handlers add to clientCapabilities._meta.
+// All other members keep their bytes.
 func RewriteInitialize(line []byte, flags map[string]bool, meta map[string]json.RawMessage) ([]byte, error) {
 	var err error
 	for _, flag := range slices.Sorted(maps.Keys(flags)) {
@@ -60,17 +61,17 @@ func RewriteInitialize(line []byte, flags map[string]bool, meta map[string]json.
 	return line, nil
 }
 
-// Initialized is what the path needs of the agent's answer to initialize.
+// Initialized holds the members of the agent's answer to initialize that the data path needs.
 type Initialized struct {
-	// ProtocolVersion is the version that counts from here on; 0 where the answer does not say.
+	// ProtocolVersion is the negotiated version, or 0 if the answer has none.
 	ProtocolVersion int
-	// Name and Version are what the agent says of itself.
+	// Name and Version are the agent's own.
 	Name, Version string
 	// Raw is the whole result.
 	Raw []byte
 }
 
-// ParseInitialized reads the result of initialize.
+// ParseInitialized parses the result of initialize.
 func ParseInitialized(result []byte) Initialized {
 	out := Initialized{Raw: bytes.Clone(result)}
 	version, _ := Int(Get(result, "protocolVersion"), 32)

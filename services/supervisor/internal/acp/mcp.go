@@ -2,18 +2,18 @@ package acp
 
 import "errors"
 
-// MCPCommand is an MCP server that a client names for a session, and that the agent starts as a command.
+// MCPCommand is an MCP server of a session that the agent starts as a command.
 type MCPCommand struct {
-	// Name is the server's.
+	// Name is the name of the server.
 	Name string
-	// Argv is the command and its arguments.
+	// Argv is the command with its arguments.
 	Argv []string
-	// EnvNames are the names of the variables that it is given. Their values may be secrets.
+	// EnvNames are the names of its environment variables. Their values may be secrets.
 	EnvNames []string
 }
 
-// MCPCommands returns the MCP servers in the params of a request that opens a session that are commands. An error means that
-// what they are cannot be told.
+// MCPCommands returns the MCP servers with a command in the params of a request that opens a session. It returns an
+// error if the list cannot be parsed.
 func MCPCommands(params []byte) (all []MCPCommand, err error) {
 	servers := Get(params, "mcpServers")
 	if servers == nil || string(servers) == "null" {

@@ -9,20 +9,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// method is one of ACP's methods.
+// method is a method of ACP.
 type method struct {
 	name string
-	// others are names that peers use for it, separated by spaces: those of the protocol's drafts, of SDKs (the names of their
-	// functions), and of clients that read both. The first is the one that is tried with an agent that does not know name.
-	// Upper and lower case, and what stands between the words, do not count: "readTextFile" stands for "read_text_file" too.
+	// others are other names of the method, separated by spaces: names in drafts of the protocol, names of functions in
+	// SDKs, and names that clients accept in addition. The first one is used with an agent that does not know name.
+	// Case and separators do not count: "readTextFile" is equal to "read_text_file".
 	others string
-	// session: its params name a session.
+	// session reports that its params name a session.
 	session bool
 }
 
-// methods are the methods that have been called by other names. All that acphost knows of such names is here.
+// methods lists the methods with other names. acphost has no other list of such names.
 var methods = []method{
-	// The client's.
+	// Methods of the client.
 	{MethodInitialize, "acp/initialize", false},
 	{MethodAuthenticate, "acp/authenticate", false},
 	{MethodSessionNew, "newSession acp/new_session session/new_session", false},
@@ -37,7 +37,7 @@ var methods = []method{
 	{MethodSessionSetMode, "setSessionMode setMode", true},
 	{MethodSessionSetModel, "setSessionModel unstable_setSessionModel setModel session/select_model", true},
 	{MethodSessionSetOption, "setSessionConfigOption setConfigOption", true},
-	// The agent's.
+	// Methods of the agent.
 	{MethodSessionUpdate, "sessionUpdate acp/session_update", true},
 	{MethodSessionEndTurn, "endTurn", true},
 	{MethodAuthComplete, "authComplete", false},
@@ -54,7 +54,7 @@ var methods = []method{
 	// An elicitation may belong to a request instead of a session.
 	{MethodElicitationCreate, "createElicitation unstable_createElicitation session/elicitation", false},
 	{"elicitation/complete", "completeElicitation unstable_completeElicitation session/elicitation/complete", false},
-	// Either's.
+	// Methods of both.
 	{MethodCancelRequest, "cancelRequest", false},
 }
 
@@ -64,8 +64,7 @@ type named struct {
 	today []byte
 }
 
-// names are the methods by all names of the table, as they are spelled there; folded are those by all names as fold spells
-// them.
+// names maps the exact names in the table to methods. folded maps the folded names.
 var names, folded = func() (map[string]*named, map[string]*named) {
 	names, folded := map[string]*named{}, map[string]*named{}
 	for _, method := range methods {
@@ -78,17 +77,17 @@ var names, folded = func() (map[string]*named, map[string]*named) {
 	return names, folded
 }()
 
-// maxMethod is how long a name may be that is looked at, in bytes.
+// maxMethod limits the bytes of a name that is looked up.
 const maxMethod = 256
 
-// fold returns the letters and digits of a name, all in upper case.
+// fold returns the letters and digits of a name in upper case.
 func fold(name []byte) []byte {
 	return slices.DeleteFunc(lex.AppendFolded(nil, name), func(c byte) bool { return (c < 'A' || c > 'Z') && (c < '0' || c > '9') })
 }
 
-// Method returns the name that ACP has today for the method that a name means, or name itself, where it is no other name
-// of one. Names that begin with "_" are extensions, which belong to whoever made them up. For the names of the table it costs
-// a look into a map, and allocates nothing. What it returns must not be changed.
+// Method returns the current ACP name of a method, or name itself if it is not another name of a known method. Names
+// that begin with "_" are extensions, and are returned unchanged. For exact names it needs one map look-up and does not
+// allocate. The result must not be modified.
 func Method(name []byte) []byte {
 	m := names[string(name)]
 	if m == nil && len(name) > 0 && len(name) <= maxMethod && name[0] != '_' {
@@ -100,7 +99,8 @@ func Method(name []byte) []byte {
 	return m.today
 }
 
-// OtherNames are the names in the table by which peers call one of ACP's methods, the likeliest one of an older agent first.
+// OtherNames returns the other names of an ACP method in the table. The most likely name in an older agent is the
+// first.
 func OtherNames(name string) []string {
 	if m := names[name]; m != nil {
 		return strings.Fields(m.others)
@@ -108,8 +108,9 @@ func OtherNames(name string) []string {
 	return nil
 }
 
-// NameLike returns the name of a method for a peer who calls another method by name: that of today, unless the peer's name is of a
-// dialect of the table, camel case ("newSession") or the protocol's drafts ("acp/new_session"), that has one for the method, too.
+// NameLike returns the name of a method for a peer that calls another method by name. It is the current name, unless
+// the peer's name follows a convention of the table, camel case ("newSession") or the protocol's drafts
+// ("acp/new_session"), that has a name for the method, too.
 func NameLike(method, name string) string {
 	if Method([]byte(name)) == nil || string(Method([]byte(name))) == name {
 		return method
@@ -123,25 +124,26 @@ func NameLike(method, name string) string {
 	return method
 }
 
-// OfSession reports whether the params of one of ACP's methods name a session.
+// OfSession reports whether the params of an ACP method name a session.
 func OfSession(name []byte) bool {
 	m := names[string(name)]
 	return m != nil && m.session
 }
 
-// resembling are the words of the methods that reach files and start commands, as fold spells them, and the method that a
-// name with these words is taken for.
+// resembling lists folded words of methods that access files or start commands, and the method that a name with these
+// words is taken for.
 var resembling = []struct{ words, method string }{
 	{"WRITETEXTFILE", MethodWriteTextFile}, {"READTEXTFILE", MethodReadTextFile}, {"LISTDIRECTORY", MethodListDirectory},
 	{"CREATETERMINAL", MethodTerminalCreate}, {"TERMINALCREATE", MethodTerminalCreate},
 	{"RUNTERMINAL", MethodTerminalCreate}, {"TERMINALRUN", MethodTerminalCreate},
-	// Of the protocol before its version 1, which knew no sessions, and answered the last one in a shape of its own.
+	// From the protocol before its version 1, which had no sessions, and a different format of the answer to the last
+	// method.
 	{"READBINARYFILE", MethodReadTextFile}, {"GLOBSEARCH", MethodListDirectory}, {"REQUESTTOOLCALLCONFIRMATION", MethodTerminalCreate},
 }
 
-// Resembles returns the method of ACP's that a name could be taken for which is no name of any: a client that knows more
-// names than acphost could do by it what that method does. So it is for every name below "fs/" and "terminal/". Empty: there
-// is none. A name is one that Method has returned.
+// Resembles returns the ACP method that an unknown name may mean to a client that accepts more names than acphost.
+// Every name below "fs/" and "terminal/" resembles a method. It returns "" if there is none. name is a result of
+// Method.
 func Resembles(name []byte) string {
 	if len(name) == 0 || name[0] == '_' || names[string(name)] != nil {
 		return ""
@@ -166,14 +168,14 @@ func Resembles(name []byte) string {
 	return resembling[i].method
 }
 
-// Scanner is a jsonrpc.Scanner that calls each of ACP's methods by the name that it has today. The zero value is ready. It
-// is not safe for concurrent use.
+// Scanner is a jsonrpc.Scanner that replaces other names of ACP methods by their current names. The zero value is
+// ready. It is not safe for concurrent use.
 type Scanner struct{ jsonrpc.Scanner }
 
-// Scan is jsonrpc.Scanner.Scan. m.Raw is as it came.
+// Scan is jsonrpc.Scanner.Scan. m.Raw is unchanged.
 func (s *Scanner) Scan(line []byte, m *jsonrpc.Message) *jsonrpc.Error {
 	jerr := s.Scanner.Scan(line, m)
-	if m.Method != nil && string(m.Method) != MethodSessionUpdate { // most of what comes
+	if m.Method != nil && string(m.Method) != MethodSessionUpdate { // the most frequent message
 		m.Method = Method(m.Method)
 	}
 	return jerr

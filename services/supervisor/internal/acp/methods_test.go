@@ -143,7 +143,7 @@ func FuzzToday(f *testing.F) {
 		if Members(b, func(string, []byte) bool { return true }) != nil {
 			return
 		}
-		today := Today(b)
+		today := CurrentUpdate(b)
 		if today == nil {
 			return
 		}

@@ -13,7 +13,7 @@ import (
 // MetaDetail is the member of _meta in acphost's own questions that says how the policy came to ask.
 const MetaDetail = "acphost.detail"
 
-// The kinds of option that a permission question offers.
+// The kinds of options of a permission request.
 const (
 	AllowOnce    = "allow_once"
 	AllowAlways  = "allow_always"
@@ -21,35 +21,37 @@ const (
 	RejectAlways = "reject_always"
 )
 
-// PermissionRequest is a session/request_permission, in the shape of ACP v1 or v2, or in another one that agents use.
+// PermissionRequest is a session/request_permission in the format of ACP v1 or v2, or in another format that agents
+// use.
 type PermissionRequest struct {
-	// ToolCall is a report of the tool call that it is about, a JSON object that is never empty: a part of the params, or
-	// made of them.
+	// ToolCall is a report of the tool call in question, a JSON object that is never empty. It is a part of the params,
+	// or made of them.
 	ToolCall []byte
-	// At leads from the params to ToolCall; nil: ToolCall is no part of them.
+	// At is the path in the params to ToolCall, or nil if ToolCall is not a part of them.
 	At []string
-	// Title is what the request itself says that it is about; empty: it leaves that to the tool call.
+	// Title is the title of the request itself. It is empty if only the tool call has a title.
 	Title string
-	// Ambiguous says why what it is about cannot be trusted to mean one thing. Empty: it can.
+	// Ambiguous says why readers may understand the subject of the request differently. Empty means that it is
+	// unambiguous.
 	Ambiguous string
-	// Options are what may be answered.
+	// Options are the possible answers.
 	Options []PermissionOption
-	// Flat: the agent looks for the id of the chosen option in the result itself.
+	// Flat means that the agent expects the id of the chosen option in the result itself.
 	Flat bool
 }
 
-// PermissionOption is one option of a question.
+// PermissionOption is one option of a permission request.
 type PermissionOption struct {
 	ID string
-	// Kind is one of ACP's if it is certain that it is meant, else what the agent wrote.
+	// Kind is a kind of ACP if the meaning of the option is certain, else the text of the agent.
 	Kind string
-	// Name is what people are shown.
+	// Name is the text for users.
 	Name string
 }
 
-// ParsePermissionRequest reads the params of session/request_permission. It fails if it is about nothing and offers nothing to choose
-// from, and on duplicate names, which would let one peer read another question than the next; it returns what it has read also then.
-// Everything else may be missing, or be something else than is known: then the report says little.
+// ParsePermissionRequest parses the params of session/request_permission. It returns an error if the request has no
+// subject and no options, and for duplicate names, which parsers may read differently. It returns the parsed members in
+// that case, too. All other members may be missing or unknown; the report contains little then.
 func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
 	var req PermissionRequest
 	var options []byte
@@ -66,15 +68,15 @@ func ParsePermissionRequest(params []byte) (PermissionRequest, error) {
 	var unread error
 	req.Options, req.Flat, unread = parseOptions(options)
 	if errors.Is(unread, errNothing) && (isObject(about["toolCall"]) || isObject(about["subject"])) {
-		unread = nil // what it is about is to be decided all the same
+		unread = nil // the request is decided all the same
 	}
 	return req, cmp.Or(err, unread)
 }
 
-// errNothing says that a question cannot be answered.
+// errNothing says that a permission request cannot be answered.
 var errNothing = errors.New("options: it offers nothing to choose")
 
-// subject finds what the request is about.
+// subject sets the subject of the request.
 func (r *PermissionRequest) subject(params map[string][]byte) {
 	r.Title, _ = String(params["title"])
 	call, subject := params["toolCall"], params["subject"]
@@ -106,7 +108,8 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 		report.add("toolCallId", Get(subject, "toolCallId"))
 		if kind == "command" {
 			input := object{}
-			_ = Members(subject, func(name string, v []byte) bool { // what else it says of the command may change what runs
+			// other members may change the meaning of the command
+			_ = Members(subject, func(name string, v []byte) bool {
 				if !slices.Contains([]string{"type", "toolCallId", "terminalId", "_meta"}, name) {
 					input.add(name, v)
 				}
@@ -115,7 +118,7 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 			report.add("kind", []byte(`"execute"`))
 			report.add("rawInput", input.end())
 		}
-	} else { // the members of a tool call, or what they are called elsewhere, in the params
+	} else { // the members of a tool call, perhaps by other names, in the params
 		for _, name := range [...]string{"toolCallId", "kind", "content", "locations", "_meta"} {
 			report.add(name, params[name])
 		}
@@ -131,7 +134,7 @@ func (r *PermissionRequest) subject(params map[string][]byte) {
 	}
 }
 
-// beside makes the request ambiguous if it has an input beside that of its tool call, and another one.
+// beside marks the request as ambiguous if its params have an input that differs from the input of its tool call.
 func (r *PermissionRequest) beside(params map[string][]byte, call []byte) {
 	for _, name := range [...]string{"rawInput", "input"} {
 		if v := params[name]; v != nil && string(v) != string(Get(call, "rawInput")) {
@@ -140,8 +143,8 @@ func (r *PermissionRequest) beside(params map[string][]byte, call []byte) {
 	}
 }
 
-// one is the member that agents call by several names. Two that differ make the request ambiguous: readers differ about which
-// of them counts.
+// one returns the value of a member with several names. It marks the request as ambiguous if two values differ, because
+// readers differ about which one counts.
 func (r *PermissionRequest) one(params map[string][]byte, names ...string) (v []byte) {
 	for _, name := range names {
 		switch also := params[name]; {
@@ -155,10 +158,10 @@ func (r *PermissionRequest) one(params map[string][]byte, names ...string) (v []
 	return v
 }
 
-// object is a JSON object that is being made.
+// object builds a JSON object.
 type object []byte
 
-// add adds a member with the first of values that is there, if one is.
+// add adds a member with the first value that is not nil, if there is one.
 func (o *object) add(name string, values ...[]byte) {
 	v := cmpBytes(values...)
 	if v == nil {
@@ -178,7 +181,7 @@ func (o object) end() []byte {
 	return append(o, '}')
 }
 
-// cmpBytes is the first of values that is not nil.
+// cmpBytes returns the first value that is not nil.
 func cmpBytes(values ...[]byte) []byte {
 	for _, v := range values {
 		if v != nil {
@@ -190,10 +193,10 @@ func cmpBytes(values ...[]byte) []byte {
 
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// parseOptions reads the options of a request; flat: some have their id where ACP does not have it.
+// parseOptions parses the options of a request. flat reports that the id of an option is not at ACP's place.
 func parseOptions(raw []byte) (options []PermissionOption, flat bool, err error) {
 	n := 0
-	if isObject(raw) { // what it offers is not known, but that it does
+	if isObject(raw) { // the options are unknown, but there are some
 		err = Members(raw, func(string, []byte) bool { n++; return true })
 	} else if len(raw) > 0 && raw[0] == '[' {
 		err = Elements(raw, func(v []byte) bool {
@@ -217,10 +220,10 @@ func parseOptions(raw []byte) (options []PermissionOption, flat bool, err error)
 	return options, flat, err
 }
 
-// ParsePermissionOption reads an option of a question; not ok: it has no id that can be read. own: its id is where ACP has
-// it.
+// ParsePermissionOption parses an option of a permission request. ok is false if it has no valid id. own reports that
+// the id is at ACP's place.
 func ParsePermissionOption(raw []byte) (o PermissionOption, own, ok bool) {
-	if o.ID, ok = Exact(raw); ok { // the id alone
+	if o.ID, ok = Exact(raw); ok { // only an id
 		o.Name = o.ID
 		o.Kind = optionKind("", o.ID, o.Name)
 		return o, false, true
@@ -253,7 +256,7 @@ func ParsePermissionOption(raw []byte) (o PermissionOption, own, ok bool) {
 	return o, own, ok
 }
 
-// choices are words for ACP's kinds of option, as they are written after wordOf.
+// choices maps words, as wordOf returns them, to kinds of options.
 var choices = map[string]string{
 	"allowonce": AllowOnce, "allow": AllowOnce, "approve": AllowOnce, "accept": AllowOnce, "yes": AllowOnce,
 	"approveonce": AllowOnce, "acceptonce": AllowOnce, "proceedonce": AllowOnce,
@@ -262,7 +265,7 @@ var choices = map[string]string{
 	"rejectalways": RejectAlways, "alwaysreject": RejectAlways, "denyalways": RejectAlways, "alwaysdeny": RejectAlways,
 }
 
-// wordOf is a word for a kind without what differs between agents: "Allow once" is "allowonce", as "allow_once" is.
+// wordOf removes the differences between spellings of a kind: "Allow once" and "allow_once" become "allowonce".
 func wordOf(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '_' || r == '-' {
@@ -272,12 +275,12 @@ func wordOf(s string) string {
 	}, strings.ToLower(s))
 }
 
-// optionKind is the kind of an option as ACP has it. One without a kind has that of its id or its name if they leave no
-// doubt: an option is taken for one that allows if its name says just that, or its id, where it has no other name; and for
-// one that rejects if either says so and the other does not say the opposite. What is left in doubt stays as the agent wrote
-// it, and is never chosen by itself.
+// optionKind returns the ACP kind of an option. An option without a kind gets the kind that its id or its name clearly
+// means. It allows if its name means exactly that, or its id if it has no other name. It rejects if the name or the id
+// means that, and the other does not mean the opposite. In all other cases the kind is the agent's text, and such an
+// option is never chosen automatically.
 //
-// A kind counts only if neither the id nor the name says the opposite: people choose by the name, and not by the kind.
+// A kind counts only if neither the id nor the name means the opposite, because users choose by the name.
 func optionKind(kind, id, name string) string {
 	if kind != "" {
 		known := cmp.Or(choices[wordOf(kind)], kind)
@@ -299,7 +302,7 @@ func optionKind(kind, id, name string) string {
 	return ""
 }
 
-// Option returns the id of the first option of one of the kinds, in the order the kinds are given.
+// Option returns the id of the first option with one of the kinds, in the order of kinds.
 func (r PermissionRequest) Option(kinds ...string) (id string, ok bool) {
 	for _, k := range kinds {
 		for _, o := range r.Options {
@@ -311,29 +314,30 @@ func (r PermissionRequest) Option(kinds ...string) (id string, ok bool) {
 	return "", false
 }
 
-// Selected returns the result that answers a question with an option.
+// Selected returns the result that chooses an option.
 func Selected(optionID string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"outcome":{"outcome":"selected","optionId":`), optionID), "}}"...)
 }
 
-// SelectedFlat is Selected for an agent that looks for the option's id in the result itself.
+// SelectedFlat is Selected for an agent that expects the id of the option in the result itself.
 func SelectedFlat(optionID string) []byte {
 	both := Selected(optionID)
 	return append(jsonrpc.AppendString(append(both[:len(both)-1], `,"optionId":`...), optionID), '}')
 }
 
-// Answer is the answer to a permission request, as the result of the client's response has it.
+// Answer is the answer to a permission request: the result of the client's response.
 type Answer struct {
-	// Option is the id of the option that it chooses. Empty: none, or it cannot be read.
+	// Option is the id of the chosen option. It is empty if none was chosen, or if it cannot be parsed.
 	Option string
-	// Ambiguous says why no two readers need find the same in it: a name stands twice, or in two cases. Empty: they do.
+	// Ambiguous says why parsers may read the answer differently: a name occurs twice, or in two cases. Empty means
+	// that it is unambiguous.
 	Ambiguous string
-	// Unknown says why it is none of the answers that ACP has, nor that of an older client. Empty: it is one.
+	// Unknown says why the answer is neither an answer of ACP nor of an older client. Empty means that it is one.
 	Unknown string
 }
 
-// ParseAnswer reads the answer to a permission request: {"outcome": {"outcome": "selected", "optionId": ID}}, of which older
-// clients leave out the outer or the inner object, or {"outcome": {"outcome": "cancelled"}}.
+// ParseAnswer parses the answer to a permission request: {"outcome": {"outcome": "selected", "optionId": ID}}, of which
+// older clients omit the outer or the inner object, or {"outcome": {"outcome": "cancelled"}}.
 func ParseAnswer(result []byte) Answer {
 	outer, ambiguous := readOutcome(result)
 	inner := outer
@@ -363,10 +367,10 @@ func ParseAnswer(result []byte) Answer {
 	return Answer{Unknown: fmt.Sprintf("its outcome is %.40q where \"selected\", or \"cancelled\" without an option, is expected", kind)}
 }
 
-// outcome is an object of an answer, without what is null in it.
+// outcome is an object of an answer, without its null members.
 type outcome struct{ outcome, option []byte }
 
-// readOutcome reads an object of an answer. ambiguous says which name stands there twice, or in two cases.
+// readOutcome parses an object of an answer. ambiguous says which name occurs twice, or in two cases.
 func readOutcome(object []byte) (o outcome, ambiguous string) {
 	err := Members(object, func(name string, v []byte) bool {
 		for known, to := range map[string]*[]byte{"outcome": &o.outcome, "optionId": &o.option} {
@@ -385,8 +389,8 @@ func readOutcome(object []byte) (o outcome, ambiguous string) {
 	return o, ambiguous
 }
 
-// Chosen is the id of the option that the answer to a question chooses; "": it chooses none, or more than one.
+// Chosen returns the id of the option that an answer chooses, or "" if it chooses none or several.
 func Chosen(result []byte) string { return ParseAnswer(result).Option }
 
-// Cancelled returns the result that answers a question of a turn that was cancelled.
+// Cancelled returns the answer to a permission request of a cancelled turn.
 func Cancelled() []byte { return []byte(`{"outcome":{"outcome":"cancelled"}}`) }

@@ -7,19 +7,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// Opening is what the path needs of a request that opens a session: session/new, session/load, session/resume or
-// session/fork.
+// Opening holds the members of a request that opens a session which the data path needs. The request is session/new,
+// session/load, session/resume or session/fork.
 type Opening struct {
-	// SessionID is the session that is loaded, resumed or forked; empty for session/new.
+	// SessionID is the session that is loaded, resumed or forked. It is empty for session/new.
 	SessionID string
 	// Cwd is the session's working directory, as sent.
 	Cwd string
-	// AdditionalDirectories are the session's further roots.
+	// AdditionalDirectories are further roots of the session.
 	AdditionalDirectories []string
 }
 
-// ParseOpening reads the params of a request that opens a session. It fails if cwd or a directory is not an absolute
-// path, since such a session could have no roots.
+// ParseOpening parses the params of a request that opens a session. It returns an error if cwd or a directory is not an
+// absolute path, because such a session could have no roots.
 func ParseOpening(params []byte) (Opening, error) {
 	var o Opening
 	o.SessionID, _ = Exact(Get(params, "sessionId"))
@@ -39,11 +39,11 @@ func ParseOpening(params []byte) (Opening, error) {
 	return o, nil
 }
 
-// olderCwd is the name that older clients have for cwd.
+// olderCwd is the name of cwd in older clients.
 const olderCwd = "workingDirectory"
 
-// CwdOf is the raw folder in the params of a request that opens a session: its cwd, or, from an older client, which names none,
-// its workingDirectory. Nil: it names none.
+// CwdOf returns the raw folder in the params of a request that opens a session: its cwd, or the workingDirectory of an
+// older client. Nil means that there is none.
 func CwdOf(params []byte) []byte {
 	if cwd := Get(params, "cwd"); cwd != nil && string(cwd) != "null" {
 		return cwd
@@ -51,8 +51,8 @@ func CwdOf(params []byte) []byte {
 	return Get(params, olderCwd)
 }
 
-// PromptOf is the raw list of blocks in the params of a prompt: its prompt, or, from an older client, which sends none, its
-// content, which may be a single block or a text. Nil: it has none.
+// PromptOf returns the raw list of blocks in the params of a prompt: its prompt, or the content of an older client,
+// which may be a single block or a string. Nil means that there is none.
 func PromptOf(params []byte) []byte {
 	prompt := Get(params, "prompt")
 	if prompt == nil || string(prompt) == "null" {
@@ -67,15 +67,16 @@ func PromptOf(params []byte) []byte {
 	return prompt
 }
 
-// Opened is what the path needs of the answer to such a request.
+// Opened holds the members of the answer to such a request that the data path needs.
 type Opened struct {
-	// SessionID is the new session's id; empty for session/load and session/resume.
+	// SessionID is the new session's id. It is empty for session/load and session/resume.
 	SessionID string
-	// Mode is the current mode's id, empty if the agent has none. An agent that has an option for it says it there.
+	// Mode is the id of the current mode, or empty. If the agent has an option for the mode, it is the value of that
+	// option.
 	Mode string
 }
 
-// ParseOpened reads the result of a request that opens a session.
+// ParseOpened parses the result of a request that opens a session.
 func ParseOpened(result []byte) Opened {
 	var o Opened
 	o.SessionID, _ = Exact(Get(result, "sessionId"))
@@ -86,9 +87,9 @@ func ParseOpened(result []byte) Opened {
 	return o
 }
 
-// OptionMode is the mode that a session's options say it is in: the value of the option whose category is "mode" (or, if
-// it has no category, whose id is). obj is what has the options as its configOptions: an update, or the answer to a
-// request that sets one or opens a session. It is empty if they say nothing of it.
+// OptionMode returns the mode in a session's options: the value of the option with the category "mode" (or with that
+// id, if it has no category). obj has the options as its member configOptions: it is an update, or the answer to a
+// request that sets an option or opens a session. The result is empty if there is no such option.
 func OptionMode(obj []byte) (mode string) {
 	_ = Elements(Get(obj, "configOptions"), func(o []byte) bool {
 		category, ok := Exact(Get(o, "category"))
@@ -105,7 +106,7 @@ func OptionMode(obj []byte) (mode string) {
 	return mode
 }
 
-// ModeOf is the mode that an update of the kind current_mode_update tells, and whether it tells one.
+// ModeOf returns the mode in an update of the kind current_mode_update, and whether there is one.
 func ModeOf(update []byte) (mode string, ok bool) {
 	if mode, ok = Exact(Get(update, "currentModeId")); !ok {
 		mode, ok = Exact(Get(update, "modeId"))
@@ -113,8 +114,8 @@ func ModeOf(update []byte) (mode string, ok bool) {
 	return mode, ok
 }
 
-// ModelOf is the model that an update of the kind current_model_update tells, and whether it tells one. Agents differ in how they
-// say it; the update never was part of ACP v1.
+// ModelOf returns the model in an update of the kind current_model_update, and whether there is one. The formats of
+// agents differ, because the update was never a part of ACP v1.
 func ModelOf(update []byte) (model string, ok bool) {
 	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}, {"model"}} {
 		if model, ok = String(Get(update, path...)); ok {
@@ -124,8 +125,9 @@ func ModelOf(update []byte) (model string, ok bool) {
 	return "", false
 }
 
-// PromptAccepted reports whether the answer to a prompt says that its turn goes on, as in ACP v2: the turn ends when the
-// session is idle (see Idle). version is the one that the agent speaks; in drafts of version 2 the answer is empty.
+// PromptAccepted reports whether the answer to a prompt means that its turn continues, as in ACP v2, where the turn
+// ends when the session is idle (see Idle). version is the negotiated version. In drafts of version 2 the answer is
+// empty.
 func PromptAccepted(result []byte, version int) bool {
 	_, stopped := String(Get(result, "stopReason"))
 	_, accepted := String(Get(result, "messageId"))
@@ -138,7 +140,7 @@ func Idle(update []byte) bool {
 	return state == "idle"
 }
 
-// EndTurnReason is the stop reason of a turn whose end the agent tells by session/end_turn; empty: it ended with an error.
+// EndTurnReason returns the stop reason in a session/end_turn. It is empty if the turn ended with an error.
 func EndTurnReason(params []byte) string {
 	reason, ok := String(Get(params, "stopReason"))
 	if !ok {
@@ -153,8 +155,8 @@ func EndTurnReason(params []byte) string {
 	return reason
 }
 
-// ParseCancelRequest returns the raw id that a $/cancel_request names, nil if it names none. Some peers name it as the
-// Language Server Protocol does.
+// ParseCancelRequest returns the raw id in the params of $/cancel_request, or nil if there is none. It also accepts the
+// member's name in the Language Server Protocol.
 func ParseCancelRequest(params []byte) []byte {
 	if id := Get(params, "requestId"); id != nil {
 		return id
@@ -162,7 +164,7 @@ func ParseCancelRequest(params []byte) []byte {
 	return Get(params, "id")
 }
 
-// TraceContext returns the W3C trace context in params._meta, empty strings where there is none.
+// TraceContext returns the W3C trace context in params._meta. The strings are empty if it is missing.
 func TraceContext(params []byte) (traceparent, tracestate string) {
 	meta := Get(params, "_meta")
 	traceparent, _ = Exact(Get(meta, "traceparent"))
@@ -170,7 +172,7 @@ func TraceContext(params []byte) (traceparent, tracestate string) {
 	return traceparent, tracestate
 }
 
-// modeOption calls f with the option that has the category "mode", as OptionMode finds it, and its position among all.
+// modeOption calls f with the option that OptionMode uses, and its position in the list.
 func modeOption(result []byte, f func(option []byte, at int)) {
 	at := 0
 	_ = Elements(Get(result, "configOptions"), func(o []byte) bool {
@@ -183,7 +185,7 @@ func modeOption(result []byte, f func(option []byte, at int)) {
 	})
 }
 
-// OfferedModes returns the ids of the modes that a session offers, by the result of the request that opened it.
+// OfferedModes returns the ids of the modes of a session. result is the answer to the request that opened it.
 func OfferedModes(result []byte) (ids []string) {
 	found := false
 	modeOption(result, func(o []byte, _ int) {
@@ -213,8 +215,8 @@ func OfferedModes(result []byte) (ids []string) {
 	return ids
 }
 
-// SetModeRequest returns the request that puts a session in a mode: by the option that has the category "mode" if the session
-// has one, else by session/set_mode. result opened the session.
+// SetModeRequest returns the request that sets the mode of a session: it sets the option with the category "mode" if
+// the session has one, else it is a session/set_mode. result is the answer to the request that opened the session.
 func SetModeRequest(result []byte, session, mode string) (method string, params []byte) {
 	method, params = MethodSessionSetMode, []byte(`{"sessionId":`)
 	params = jsonrpc.AppendString(params, session)
@@ -230,7 +232,7 @@ func SetModeRequest(result []byte, session, mode string) (method string, params 
 	return method, append(jsonrpc.AppendString(append(params, member...), mode), '}')
 }
 
-// WithMode returns a response that opened a session, with the mode that it tells replaced in modes and in configOptions.
+// WithMode returns a response that opened a session with another current mode in modes and in configOptions.
 func WithMode(line []byte, mode string) ([]byte, error) {
 	value := jsonrpc.AppendString(nil, mode)
 	var err error

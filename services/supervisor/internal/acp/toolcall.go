@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// The kinds of session/update that are folded; older agents write them in camel case.
+// The kinds of session/update that are folded. Older agents write them in camel case.
 const (
 	UpdateToolCall       = "tool_call"
 	UpdateToolCallUpdate = "tool_call_update"
-	UpdateToolCallChunk  = "tool_call_content_chunk" // of ACP v2: one more item of content
+	UpdateToolCallChunk  = "tool_call_content_chunk" // ACP v2: one more item of content
 	UpdateCurrentMode    = "current_mode_update"
 	UpdateConfigOption   = "config_option_update"
-	UpdateState          = "state_update" // of ACP v2: whether the session works on something
+	UpdateState          = "state_update" // ACP v2: the state of the session, such as idle
 )
 
-// UpdateKind returns the kind of a session/update in the protocol's spelling, for the kinds that are folded; every
-// other is returned as it came. It does not allocate for those.
+// UpdateKind returns the kind of a session/update in the protocol's spelling, if it is a kind that is folded. It
+// returns other kinds unchanged, without an allocation.
 func UpdateKind(kind []byte) string {
 	switch string(kind) {
 	case UpdateToolCall, "toolCall":
@@ -38,33 +38,33 @@ func UpdateKind(kind []byte) string {
 	return ""
 }
 
-// OfToolCall reports whether an update of a kind, as UpdateKind returns it, is about a tool call.
+// OfToolCall reports whether updates of a kind, as UpdateKind returns it, describe a tool call.
 func OfToolCall(kind string) bool {
 	return kind == UpdateToolCall || kind == UpdateToolCallUpdate || kind == UpdateToolCallChunk
 }
 
-// ToolCall is a tool call as far as it is known: what an agent reported, update by update. Raw members alias nothing:
-// they are copies, immutable once set.
+// ToolCall is the merged state of all reports about a tool call. Raw members are copies, which are immutable once set.
 type ToolCall struct {
 	ID    string
 	Title string
-	// Name is the tool's, as the report says it or, where that does not, its _meta (see MetaToolName).
+	// Name is the name of the tool in the report, or in its _meta (see MetaToolName).
 	Name   string
 	Kind   string
 	Status string
-	// Content, Locations and RawInput are JSON values; nil where none was sent.
+	// Content, Locations and RawInput are JSON values, or nil if none was sent.
 	Content, Locations, RawInput []byte
-	// Reported is the rawInput of the latest update that had one. A question's own may say less than that.
+	// Reported is the rawInput of the latest update that had one. The rawInput of a permission request may contain
+	// less.
 	Reported []byte
-	// Ambiguous says why what was reported cannot be trusted to mean one thing. Empty: it can.
+	// Ambiguous says why readers may understand the reports differently. Empty means that they are unambiguous.
 	Ambiguous string
 }
 
 // ToolCallEnded reports whether a tool call with this status has ended.
 func ToolCallEnded(status string) bool { return status == "completed" || status == "failed" }
 
-// ReportSays reports whether a member of a tool call's report replaces what is known of the tool call. Null and values
-// of another type do not: version 1 of the protocol reads null as an absent member.
+// ReportSays reports whether a member of a report replaces the member of the tool call. Null and values of another type
+// do not: version 1 of the protocol reads null as a missing member.
 func ReportSays(member string, value []byte) bool {
 	switch member {
 	case "toolCallId", "title", "name", "kind", "status":
@@ -75,8 +75,8 @@ func ReportSays(member string, value []byte) bool {
 	return len(value) > 0 && value[0] != 'n'
 }
 
-// EmptyInput reports whether a raw input is an empty object. It does not replace an input that was reported before: some
-// agents ask for permission with an empty input after they have reported the tool call with its input.
+// EmptyInput reports whether a raw input is an empty object. It does not replace an input that was reported before:
+// some agents ask for permission with an empty input after they have reported the tool call with its input.
 func EmptyInput[T string | []byte](raw T) bool {
 	if len(raw) < 2 || raw[0] != '{' {
 		return false
@@ -89,13 +89,13 @@ func EmptyInput[T string | []byte](raw T) bool {
 	return true
 }
 
-// BeginsToolCall reports whether a report is of a tool call that begins.
+// BeginsToolCall reports whether a report begins a tool call.
 func BeginsToolCall(report []byte) bool {
 	kind, _ := String(Get(report, "sessionUpdate"))
 	return UpdateKind([]byte(kind)) == UpdateToolCall
 }
 
-// Size is roughly what the tool call keeps in memory, in bytes.
+// Size returns the approximate memory of the tool call, in bytes.
 func (t *ToolCall) Size() int {
 	n := len(t.ID) + len(t.Title) + len(t.Name) + len(t.Content) + len(t.Locations) + len(t.RawInput) + 128
 	if len(t.Reported) > 0 && (len(t.RawInput) == 0 || &t.Reported[0] != &t.RawInput[0]) {
@@ -104,9 +104,9 @@ func (t *ToolCall) Size() int {
 	return n
 }
 
-// Merge folds a report into the tool call, by the rules of client.FoldToolCall of the SDK. Unlike an event, a ToolCall keeps the bytes
-// that the agent wrote, since decisions are made on them. report is an update of kind tool_call, tool_call_update or
-// tool_call_content_chunk, or the toolCall of a request_permission.
+// Merge folds a report into the tool call, by the rules of client.FoldToolCall of the SDK. Unlike an event, a ToolCall
+// keeps the bytes that the agent wrote, because decisions depend on them. report is an update of kind tool_call,
+// tool_call_update or tool_call_content_chunk, or the toolCall of a request_permission.
 func (t *ToolCall) Merge(report []byte) {
 	var twin, tool, update string
 	var input, meta, item []byte
@@ -152,7 +152,7 @@ func (t *ToolCall) Merge(report []byte) {
 		t.Reported = input
 	}
 	if kind, _ := String(Get(item, "type")); kind != "content" && UpdateKind([]byte(update)) == UpdateToolCallChunk {
-		t.Content = appended(t.Content, item) // texts decide nothing, and come by the thousand
+		t.Content = appended(t.Content, item) // texts are frequent, and decisions do not depend on them
 	}
 	if tool == "" {
 		tool = MetaToolName(meta)
@@ -166,7 +166,7 @@ func (t *ToolCall) Merge(report []byte) {
 	}
 }
 
-// appended is a copy of a JSON array with one more item. Nil is an empty array.
+// appended returns a copy of a JSON array with one more item. Nil is an empty array.
 func appended(list, item []byte) []byte {
 	if item == nil {
 		return list
@@ -181,7 +181,7 @@ func appended(list, item []byte) []byte {
 	return slices.Concat(begun, []byte(comma), item, []byte("]"))
 }
 
-// MetaToolName is the tool's name in the _meta of a report, where Qwen Code and Claude write it; empty if there is none.
+// MetaToolName returns the name of the tool in the _meta of a report, where Qwen Code and Claude write it, or "".
 func MetaToolName(meta []byte) string {
 	for _, path := range [...][]string{{"toolName"}, {"claudeCode", "toolName"}} {
 		if name, ok := String(Get(meta, path...)); ok && name != "" {
@@ -191,7 +191,7 @@ func MetaToolName(meta []byte) string {
 	return ""
 }
 
-// foldedTwin returns the known member that name equals but for case; peers whose parsers ignore case would read it.
+// foldedTwin returns the known member whose name differs only in case. Parsers that ignore case would use its value.
 func foldedTwin(name string) string {
 	for _, known := range [...]string{"toolCallId", "title", "name", "kind", "status", "content", "locations", "rawInput"} {
 		if name != known && strings.EqualFold(name, known) {
@@ -201,7 +201,7 @@ func foldedTwin(name string) string {
 	return ""
 }
 
-// ToolCallID returns the id in a report, empty if there is none.
+// ToolCallID returns the id in a report, or "".
 func ToolCallID(report []byte) string {
 	id, _ := String(Get(report, "toolCallId"))
 	return id
@@ -213,19 +213,19 @@ func setString(into *string, raw []byte) {
 	}
 }
 
-// ContentItem is one item of a tool call's content, as far as decisions and display need it.
+// ContentItem is one item of a tool call's content, with the members that decisions and display need.
 type ContentItem struct {
-	// Type is "content", "diff", "terminal", or what else the agent wrote.
+	// Type is "content", "diff", "terminal", or another text of the agent.
 	Type string
-	// Path is a diff's file.
+	// Path is the file of a diff.
 	Path string
-	// TerminalID is a terminal's id.
+	// TerminalID is the id of a terminal.
 	TerminalID string
-	// Raw is the item itself.
+	// Raw is the whole item.
 	Raw []byte
 }
 
-// ContentItems returns the items of a tool call's content. What cannot be read is left out.
+// ContentItems returns the items of a tool call's content. It omits items that cannot be parsed.
 func ContentItems(content []byte) []ContentItem {
 	var items []ContentItem
 	_ = Elements(content, func(v []byte) bool {

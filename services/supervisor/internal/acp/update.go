@@ -1,20 +1,20 @@
 package acp
 
-// UpdateOf returns the update of a session/update, as ACP has it today, from the params; nil: they have none that is known.
-// Agents also write it into the params themselves, or in a shape that Today reads.
+// UpdateOf returns the update in the params of a session/update in the current format of ACP, or nil if the format is
+// unknown. Some agents write the members of the update into the params themselves, or in a format that Today converts.
 func UpdateOf(params []byte) []byte {
 	update := Get(params, "update")
 	if !isObject(update) {
 		update = params
 	}
-	if kind := Get(update, "sessionUpdate"); kind != nil && !OlderUpdate(kind) {
+	if kind := Get(update, "sessionUpdate"); kind != nil && !IsOlderUpdate(kind) {
 		return update
 	}
-	return Today(update)
+	return CurrentUpdate(update)
 }
 
-// OlderUpdate reports whether a raw sessionUpdate is the name of the result of a tool in a shape that Today reads.
-func OlderUpdate(kind []byte) bool {
+// IsOlderUpdate reports whether a raw sessionUpdate is a name for the result of a tool in a format that Today converts.
+func IsOlderUpdate(kind []byte) bool {
 	switch string(kind) {
 	case `"tool_result"`, `"toolResult"`, `"tool_response"`, `"toolResponse"`, `"tool_error"`, `"toolError"`:
 		return true
@@ -22,11 +22,12 @@ func OlderUpdate(kind []byte) bool {
 	return false
 }
 
-// Today returns an update of the shape {type, content} as ACP has it: what the agent says ("text", "agentMessage") or thinks
-// ("thinking", "agentThought"), what the user said ("userMessage"), a tool call ("tool_call" or "tool_use") and its result
-// ("tool_result", "tool_response", "tool_error"; also as sessionUpdate), an error ("error"), which becomes a notice, or the state
-// of a session, {status: "idle"}. Nil: it is none of these.
-func Today(update []byte) []byte {
+// CurrentUpdate converts an update of the format {type, content} to the current format of ACP: a message ("text",
+// "agentMessage") or thought ("thinking", "agentThought") of the agent, a message of the user ("userMessage"), a tool
+// call ("tool_call" or "tool_use") and its result ("tool_result", "tool_response", "tool_error"; also as
+// sessionUpdate), an error ("error"), which becomes a notice, or the state of a session, {status: "idle"}. It returns
+// nil for all others.
+func CurrentUpdate(update []byte) []byte {
 	kind, _ := String(Get(update, "type"))
 	if kind == "" {
 		kind, _ = String(Get(update, "sessionUpdate"))
@@ -53,11 +54,11 @@ func Today(update []byte) []byte {
 	return nil
 }
 
-// foreign is an update of the shape {type, content}.
+// foreign is an update of the format {type, content}.
 type foreign struct{ whole, content []byte }
 
-// get is the first of members that the content, or an object in it with the name given, has; else the first that the update
-// itself has. Null counts as absent.
+// get returns the first of the members in the content or in its member within, or else in the update itself. Null
+// counts as missing.
 func (u foreign) get(within string, names ...string) []byte {
 	for _, of := range [...][]byte{Get(u.content, within), Get(u.whole, within), u.content, u.whole} {
 		for _, name := range names {
@@ -69,7 +70,7 @@ func (u foreign) get(within string, names ...string) []byte {
 	return nil
 }
 
-// text is what the update says; nil: nothing.
+// text returns the text of the update, or nil.
 func (u foreign) text() []byte {
 	for _, v := range [...][]byte{u.content, u.get("", "text", "message"), Get(u.get("", "error"), "message"), u.get("", "error")} {
 		if len(v) > 0 && v[0] == '"' {
@@ -79,14 +80,14 @@ func (u foreign) text() []byte {
 	return nil
 }
 
-// begin begins an update of a kind.
+// begin returns the beginning of an update of a kind.
 func begin(kind string) object {
 	var o object
 	o.add("sessionUpdate", []byte(`"`+kind+`"`))
 	return o
 }
 
-// block is a string as a block of content.
+// block returns a content block with a text.
 func block(text []byte) []byte {
 	var b object
 	b.add("type", []byte(`"text"`))
@@ -97,7 +98,7 @@ func block(text []byte) []byte {
 func (u foreign) chunk(kind string) []byte {
 	o := begin(kind)
 	said := u.content
-	if Get(said, "type") == nil { // else it is a block of content
+	if Get(said, "type") == nil { // otherwise it is a content block already
 		text := u.text()
 		if text == nil {
 			return nil
@@ -125,7 +126,7 @@ func (u foreign) toolCall() []byte {
 	return o.end()
 }
 
-// toolResult is the end of a tool call; failed: with an error.
+// toolResult returns the end of a tool call. failed reports an error.
 func (u foreign) toolResult(failed bool) []byte {
 	o := begin(UpdateToolCallUpdate)
 	o.add("toolCallId", u.get("toolResult", "toolCallId", "callId", "id", "toolName", "name", "tool"), []byte(`""`))
@@ -151,7 +152,7 @@ func (u foreign) toolResult(failed bool) []byte {
 	return o.end()
 }
 
-// state is the state of a session, if the update says one and nothing of a tool call.
+// state returns the state of a session, if the update has one and does not describe a tool call.
 func (u foreign) state() []byte {
 	status := u.get("", "status")
 	if len(status) == 0 || status[0] != '"' || u.get("toolCall", "toolCallId", "callId", "id") != nil {

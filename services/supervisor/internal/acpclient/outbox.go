@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// outbox holds a program's messages until the link reads them. One reads, many write.
+// outbox queues a program's messages until the link reads them. It has one reader and any number of writers.
 type outbox struct {
 	limit int
-	fill  chan struct{} // holds one: there may be something to read
+	fill  chan struct{} // has one element if there may be something to read
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	queue  [][]byte
 	bytes  int
-	room   chan struct{} // closed when something was read
+	room   chan struct{} // closed when a message was read
 	closed bool
 }
 
@@ -22,7 +22,7 @@ func newOutbox(limit int) *outbox {
 	return &outbox{limit: limit, fill: make(chan struct{}, 1), room: make(chan struct{})}
 }
 
-// put queues a message as soon as there is room for it.
+// put queues a message, and waits for room.
 func (o *outbox) put(ctx context.Context, message []byte) error {
 	for {
 		room, err := o.try(message)
@@ -37,7 +37,7 @@ func (o *outbox) put(ctx context.Context, message []byte) error {
 	}
 }
 
-// post queues a message, or fails if there is no room for it.
+// post queues a message, or returns an error if there is no room for it.
 func (o *outbox) post(message []byte) error {
 	room, err := o.try(message)
 	if room != nil {
@@ -46,7 +46,7 @@ func (o *outbox) post(message []byte) error {
 	return err
 }
 
-// try queues a message. Where there is no room, it returns what tells when there may be.
+// try queues a message. If there is no room, it returns a channel that is closed when there may be room.
 func (o *outbox) try(message []byte) (room <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +62,7 @@ func (o *outbox) try(message []byte) (room <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// Read gives what is queued, and io.EOF once the outbox is closed.
+// Read reads queued bytes, and returns io.EOF after close.
 func (o *outbox) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -82,7 +82,7 @@ func (o *outbox) Read(b []byte) (int, error) {
 	}
 }
 
-// read copies what is queued into b; mu is held.
+// read copies queued bytes into b. mu is held.
 func (o *outbox) read(b []byte) (n int) {
 	for len(o.queue) > 0 && n < len(b) {
 		taken := copy(b[n:], o.queue[0])
@@ -100,7 +100,7 @@ func (o *outbox) read(b []byte) (n int) {
 	return n
 }
 
-// close drops what is queued and ends the reading.
+// close discards the queue, and ends reads.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package acpclient has an agent's client in this process: Program makes requests and waits for the results.
+// Package acpclient provides an in-process client of an agent: Program sends requests and waits for their results.
 //
-// A link reads the client's messages from In and writes the agent's messages to Out. The package knows JSON-RPC, and which
-// requests of an agent a Program does not answer. It must not know handlers, policies, or the callers of a Program.
+// A link reads the client's messages from In and writes the agent's messages to Out. The package knows JSON-RPC, and
+// which requests of an agent a Program rejects. It must not know handlers, policies, or the callers of a Program.
 package acpclient
 
 import (
@@ -22,79 +22,81 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// Bounds of a Program.
+// Limits of a Program.
 const (
-	// maxLine is the longest line that is taken: the link's limit, and room for what the link adds to a line.
+	// maxLine limits the bytes of a line that is read: the link's limit, and room for the members that the link adds.
 	maxLine = 128 << 20
-	// maxOutbox bounds the bytes that wait for the agent to take them. An empty outbox takes a message of any size.
+	// maxOutbox limits the bytes that wait until the agent reads them. An empty outbox accepts a message of any size.
 	maxOutbox = limits.Waiting
-	// maxOpen bounds the calls that the agent has not answered, those included that nobody waits for any more.
+	// maxOpen limits the calls that the agent has not answered, including abandoned ones.
 	maxOpen = 4096
-	// keepPartial is the largest buffer for a line in pieces that is kept for the next one.
+	// keepPartial limits the bytes of a line buffer that is kept for the next line.
 	keepPartial = 64 << 10
 )
 
 var (
-	// ErrClosed says that the program was closed, as a rule since the link is gone: the agent will not answer.
+	// ErrClosed means that the program was closed, usually because the link has ended: the agent will not answer.
 	ErrClosed = errors.New("the link to the agent is closed")
-	// ErrUnanswered says that the agent has left too many calls unanswered to be sent another one.
+	// ErrUnanswered means that too many calls wait for the agent's answer, so that no further call is sent.
 	ErrUnanswered = fmt.Errorf("the agent has left %d calls unanswered", maxOpen)
 	errDeaf       = fmt.Errorf("the agent reads nothing: %d MiB wait for it", maxOutbox>>20)
 )
 
-// Rejected is the error of a call that acphost itself rejected: the agent never saw it.
+// Rejected is the error of a call that acphost itself rejected. The agent did not receive the call.
 type Rejected struct {
-	// Reply is the error with which the link answered. It names the method.
+	// Reply is the error in the link's answer. It names the method.
 	Reply *jsonrpc.Error
 }
 
-// Error is the message of the reply.
+// Error returns the message of the reply.
 func (r *Rejected) Error() string { return r.Reply.Message }
 
-// Unwrap is the reply.
+// Unwrap returns the reply.
 func (r *Rejected) Unwrap() error { return r.Reply }
 
-// ProgramOptions are what a Program is made of.
+// ProgramOptions configure a Program.
 type ProgramOptions struct {
-	// Wait, if set, is called after the link has handed something over, before more is taken: as long as it waits, the
-	// agent is not read. It must return when ctx ends.
+	// Wait, if set, is called after each message of the link, before the next one is read. The agent's output is not
+	// read meanwhile. It must return when ctx ends.
 	Wait func(ctx context.Context) error
-	// Logger is told what is odd; nil: nobody.
+	// Logger receives warnings. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Program is a client that is no editor: it plays ACP's client for code that makes calls and takes their results.
+// Program is the client of an agent for code that makes calls and uses their results.
 //
-// It keeps no events: those are told by whoever observes the link. It answers no permission question and no
-// elicitation either: whoever does is not at this end. Any other request of the agent's is refused.
+// It stores no events: an observer of the link publishes them. It rejects every request of the agent that the link
+// forwards to it. The link answers permission requests and elicitations elsewhere.
 //
-// It keeps the link's two rules. It processes what the link writes at once, and its answers go to a queue that never blocks;
-// only Wait holds the agent back. A message for the agent waits in a queue of bounded size until the link reads it.
+// It follows two rules of the link. It processes each message of the link at once, and its answers go to a queue that
+// never blocks; only Wait delays the agent. A message for the agent waits in a queue of limited size until the link
+// reads it.
 //
-// It is safe for concurrent use; the link alone uses In and Out.
+// It is safe for concurrent use. Only the link uses In and Out.
 type Program struct {
 	opts ProgramOptions
 	log  *slog.Logger
 	out  *outbox
-	max  int // bytes of a line
+	max  int // limit of a line, in bytes
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
 	writing sync.Mutex // guards partial, skipping and scan
-	partial []byte     // the begin of a line that came in pieces
-	skip    bool       // the rest of a line that is too long
+	partial []byte     // the beginning of an incomplete line
+	skip    bool       // the rest of the current line is discarded, because the line is too long
 	scan    acp.Scanner
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	nextID uint64
 	open   map[string]*Pending // by canonical id
 	closed bool
-	// The agent has opened a session by session/new, or by an older name of it: it is called by such names since.
+	// Set when the agent has opened a session by the current name of session/new, or by an older one. Later methods use
+	// names of the same kind.
 	today, older bool
 }
 
-// NewProgram returns a Program. It must be closed.
+// NewProgram returns a Program. The caller must close it.
 func NewProgram(o ProgramOptions) *Program {
 	p := &Program{opts: o, log: o.Logger, out: newOutbox(maxOutbox), max: maxLine, open: map[string]*Pending{}}
 	p.log = cmp.Or(p.log, slog.New(slog.DiscardHandler))
@@ -102,13 +104,13 @@ func NewProgram(o ProgramOptions) *Program {
 	return p
 }
 
-// In gives the program's messages.
+// In returns the reader of the program's messages.
 func (p *Program) In() io.Reader { return p.out }
 
-// Out takes messages for the program, whole lines or pieces of them.
+// Out returns the writer of messages to the program: whole lines, or parts of them.
 func (p *Program) Out() io.Writer { return writer{p} }
 
-// Rejected is the link's Client.Rejected.
+// Rejected implements the link's Client.Rejected.
 func (p *Program) Rejected(id []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,21 +123,21 @@ func (p *Program) Rejected(id []byte) {
 type Pending struct {
 	program *Program
 	id      string // as JSON, which is its canonical form
-	method  string // its name of today
-	params  []byte // until it is known by which names the agent is called
-	older   bool   // it was made again by an older name
-	session string // of a prompt
+	method  string // its current name
+	params  []byte // kept until the names that the agent uses are known
+	older   bool   // it was repeated with an older name
+	session string // session of a prompt
 	done    chan struct{}
 	result  []byte
 	err     error
-	left    bool // nobody waits for it; guarded by the program's mu
-	// acphost itself answers with an error; guarded by the program's mu
+	left    bool // the caller has abandoned the call; guarded by the program's mu
+	// acphost itself answers the call with an error. Guarded by the program's mu.
 	rejected bool
 }
 
-// Call sends a request and waits for its result. params and the result are raw JSON; the caller owns the result. An error from the
-// agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends first, Call leaves the call (see Leave) and returns
-// ctx's error.
+// Call sends a request and waits for its result. params and the result are raw JSON, and the caller owns the result. An
+// error from the agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends first, Call abandons the
+// call (see Leave) and returns ctx's error.
 func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
 	c, err := p.Send(ctx, method, params)
 	if err != nil {
@@ -143,13 +145,13 @@ func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byt
 	}
 	result, err := c.Wait(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		c.Leave()
+		c.Abandon()
 	}
 	return result, err
 }
 
-// Send queues a request, and waits only for room in the queue. Requests that are queued after Send has returned are sent after
-// this one.
+// Send queues a request, and waits only for room in the queue. Requests that are queued after Send has returned are
+// sent after this one.
 func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pending, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -167,13 +169,13 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 		p.mu.Unlock()
 		return nil, ErrUnanswered
 	}
-	if !p.today && !p.older && method == acp.MethodSessionNew { // without which an agent is of no use
+	if !p.today && !p.older && method == acp.MethodSessionNew { // an agent without session/new is useless
 		c.params = slices.Clone(params)
 	}
-	request := p.request(c, p.spelled(method), params)
+	request := p.request(c, p.agentMethod(method), params)
 	id := c.id
 	p.mu.Unlock()
-	err := readable(method, request)
+	err := checkReadable(method, request)
 	if err == nil {
 		err = p.out.put(ctx, request)
 	}
@@ -184,7 +186,7 @@ func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pend
 	return c, nil
 }
 
-// request opens a call, and returns the request that makes it, by a name of its method; mu is held.
+// request registers a call, and returns its request with the given name of the method. mu is held.
 func (p *Program) request(c *Pending, name string, params []byte) []byte {
 	c.id = strconv.FormatUint(p.nextID, 10)
 	p.nextID++
@@ -192,16 +194,17 @@ func (p *Program) request(c *Pending, name string, params []byte) []byte {
 	return jsonrpc.AppendRequest(nil, []byte(c.id), name, params)
 }
 
-// spelled is the name by which the agent knows a method; mu is held.
-func (p *Program) spelled(method string) string {
+// agentMethod returns the agent's name of a method. mu is held.
+func (p *Program) agentMethod(method string) string {
 	if others := acp.OtherNames(method); p.older && strings.HasPrefix(method, "session/") && len(others) > 0 {
 		return others[0]
 	}
 	return method
 }
 
-// readable makes sure that the link can read a request: what it cannot read, it drops, and nobody would ever answer.
-func readable(method string, request []byte) error {
+// checkReadable returns an error if the link could not parse a request. The link would discard it, and the call would
+// never end.
+func checkReadable(method string, request []byte) error {
 	var scan acp.Scanner
 	var m jsonrpc.Message
 	if jerr := scan.Scan(request, &m); jerr != nil {
@@ -210,16 +213,16 @@ func readable(method string, request []byte) error {
 	return nil
 }
 
-// Notify hands a notification over. It does not wait.
+// Notify queues a notification. It does not wait.
 func (p *Program) Notify(method string, params []byte) error {
 	p.mu.Lock()
-	method = p.spelled(method)
+	method = p.agentMethod(method)
 	p.mu.Unlock()
 	return p.out.post(jsonrpc.AppendNotification(nil, method, params))
 }
 
-// Close ends the client: the link reads io.EOF, all calls fail with ErrClosed, and no method blocks any more. It may be called
-// again.
+// Close ends the client: the link reads io.EOF, all calls fail with ErrClosed, and no method blocks any more. It may be
+// called again.
 func (p *Program) Close() {
 	p.cancel()
 	p.out.close()
@@ -234,15 +237,15 @@ func (p *Program) Close() {
 	}
 }
 
-// Wait returns the call's result or its error. The result is raw JSON, which the caller owns; nil if the answer has neither. An error
-// from the agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends first, Wait returns ctx's error, and the call
-// is still in progress.
+// Wait returns the result or the error of the call. The result is raw JSON, and the caller owns it. It is nil if the
+// answer has neither. An error from the agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends
+// first, Wait returns ctx's error, and the call is still in progress.
 func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		select {
-		case <-c.done: // all the same
+		case <-c.done: // prefer a result that is available
 		default:
 			return nil, ctx.Err()
 		}
@@ -250,30 +253,30 @@ func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	return c.result, c.err
 }
 
-// Leave ends the wait for a call: a later answer is dropped. The agent gets a request to cancel the call, unless the call is a
-// prompt: session/cancel ends a turn.
-func (c *Pending) Leave() {
+// Abandon abandons a call: a later answer is discarded. The agent receives a request to cancel the call, unless the
+// call is a prompt, which session/cancel ends.
+func (c *Pending) Abandon() {
 	p := c.program
 	p.mu.Lock()
 	under := p.open[c.id] == c && !c.left
 	c.left = true
 	p.mu.Unlock()
 	if under && c.method != acp.MethodSessionPrompt {
-		if err := c.GiveUp(); err != nil {
+		if err := c.RequestCancel(); err != nil {
 			p.log.Debug("a call could not be given up", "method", c.method, "error", err)
 		}
 	}
 }
 
-// GiveUp asks the agent to give the call up. It is still answered, as a rule with an error.
-func (c *Pending) GiveUp() error {
+// RequestCancel asks the agent to cancel the call. The agent still answers it, usually with an error.
+func (c *Pending) RequestCancel() error {
 	c.program.mu.Lock()
 	id := c.id
 	c.program.mu.Unlock()
 	return c.program.Notify(acp.MethodCancelRequest, []byte(`{"requestId":`+id+`}`))
 }
 
-// remove removes a call and returns it; nil if there is none. Whoever gets the call ends it.
+// remove removes a call and returns it, or nil if there is none. The caller must end the call.
 func (p *Program) remove(id string) *Pending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,10 +285,10 @@ func (p *Program) remove(id string) *Pending {
 	return c
 }
 
-// writer is the Program as the link writes to it.
+// writer is the end of the Program to which the link writes.
 type writer struct{ p *Program }
 
-// Write takes lines, and pieces of lines.
+// Write processes lines, and parts of lines.
 func (w writer) Write(b []byte) (int, error) {
 	p := w.p
 	p.writing.Lock()
@@ -304,7 +307,7 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// split works on the lines in b, and keeps what is behind the last one.
+// split processes the lines in b, and keeps the bytes after the last line feed.
 func (p *Program) split(b []byte) error {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')
@@ -341,7 +344,7 @@ func (p *Program) split(b []byte) error {
 	return nil
 }
 
-// line takes one message. An error means that the agent does not read.
+// line processes one message. An error means that the agent does not read its input.
 func (p *Program) line(line []byte) error {
 	var m jsonrpc.Message
 	if jerr := p.scan.Scan(line, &m); jerr != nil {
@@ -352,9 +355,9 @@ func (p *Program) line(line []byte) error {
 	}
 	switch m.Kind {
 	case jsonrpc.KindResponse:
-		p.answered(&m)
+		p.handleResponse(&m)
 	case jsonrpc.KindRequest:
-		return p.asked(&m)
+		return p.rejectRequest(&m)
 	case jsonrpc.KindNotification:
 		if string(m.Method) == acp.MethodSessionEndTurn {
 			p.turnEnded(&m)
@@ -363,8 +366,8 @@ func (p *Program) line(line []byte) error {
 	return nil
 }
 
-// answered ends the call that a response is for.
-func (p *Program) answered(m *jsonrpc.Message) {
+// handleResponse ends the call that a response answers.
+func (p *Program) handleResponse(m *jsonrpc.Message) {
 	c := p.remove(jsonrpc.CanonicalID(m.ID))
 	if c == nil {
 		p.log.Debug("the agent answered a call that nobody waits for; the answer was dropped", "id", excerpt(m.ID))
@@ -374,7 +377,7 @@ func (p *Program) answered(m *jsonrpc.Message) {
 	if m.Error != nil {
 		fault = parseError(m.Error)
 	}
-	if p.again(c, fault) {
+	if p.retryOlder(c, fault) {
 		return
 	}
 	p.mu.Lock()
@@ -392,9 +395,9 @@ func (p *Program) answered(m *jsonrpc.Message) {
 	close(c.done)
 }
 
-// again repeats a call by an older name of its method, if the agent does not know the current name. False: the agent knows the
-// current name, or there is no older name.
-func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
+// retryOlder repeats a call by an older name of its method, if the agent does not know the current name. It returns
+// false if the agent knows the current name, or if there is no older name.
+func (p *Program) retryOlder(c *Pending, fault *jsonrpc.Error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	params := c.params
@@ -419,8 +422,8 @@ func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
 	return true
 }
 
-// turnEnded uses an agent's notification that a turn has ended as the answer to the prompt, which may never come. A notification
-// without a session is about the only turn in progress.
+// turnEnded uses a notification of the agent that a turn has ended as the answer to the prompt, because the agent may
+// never send that answer. A notification without a session applies to the only turn in progress.
 func (p *Program) turnEnded(m *jsonrpc.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -445,8 +448,8 @@ func (p *Program) turnEnded(m *jsonrpc.Message) {
 	}
 }
 
-// asked refuses a request of the agent's that nobody else answers.
-func (p *Program) asked(m *jsonrpc.Message) error {
+// rejectRequest rejects a request of the agent.
+func (p *Program) rejectRequest(m *jsonrpc.Message) error {
 	if method := string(m.Method); method == acp.MethodRequestPermission || method == acp.MethodElicitationCreate {
 		return nil
 	}
@@ -459,7 +462,7 @@ func (p *Program) asked(m *jsonrpc.Message) error {
 	return nil
 }
 
-// parseError reads a JSON-RPC error. What is of a wrong type counts as absent.
+// parseError reads a JSON-RPC error. Members of a wrong type count as missing.
 func parseError(raw []byte) *jsonrpc.Error {
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternal}
 	if code, ok := acp.Int(acp.Get(raw, "code"), strconv.IntSize); ok {
@@ -472,11 +475,11 @@ func parseError(raw []byte) *jsonrpc.Error {
 	return e
 }
 
-// excerpt is the begin of what an agent chose.
+// excerpt returns the beginning of a text of the agent.
 func excerpt(b []byte) string {
-	const most = 100
-	if len(b) > most {
-		b = b[:most]
+	const limit = 100
+	if len(b) > limit {
+		b = b[:limit]
 	}
 	return string(bytes.ToValidUTF8(b, []byte("?")))
 }

@@ -268,7 +268,7 @@ func TestProgram_LimitsOpenCalls(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	go func() { _, _ = io.Copy(io.Discard, f.In()) }()
 	for range maxOpen {
-		f.send("x", `{}`).Leave()
+		f.send("x", `{}`).Abandon()
 	}
 	if _, err := f.Send(t.Context(), "x", nil); !errors.Is(err, ErrUnanswered) {
 		t.Fatalf("got %v", err)

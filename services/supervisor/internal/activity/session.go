@@ -205,7 +205,7 @@ func (s *watched) fromRecord(ctx context.Context, at replay.Position, noFollow b
 		return err
 	}
 	if s.port == nil {
-		return r.Tell(ctx, ^uint64(0))
+		return r.Replay(ctx, ^uint64(0))
 	}
 	// Read a long record before joining, so that no live events queue up meanwhile.
 	upTo := h.last()
@@ -239,7 +239,7 @@ func (s *watched) flushed(ctx context.Context, r *replay.Session, upTo uint64) e
 	if err := s.hub.journal.Flush(ctx); err != nil {
 		return err
 	}
-	return r.Tell(ctx, upTo)
+	return r.Replay(ctx, upTo)
 }
 
 // missing reports the frames that the record of this supervisor lacks. Frames after upTo may still be sent live.

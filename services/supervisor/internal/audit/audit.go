@@ -1,7 +1,7 @@
-// Package audit keeps the record of decisions: a file with one line of JSON for each decision. Several supervisors share the
-// file. When it has grown too large, it is rotated. Secrets are kept out of it.
+// Package audit writes and reads the record of decisions: a file with one line of JSON for each decision. Several
+// supervisors share the file. A file that is too large is rotated. Secrets are removed from records.
 //
-// The package knows records, and how they are written and read. It decides nothing, and does not check what it is given.
+// The package knows the format of records and of the file. It makes no decisions, and does not validate records.
 package audit
 
 import (
@@ -23,51 +23,52 @@ import (
 )
 
 const (
-	// DefaultMaxBytes is the size at which the file is put aside.
+	// DefaultMaxBytes is the default size at which the file is rotated.
 	DefaultMaxBytes = 16 << 20
-	// DefaultKeep is how many files that were put aside are kept.
+	// DefaultKeep is the default number of rotated files that are kept.
 	DefaultKeep = 8
-	// MaxLine is the longest line in bytes, with its end. A record that needs more is shortened and says so.
+	// MaxLine limits the bytes of a line, with its line feed. A longer record is shortened and says so.
 	MaxLine = 64 << 10
 )
 
-// ErrClosed says that the Log was closed.
+// ErrClosed means that the Log was closed.
 var ErrClosed = errors.New("the audit is closed")
 
-// Options say where records go.
+// Options configure a Log.
 type Options struct {
-	// File is an absolute path. Required. It is put aside as File.1, which becomes File.2, and so on.
+	// File is an absolute path. Required. Rotation renames it to File.1, which becomes File.2, and so on.
 	File string
-	// MaxBytes is the size at which the file is put aside, no less than MaxLine. 0: DefaultMaxBytes.
+	// MaxBytes is the size at which the file is rotated, at least MaxLine. 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Keep is how many files that were put aside are kept. 0: DefaultKeep.
+	// Keep is the number of rotated files that are kept. 0 means DefaultKeep.
 	Keep int
-	// Stderr, if set, gets every record too. It is never waited for: what it does not take in time is dropped and
-	// counted.
+	// Stderr, if set, also receives every record. Write does not wait for it: records that it does not accept in time
+	// are dropped and counted.
 	Stderr io.Writer
-	// Syslog sends every record to the system's log too. It is never waited for either.
+	// Syslog also sends every record to the system's log, without waiting for it.
 	Syslog bool
-	// Logger is told of what is dropped. Nil: nobody is.
+	// Logger receives warnings about dropped records. Nil discards them.
 	Logger *slog.Logger
-	// Failing is called with each error of Write, before that returns: it must not wait. Nil: nobody is.
+	// Failing, if set, is called with each error of Write before Write returns. It must not block.
 	Failing func(error)
-	// Now is the clock. Nil: the system's.
+	// Now returns the time. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Log writes records. Safe for concurrent use, and for use of its file by several processes at once.
+// Log writes records. It is safe for concurrent use, and several processes may use its file at once.
 type Log struct {
 	opts  Options
 	sinks []*sink
 
 	mu     sync.Mutex
-	file   *os.File // nil once closed
-	end    int64    // where the last line that was seen whole ends
+	file   *os.File // nil after Close
+	end    int64    // end of the last complete line that was seen
 	closed bool
 }
 
-// Open makes the file if it is missing and mends it if a crash has torn its last line; a record says so. It is an error
-// if the file could be somebody else's doing: it or its folder can be written by others, or belongs to another user.
+// Open creates the file if it is missing. If a crash has left an incomplete last line, Open repairs it and records
+// that. It returns an error if another user could have written the file: the file or its folder is writable by others,
+// or belongs to another user.
 func Open(o Options) (*Log, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -81,7 +82,7 @@ func Open(o Options) (*Log, error) {
 		o.Now = time.Now
 	}
 	l := &Log{opts: o}
-	if err := l.locked(time.Now().Add(ownfile.LockTimeout), l.mend); err != nil {
+	if err := l.locked(time.Now().Add(ownfile.LockTimeout), l.trimTorn); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("audit: %w", err)
 	}
@@ -94,10 +95,10 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Write adds a record. The system has it when Write returns: it survives this process, though not the machine's crash. r
-// is not changed and not kept; its time and supervisor are filled in where they are missing, and secrets in its action
-// are redacted. An error says what to do; nothing of the record is in the file then. It takes ownfile.LockTimeout at
-// most, or as long as the disk.
+// Write appends a record. When Write returns, the operating system has the record: it survives a crash of this process,
+// but not of the machine. Write does not modify or retain r. It writes a copy with the time and the supervisor filled
+// in if they are missing, and without secrets in the action. After an error, the file contains nothing of the record;
+// the error says what to do. Write waits at most ownfile.LockTimeout for the lock, and for the disk.
 func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 	deadline := time.Now().Add(ownfile.LockTimeout)
 	r = proto.CloneOf(r)
@@ -114,14 +115,14 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 		if err := l.append(line); err != nil {
 			return err
 		}
-		for _, s := range l.sinks { // they do not wait
+		for _, s := range l.sinks { // sinks do not block
 			s.offer(line)
 		}
 		return nil
 	}); err != nil {
 		what := "; see that its disk has room"
 		if errors.Is(err, ownfile.ErrLocked) {
-			what = "" // it is said
+			what = "" // was logged
 		}
 		err = fmt.Errorf("audit: record a decision in %s: %w%s, or set permission.audit.file to another place", l.opts.File, err, what)
 		if l.opts.Failing != nil {
@@ -132,7 +133,8 @@ func (l *Log) Write(r *supervisorv1.AuditRecord) error {
 	return nil
 }
 
-// Close closes the file and waits for what standard error and the system's log have not taken yet, for a second at most.
+// Close closes the file. It waits at most a second until standard error and the system's log have accepted the queued
+// records.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	wasClosed := l.closed
@@ -152,8 +154,8 @@ func (l *Log) Close() error {
 	return err
 }
 
-// locked calls do with the file open and locked, and with l.mu held. A file that another supervisor has put aside is left
-// for the one that has its name now.
+// locked calls do with the file open and locked, and with l.mu held. If another supervisor has rotated the file, locked
+// opens the new file.
 func (l *Log) locked(deadline time.Time, do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +191,7 @@ func (l *Log) locked(deadline time.Time, do func() error) error {
 	}
 }
 
-// errAgain says that the file was put aside and another one is to be opened.
+// errAgain means that the file was rotated, and that the new file must be opened.
 var errAgain = errors.New("another file has taken its place")
 
 // append writes a line. The lock is held.
@@ -198,8 +200,8 @@ func (l *Log) append(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() != l.end { // another supervisor has written, and may have died of it
-		if err := l.mend(); err != nil {
+	if info.Size() != l.end { // another supervisor has written to the file, and may have crashed meanwhile
+		if err := l.trimTorn(); err != nil {
 			return err
 		}
 	}
@@ -217,9 +219,8 @@ func (l *Log) append(line []byte) error {
 	return nil
 }
 
-// mend cuts off a last line that a crash has torn, or ends it if nothing but its end is missing, and records that. The
-// lock is held.
-func (l *Log) mend() error {
+// trimTorn removes an incomplete last line, or adds a missing line feed, and records that. The lock is held.
+func (l *Log) trimTorn() error {
 	tail, at, err := ownfile.TornTail(l.file)
 	if err != nil {
 		return err
@@ -258,17 +259,18 @@ func (l *Log) mend() error {
 	return nil
 }
 
-// rotate puts the file aside. The lock is held, so nobody else does; those who wait for it find that it has another name.
+// rotate renames the files. The lock is held, which excludes other processes. Those that wait for the lock notice that
+// the file has another name.
 func (l *Log) rotate() error {
-	if err := os.Remove(aside(l.opts.File, l.opts.Keep)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(rotatedName(l.opts.File, l.opts.Keep)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("put the file aside: %w", err)
 	}
 	for n := l.opts.Keep - 1; n >= 1; n-- {
-		if err := os.Rename(aside(l.opts.File, n), aside(l.opts.File, n+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Rename(rotatedName(l.opts.File, n), rotatedName(l.opts.File, n+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("put the file aside: %w", err)
 		}
 	}
-	if err := os.Rename(l.opts.File, aside(l.opts.File, 1)); err != nil {
+	if err := os.Rename(l.opts.File, rotatedName(l.opts.File, 1)); err != nil {
 		return fmt.Errorf("put the file aside: %w", err)
 	}
 	err := l.file.Close()
@@ -276,5 +278,5 @@ func (l *Log) rotate() error {
 	return err
 }
 
-// aside is the name of the nth file that was put aside, from 1.
-func aside(file string, n int) string { return file + "." + strconv.Itoa(n) }
+// rotatedName returns the name of the nth rotated file, from 1.
+func rotatedName(file string, n int) string { return file + "." + strconv.Itoa(n) }

@@ -16,23 +16,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Brief is what figures are made of: a record without what it is about.
+// Brief contains the members of a record that statistics need.
 type Brief struct {
 	Time    time.Time `json:"time"`
 	Agent   string    `json:"agent"`
 	Door    string    `json:"door"`
 	Verdict string    `json:"verdict"`
-	// LatencyMicros is how long the decision took without the user, in microseconds, and AskedMillis how long the user
-	// took to answer, in milliseconds.
+	// LatencyMicros is the time of the decision without the user, in microseconds. AskedMillis is the time until the
+	// user answered, in milliseconds.
 	LatencyMicros uint32 `json:"latency_micros"`
 	AskedMillis   uint32 `json:"asked_millis"`
-	// Repeats is how many times more the action was decided alike; 0: the record is of one action.
+	// Repeats is the number of further times that the action was allowed. 0 means that the record is about one action.
 	Repeats uint64 `json:"repeats,string"`
 	Note    string `json:"note"`
 }
 
-// Tally sums up the decisions in an audit's files, a T for each file. It reads a line once: what it has read of a
-// file it keeps as the file's sum, also when the file is put aside. Not safe for concurrent use.
+// Tally computes sums of the decisions in the files of an audit, one T for each file. It reads each line once: it
+// caches the sum of a file, also after rotation. It is not safe for concurrent use.
 type Tally[T any] struct {
 	file  string
 	add   func(sum *T, b *Brief)
@@ -40,27 +40,27 @@ type Tally[T any] struct {
 	parts []*tallied[T]
 }
 
-// tallied is what was read of a file.
+// tallied is the cached state of a file.
 type tallied[T any] struct {
 	info os.FileInfo // which file
-	at   int64       // where the next line begins
-	tail []byte      // what stands before that, by which a file shows that it is still the one that was read
+	at   int64       // start of the next line
+	tail []byte      // the bytes before at, by which the same file is recognized
 	sum  T
 }
 
-// maxTallyTail is how much of a file's end shows that it is the same, in bytes.
+// maxTallyTail limits the bytes by which a file is recognized.
 const maxTallyTail = 1 << 10
 
-// NewTally returns a Tally of an audit's file and of those that were put aside. add adds a decision to a sum; keep
-// reports whether a sum is small enough to be kept: else its file is read anew each time.
+// NewTally returns a Tally of an audit's file and its rotated files. add adds a decision to a sum. keep reports whether
+// a sum is small enough for the cache; other files are read again each time.
 func NewTally[T any](file string, add func(sum *T, b *Brief), keep func(sum *T) bool) *Tally[T] {
 	return &Tally[T]{file: file, add: add, keep: keep}
 }
 
-// Sums returns the sums of the files, oldest first, without those that were last written before a time, so that there
-// is nothing in them from then on. It reads what was written since it was called last, several times as fast as Read
-// does, and leaves out lines that it cannot read. They are not to be changed, and change with the next call. A file
-// that is missing has none.
+// Sums returns the sums of the files, oldest first. It omits files that were last written before from, because they
+// contain no later records. It reads only lines that were written since the last call, several times as fast as Read,
+// and skips lines that cannot be parsed. The caller must not modify the sums; the next call changes them. A missing
+// file has no sum.
 func (t *Tally[T]) Sums(ctx context.Context, from time.Time) (sums []*T, err error) {
 	files, err := openAll(t.file, nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,13 +102,14 @@ func (t *Tally[T]) Sums(ctx context.Context, from time.Time) (sums []*T, err err
 	return sums, nil
 }
 
-// read adds what was written to the file since it was read, or all of it if it is not what it was.
+// read adds the lines that were written to the file since the last read. If it is not the same file, read reads it from
+// its start.
 func (k *tallied[T]) read(ctx context.Context, p *part, add func(*T, *Brief)) error {
-	if !k.goesOn(p) {
+	if !k.unchanged(p) {
 		*k = tallied[T]{info: k.info}
 	}
 	from := k.at
-	if err := p.goTo(k.at); err != nil {
+	if err := p.seek(k.at); err != nil {
 		return err
 	}
 	err := p.briefs(ctx, func(b *Brief) { add(&k.sum, b) })
@@ -116,22 +117,22 @@ func (k *tallied[T]) read(ctx context.Context, p *part, add func(*T, *Brief)) er
 		return err
 	}
 	k.tail = make([]byte, min(k.at, maxTallyTail))
-	if _, failed := p.file.ReadAt(k.tail, k.at-int64(len(k.tail))); failed != nil { // it was cut off meanwhile
+	if _, failed := p.file.ReadAt(k.tail, k.at-int64(len(k.tail))); failed != nil { // the file was truncated meanwhile
 		*k = tallied[T]{info: k.info}
 		err = cmp.Or(err, fmt.Errorf("read %s: %w", p.name, failed))
 	}
 	return err
 }
 
-// goesOn reports whether what was read of the file still stands in it: it may have been cut off, or be another one.
-func (k *tallied[T]) goesOn(p *part) bool {
+// unchanged reports whether the file still contains the bytes that were read. It may have been truncated or replaced.
+func (k *tallied[T]) unchanged(p *part) bool {
 	there := make([]byte, len(k.tail))
 	_, err := p.file.ReadAt(there, k.at-int64(len(there)))
 	return err == nil && bytes.Equal(there, k.tail)
 }
 
-// goTo has the next line be the one that begins at a place.
-func (p *part) goTo(at int64) error {
+// seek sets the position of the next line.
+func (p *part) seek(at int64) error {
 	if _, err := p.file.Seek(at, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", p.name, err)
 	}
@@ -140,7 +141,7 @@ func (p *part) goTo(at int64) error {
 	return nil
 }
 
-// briefs yields the decisions in the lines that follow.
+// briefs yields the decisions in the following lines.
 func (p *part) briefs(ctx context.Context, yield func(*Brief)) error {
 	for n := 0; ; n++ {
 		if n%1000 == 0 && ctx.Err() != nil {

@@ -15,27 +15,27 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// format returns a record as a line of JSON, with its end.
+// format returns a record as a line of JSON with a line feed.
 func format(r *supervisorv1.AuditRecord) ([]byte, error) {
 	spaced, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("write a record as JSON: %w", err)
 	}
 	line := bytes.NewBuffer(make([]byte, 0, len(spaced)+1))
-	if err := json.Compact(line, spaced); err != nil { // protojson puts blanks in at random
+	if err := json.Compact(line, spaced); err != nil { // protojson inserts random spaces
 		return nil, fmt.Errorf("write a record as JSON: %w", err)
 	}
 	line.WriteByte('\n')
 	return line.Bytes(), nil
 }
 
-// Line returns a record as it stands in the audit, without its end.
+// Line returns a record as a line of the audit, without a line feed.
 func Line(r *supervisorv1.AuditRecord) ([]byte, error) {
 	line, err := format(r)
 	return bytes.TrimSuffix(line, []byte{'\n'}), err
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(line []byte) (*supervisorv1.AuditRecord, error) {
 	r := &supervisorv1.AuditRecord{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(line, r); err != nil {
@@ -47,11 +47,11 @@ func parse(line []byte) (*supervisorv1.AuditRecord, error) {
 	return r, nil
 }
 
-// fit returns the line of a record, shortened to limit bytes: first without the raw input, then with less of the command
-// and of the paths, and in the end with hardly more than the decision. What was left out is said where it stood, and the
-// action counts as not understood then, so that nobody takes what is left for all of it. It changes r.
+// fit returns the line of a record, shortened to limit bytes. It removes first the raw input, then parts of the command
+// and of the paths, and at last everything but the decision. The record says what was omitted, and its action counts as
+// not understood, so that the remaining text is not mistaken for the whole. It modifies r.
 func fit(r *supervisorv1.AuditRecord, limit int) ([]byte, error) {
-	// A record that is certainly too long is not written out first: text may grow in JSON, but never shrinks.
+	// A record that is certainly too long is not formatted first: a text never becomes shorter in JSON.
 	var line []byte
 	var err error
 	if proto.Size(r.GetAction()) < 2*limit {
@@ -78,20 +78,20 @@ func fit(r *supervisorv1.AuditRecord, limit int) ([]byte, error) {
 
 func dropRawInput(a *permissionv1.Action) {
 	if n := len(a.GetRawInput()); n > 0 {
-		a.RawInput = fmt.Sprintf(`"[left out: %d bytes]"`, n) // it stays one JSON value
+		a.RawInput = fmt.Sprintf(`"[left out: %d bytes]"`, n) // it remains one JSON value
 	}
 }
 
 const shortened = "shortened for the record"
 
-// cutAction keeps at most text bytes of each text and items of each list.
+// cutAction limits each text to text bytes and each list to a number of items.
 func cutAction(a *permissionv1.Action, text, items int) {
 	if a != nil && cutMessage(a.ProtoReflect(), text, items) {
 		doubt(a)
 	}
 }
 
-// cutMessage is cutAction for any message, and what is in it. It reports whether it left something out.
+// cutMessage is cutAction for any message, including nested ones. It reports whether it removed something.
 func cutMessage(m protoreflect.Message, text, items int) (cut bool) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
@@ -120,7 +120,7 @@ func cutMessage(m protoreflect.Message, text, items int) (cut bool) {
 	return cut
 }
 
-// bare keeps what an action is, and none of what it is about.
+// bare returns an action with its kind, and without its subject.
 func bare(a *permissionv1.Action) *permissionv1.Action {
 	if a == nil {
 		return nil
@@ -148,7 +148,7 @@ func doubt(a *permissionv1.Action) {
 	}
 }
 
-// cutRest shortens what a record says beside its action.
+// cutRest shortens the members of a record other than its action.
 func cutRest(r *supervisorv1.AuditRecord, text int) {
 	for _, s := range []*string{&r.Id, &r.SessionId, &r.Agent, &r.Door, &r.Verdict, &r.Rule, &r.Reason, &r.Detail, &r.PolicyDigest,
 		&r.Plugin, &r.AnsweredBy, &r.Outcome, &r.Option, &r.Note, &r.Place} {
@@ -162,7 +162,7 @@ func cutRest(r *supervisorv1.AuditRecord, text int) {
 	}
 }
 
-// cutText keeps the first n bytes of s, whole characters, and says how many are gone.
+// cutText returns the first n bytes of s, rounded down to whole characters, and says how many bytes are missing.
 func cutText(s string, n int) string {
 	kept, cut := safetext.Prefix(s, n)
 	if !cut {

@@ -115,7 +115,7 @@ func TestRotation_SharedBySupervisors(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	for n := 1; ; n++ {
-		f, err := os.Open(aside(l.opts.File, n))
+		f, err := os.Open(rotatedName(l.opts.File, n))
 		if err != nil {
 			if n < 10 {
 				t.Errorf("only %d files were put aside", n-1)

@@ -26,35 +26,35 @@ import (
 )
 
 const (
-	// maxRead is the longest line in bytes that is read; Write makes none over MaxLine.
+	// maxRead limits the bytes of a line that is read. Write does not exceed MaxLine.
 	maxRead = 1 << 20
-	// maxKeep is how many files are looked for at most.
+	// maxKeep limits the number of files that are read.
 	maxKeep = 1000
-	// pollEvery is how often Follow looks for more.
+	// pollEvery is the interval at which Follow checks for new records.
 	pollEvery = 100 * time.Millisecond
 )
 
-// Filter says which records are wanted: those for which all that is set holds. Notes about the audit itself have no
-// decision, so nothing but Since, Until and Text can hold for them.
+// Filter selects records that match all fields that are set. Notes about the audit itself have no decision, so only
+// Since, Until and Text can match them.
 type Filter struct {
-	// Since and Until bound the time: not before Since, and before Until.
+	// Since and Until limit the time: not before Since, and before Until.
 	Since, Until time.Time
-	// Session, Agent, Verdict, Outcome, Rule and Door are the fields of those names, whole.
+	// Session, Agent, Verdict, Outcome, Rule and Door match the whole fields with these names.
 	Session, Agent, Verdict, Outcome, Rule, Door string
-	// Kind is the kind of action, or a glob: "fs.*".
+	// Kind is a kind of action, or a glob: "fs.*".
 	Kind string
-	// Cwd is an absolute folder: one of the action's roots is it, or lies below.
+	// Cwd is an absolute folder. It matches actions with a root in this folder.
 	Cwd string
-	// Text is found, whatever its case, in the command, a path, the title, the rule, the reason or the note.
+	// Text matches a part of the command, a path, the title, the rule, the reason or the note, in any case.
 	Text string
-	// Limit keeps the newest so many of them. 0: all.
+	// Limit selects only the newest records. 0 means all.
 	Limit int
 }
 
-// LineError says that a line cannot be read. Those behind it are read all the same.
+// LineError means that a line cannot be parsed. The following lines are read nevertheless.
 type LineError struct {
 	File string
-	Line int // from 1; 0 in a file that is followed
+	Line int // from 1; 0 for Follow and Watch
 	Err  error
 }
 
@@ -65,13 +65,12 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("%s:%d: the line is no record: %v", e.File, e.Line, e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read returns the records in an audit's file and in those that were put aside, oldest first. A *LineError stands in
-// for a line that cannot be read; any other error is the last. A file that is missing is fs.ErrNotExist, unless there
-// are some that were put aside. Supervisors may write, and put files aside, meanwhile: no record is missed or seen
-// twice.
+// Read returns the records in an audit's file and in its rotated files, oldest first. It yields a *LineError for a line
+// that cannot be parsed; any other error is the last. The error for a missing file is fs.ErrNotExist, unless there are
+// rotated files. Supervisors may write and rotate files meanwhile: each record is returned exactly once.
 func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		parts, err := openAll(file, nil)
@@ -84,15 +83,15 @@ func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	}
 }
 
-// Follow returns the newest f.Limit records that are there (with 0: none), and then each as it is written, until ctx is
-// done. The file may be missing at first. Errors are as Read's.
+// Follow returns the newest f.Limit existing records (none for 0), and then each new record, until ctx ends. The file
+// may be missing at first. Errors are the same as for Read.
 func Follow(ctx context.Context, file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return follow(ctx, file, f, func() bool { return true })
 }
 
-// Watch is Follow by the batch: send gets the newest f.Limit records that are there, perhaps none, at its first call,
-// and at each later one what was written since. A line that cannot be read is a record with a note. Watch returns when
-// ctx is done, or with an error of send or of the file.
+// Watch is Follow in batches: the first call of send gets the newest f.Limit existing records, perhaps none, and each
+// later call gets the new ones. A line that cannot be parsed becomes a record with a note. Watch returns when ctx ends,
+// or with an error of send or of the file.
 func Watch(ctx context.Context, file string, f Filter, send func([]*supervisorv1.AuditRecord) error) error {
 	var batch []*supervisorv1.AuditRecord
 	var sendErr error
@@ -114,7 +113,7 @@ func Watch(ctx context.Context, file string, f Filter, send func([]*supervisorv1
 	return cmp.Or(sendErr, ctx.Err())
 }
 
-// follow is Follow; told is called whenever all that is there was yielded. It ends if told reports false.
+// follow is Follow. It calls told after it has yielded all existing records, and ends if told returns false.
 func follow(ctx context.Context, file string, f Filter, told func() bool) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		parts, err := openAll(file, nil)
@@ -126,8 +125,8 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 		if f.Limit > 0 && !deliver(parts, f, yield) {
 			return
 		}
-		if parts = onlyLast(parts); f.Limit == 0 && len(parts) > 0 {
-			if err := parts[0].toEnd(); err != nil {
+		if parts = closeAllButLast(parts); f.Limit == 0 && len(parts) > 0 {
+			if err := parts[0].seekEnd(); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -147,7 +146,7 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 			if !deliver(parts, f, yield) {
 				return
 			}
-			parts = onlyLast(parts)
+			parts = closeAllButLast(parts)
 			if !told() {
 				return
 			}
@@ -160,33 +159,33 @@ func follow(ctx context.Context, file string, f Filter, told func() bool) iter.S
 	}
 }
 
-// onlyLast closes all of several files but the last, which is what goes on.
-func onlyLast(parts []*part) []*part {
+// closeAllButLast closes all files except the last one, to which records are appended.
+func closeAllButLast(parts []*part) []*part {
 	last := max(0, len(parts)-1)
 	closeAll(parts[:last])
 	return parts[last:]
 }
 
-// part is one of an audit's files.
+// part is one of the files of an audit.
 type part struct {
 	name string
 	file *os.File
 	r    *bufio.Reader
-	line int   // lines that were read
-	at   int64 // where the next line begins
+	line int   // number of lines read
+	at   int64 // start of the next line
 }
 
-// openAll opens an audit's files, the oldest first, behind those that are open already. They are opened from the newest
-// on: one that is put aside meanwhile is met twice, which shows, and none is missed.
+// openAll opens the files of an audit, oldest first, after those that are open. It opens the newest first: if files are
+// rotated meanwhile, it opens one twice, which it detects, and misses none.
 func openAll(file string, behind []*part) (parts []*part, err error) {
 	for n := 0; ; n++ {
 		name := file
 		if n > 0 {
-			name = aside(file, n)
+			name = rotatedName(file, n)
 		}
 		f, openErr := ownfile.Read(name)
 		if errors.Is(openErr, fs.ErrNotExist) {
-			if n == 0 || hasOlder(file, n) { // one that is being put aside has no name for a moment
+			if n == 0 || hasOlder(file, n) { // a file has no name for a moment during rotation
 				if err == nil && n == 0 {
 					err = openErr
 				}
@@ -216,7 +215,7 @@ func openAll(file string, behind []*part) (parts []*part, err error) {
 	return parts, nil
 }
 
-// hasOlder reports whether there is a file that was put aside behind the nth.
+// hasOlder reports whether there is a rotated file after the nth.
 func hasOlder(file string, n int) bool {
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil {
@@ -243,14 +242,14 @@ func sameFile(a, b *os.File) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// deliver yields what f wants of several files. It reports whether yield wants more, and there may be more: false too
-// after an error.
+// deliver yields the matching records of several files. It returns false after an error, or if yield has returned
+// false.
 func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
 	if f.Limit <= 0 {
 		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.records(f, yield) })
 	}
 	var newest []span
-	for _, p := range slices.Backward(parts) { // an older file is read only if the newer ones have too few
+	for _, p := range slices.Backward(parts) { // read older files only if the newer ones have too few records
 		if len(newest) >= f.Limit {
 			break
 		}
@@ -266,7 +265,7 @@ func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, erro
 		}
 		newest = append(some, newest...)
 	}
-	for _, s := range newest { // read again, so that no more than one is in memory
+	for _, s := range newest { // read again, so that only one record is in memory
 		r, err := s.record()
 		if !yield(r, err) || err != nil {
 			return false
@@ -281,10 +280,10 @@ type span struct {
 	at   int64
 	size int
 	line int   // as in LineError
-	bad  error // it cannot be read
+	bad  error // the error of a line that cannot be parsed
 }
 
-// record returns the line's record; nil for a blank line.
+// record returns the line's record, or nil for a blank line.
 func (s span) record() (*supervisorv1.AuditRecord, error) {
 	if s.bad != nil {
 		return nil, s.bad
@@ -303,8 +302,8 @@ func (s span) record() (*supervisorv1.AuditRecord, error) {
 	return r, nil
 }
 
-// newest returns the last n lines with records that f wants of those that are whole, oldest first, and the *LineErrors
-// of the lines among them. Only lines from the end on are parsed, as many as it takes.
+// newest returns the last n complete lines with matching records, oldest first, and the *LineErrors of the lines among
+// them. It parses only the lines that it needs, from the end on.
 func (p *part) newest(f Filter, n int) (last []span, bad []error, err error) {
 	var lines []span
 	for {
@@ -339,8 +338,8 @@ func (p *part) newest(f Filter, n int) (last []span, bad []error, err error) {
 	return last, bad, nil
 }
 
-// records yields what f wants of the lines that are whole, as deliver does. It can be called again when there may be
-// more.
+// records yields the matching records of complete lines, as deliver does. It may be called again after more lines were
+// written.
 func (p *part) records(f Filter, yield func(*supervisorv1.AuditRecord, error) bool) bool {
 	for {
 		r, err := p.record()
@@ -357,7 +356,8 @@ func (p *part) records(f Filter, yield func(*supervisorv1.AuditRecord, error) bo
 	}
 }
 
-// record returns the record of the next whole line that is not blank; the error is next's, or a *LineError.
+// record returns the record of the next complete line that is not blank. The error is the error of next, or a
+// *LineError.
 func (p *part) record() (*supervisorv1.AuditRecord, error) {
 	for {
 		line, err := p.next()
@@ -375,7 +375,7 @@ func (p *part) record() (*supervisorv1.AuditRecord, error) {
 	}
 }
 
-// next returns the next whole line, io.EOF if there is none yet, or a *LineError for one that is too long.
+// next returns the next complete line, io.EOF if there is none yet, or a *LineError for a line that is too long.
 func (p *part) next() ([]byte, error) {
 	var line []byte
 	size := 0
@@ -388,7 +388,7 @@ func (p *part) next() ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil: // what there is of a line may be more by the next time, or be cut off
+		case err != nil: // an incomplete line may be completed or removed later
 			if _, seekErr := p.file.Seek(p.at, io.SeekStart); seekErr != nil {
 				return nil, seekErr
 			}
@@ -406,16 +406,16 @@ func (p *part) next() ([]byte, error) {
 	}
 }
 
-// toEnd skips all whole lines.
-func (p *part) toEnd() error {
+// seekEnd skips all complete lines.
+func (p *part) seekEnd() error {
 	_, at, err := ownfile.TornTail(p.file)
 	if err != nil {
 		return err
 	}
-	return p.goTo(at)
+	return p.seek(at)
 }
 
-// current reports whether the name stands for this file.
+// current reports whether name is a name of this file.
 func (p *part) current(name string) bool {
 	at, err := os.Lstat(name)
 	if err != nil {

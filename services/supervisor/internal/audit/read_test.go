@@ -78,7 +78,7 @@ func TestRead_RotatedFilesOldestFirst(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for n, want := range map[int]bool{1: true, 3: true, 4: false} {
-		info, err := os.Stat(aside(l.opts.File, n))
+		info, err := os.Stat(rotatedName(l.opts.File, n))
 		if (err == nil) != want || err == nil && info.Mode().Perm() != 0o600 {
 			t.Errorf("file %d: %v, %v", n, info, err)
 		}
@@ -324,7 +324,7 @@ func TestFollow_ErrorsHaveNoLineNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeAll(parts)
-	if err := parts[0].toEnd(); err != nil {
+	if err := parts[0].seekEnd(); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.OpenFile(l.opts.File, os.O_WRONLY|os.O_APPEND, 0)

@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Redacted returns a copy of an action without what looks like a secret, as a record has it.
+// Redacted returns a copy of an action without values that look like secrets, as in a record.
 func Redacted(a *permissionv1.Action) *permissionv1.Action {
 	r := &supervisorv1.AuditRecord{Action: proto.CloneOf(a)}
 	redact(r)
 	return r.GetAction()
 }
 
-// redact takes out of a record what looks like a secret: by the name that it has, or by its own form. It goes by looks,
-// so it takes more than it must and cannot know a secret that looks like nothing. What names a command, its options and
-// its files stays: a policy judges by that.
+// redact removes values that look like secrets from a record: by their names, or by their form. It removes more than it
+// must, and misses a secret that looks like ordinary text. The names of programs, options and files remain, because
+// policies depend on them.
 func redact(r *supervisorv1.AuditRecord) {
 	r.Reason, r.Detail = secret.Text(r.GetReason()), secret.Text(r.GetDetail())
 	a := r.GetAction()
@@ -25,7 +25,7 @@ func redact(r *supervisorv1.AuditRecord) {
 	}
 	a.Title = secret.Text(a.GetTitle())
 	if len(a.GetRawInput()) >= MaxLine {
-		dropRawInput(a) // it would not fit
+		dropRawInput(a) // it would be too long
 	}
 	a.RawInput = secret.JSON(a.GetRawInput())
 	secret.Command(a.GetCommand())

@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// sinkQueue is how many lines wait for a sink at most.
+	// sinkQueue limits the lines that wait for a sink.
 	sinkQueue = 1024
-	// sinkGrace is how long a sink is waited for in the end.
+	// sinkGrace limits the time that close waits for a sink.
 	sinkGrace = time.Second
 )
 
-// sink hands lines to somewhere that may be slow. Nobody waits for it: what does not fit its queue is dropped, and the
-// number of those is said once there is room.
+// sink passes lines to a destination that may be slow, without blocking its caller. Lines that do not fit into the
+// queue are dropped. Their number is reported when there is room again.
 type sink struct {
 	name    string
 	logger  *slog.Logger
-	limit   int // a record that is longer is shortened
+	limit   int // longer records are shortened
 	lines   chan []byte
 	done    chan struct{}
 	dropped atomic.Uint64
 }
 
-// newSink begins to hand lines to a writer, one in each call of Write, without its end: a record, or what is to be said in
-// place of those that were dropped.
+// newSink starts a sink that writes to a writer. Each call of Write gets one line without a line feed: a record, or a
+// report of dropped records.
 func newSink(name string, logger *slog.Logger, to io.WriteCloser, limit int) *sink {
 	s := &sink{name: name, logger: logger, limit: limit, lines: make(chan []byte, sinkQueue), done: make(chan struct{})}
 	go s.run(to)
 	return s
 }
 
-// offer never waits. It must not be called after close.
+// offer queues a line without blocking. It must not be called after close.
 func (s *sink) offer(line []byte) {
 	select {
 	case s.lines <- line:
@@ -63,7 +63,7 @@ func (s *sink) run(to io.WriteCloser) {
 			})
 		}
 		switch {
-		case err != nil && !failing: // once, not for every record
+		case err != nil && !failing: // report the failure once, not for every record
 			s.logger.Warn("records do not reach one of their places; the audit's file has them", "place", s.name, "error", err)
 		case err == nil && failing:
 			s.logger.Info("records are sent again", "place", s.name)
@@ -79,7 +79,7 @@ func (s *sink) run(to io.WriteCloser) {
 	}
 }
 
-// short returns a line without its end, shortened to the limit.
+// short returns a line without its line feed, shortened to the limit.
 func (s *sink) short(line []byte) ([]byte, error) {
 	var err error
 	if len(line) > s.limit {
@@ -92,8 +92,8 @@ func (s *sink) short(line []byte) ([]byte, error) {
 	return bytes.TrimSpace(line), err
 }
 
-// close waits for what is queued, up to sinkGrace. What cannot be ended then, a write to a pipe that nobody reads, ends
-// with the process.
+// close waits at most sinkGrace for the queue. A write that is blocked then, for example to a pipe without a reader,
+// ends with the process.
 func (s *sink) close() {
 	close(s.lines)
 	timer := time.NewTimer(sinkGrace)
@@ -105,7 +105,7 @@ func (s *sink) close() {
 	}
 }
 
-// plainSink ends the lines that it writes.
+// plainSink adds line feeds.
 type plainSink struct{ w io.Writer }
 
 func (p plainSink) Write(line []byte) (int, error) {
@@ -115,19 +115,18 @@ func (p plainSink) Write(line []byte) (int, error) {
 func (p plainSink) Close() error { return nil }
 
 const (
-	// syslogTimeout is how long the system's log may take for one message.
+	// syslogTimeout limits the time for one message to the system's log.
 	syslogTimeout = time.Second
-	// syslogLimit is what every syslog daemon takes as one message, in bytes.
+	// syslogLimit is the size in bytes of a message that every syslog daemon accepts.
 	syslogLimit = 8 << 10
 	// syslogNotice is facility "user" (1), severity "notice" (5).
 	syslogNotice = 1<<3 | 5
 )
 
-// syslogAddresses are the sockets at which systems listen: Linux, and macOS.
+// syslogAddresses are the sockets of syslog on Linux and macOS.
 var syslogAddresses = []string{"/dev/log", "/var/run/syslog", "/var/run/log"}
 
-// syslogSink sends lines to the system's log in the form that libc's syslog(3) has. It has deadlines, which log/syslog
-// has not.
+// syslogSink sends lines to the system's log in the format of libc's syslog(3). Unlike log/syslog, it has deadlines.
 type syslogSink struct {
 	addresses []string
 	conn      net.Conn
@@ -135,7 +134,7 @@ type syslogSink struct {
 
 func (s *syslogSink) Write(line []byte) (int, error) {
 	message := fmt.Appendf(nil, "<%d>%s acphost[%d]: %s", syslogNotice, time.Now().Format(time.Stamp), os.Getpid(), line)
-	if s.conn != nil { // the daemon may have been started anew since
+	if s.conn != nil { // the daemon may have been restarted
 		if s.send(message) == nil {
 			return len(line), nil
 		}

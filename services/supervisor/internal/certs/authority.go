@@ -24,8 +24,8 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// The files of an authority's folder. The server and each client have a folder of their own below it, which can be taken
-// to where they are: neither needs what else lies here.
+// Names in the folder of an authority. The server and each client have a folder of their own below it, which can be
+// copied to their machines: they need no other files of the authority.
 const (
 	ServerDir     = "server"
 	CAFile        = keyfiles.CAFile
@@ -44,23 +44,25 @@ const (
 )
 
 const (
-	// backdated is how long before its making a certificate begins to be valid, for clocks that are behind.
+	// backdated is the time before its creation from which on a certificate is valid, for machines whose clocks are
+	// slow.
 	backdated = time.Hour
-	// maxAtOnce bounds the clients and the hosts of one authority at its making.
+	// maxAtOnce limits the clients and the hosts that Init accepts.
 	maxAtOnce = 100
 )
 
-// Client is somebody who gets a certificate.
+// Client describes the owner of a certificate.
 type Client struct {
-	// Name is the certificate's common name, and that of its folder.
+	// Name is the common name of the certificate, and the name of its folder.
 	Name string
-	// Role is what its owner may do.
+	// Role is the role of the owner.
 	Role Role
-	// ActsAs is the greatest role of those for whom a Gateway may call. Default: none, and it may call for nobody.
+	// ActsAs is the highest role of the callers that a Gateway may represent. Default: none, and it may not represent
+	// callers.
 	ActsAs Role
 }
 
-// uris are what a certificate says of its owner.
+// uris returns the URIs in the certificate of a client.
 func (c Client) uris() []*url.URL {
 	if c.ActsAs == NoRole {
 		return []*url.URL{c.Role.uri()}
@@ -68,7 +70,7 @@ func (c Client) uris() []*url.URL {
 	return []*url.URL{c.Role.uri(), keyfiles.ActsAsURI(c.ActsAs.String())}
 }
 
-// ParseClient reads "NAME:ROLE".
+// ParseClient parses "NAME:ROLE".
 func ParseClient(text string) (Client, error) {
 	name, role, _ := strings.Cut(text, ":")
 	r, err := ParseRole(role)
@@ -79,7 +81,7 @@ func ParseClient(text string) (Client, error) {
 	return c, c.check()
 }
 
-// DefaultClients are one of each role, by its name.
+// DefaultClients returns one client for each role, with the name of the role.
 func DefaultClients() []Client {
 	return []Client{{Name: "viewer", Role: Viewer}, {Name: "approver", Role: Approver}, {Name: "operator", Role: Operator}}
 }
@@ -96,7 +98,7 @@ func (c Client) check() error {
 	return checkActsAs(c.Role, c.ActsAs)
 }
 
-// checkName checks the name of what gets a certificate.
+// checkName checks the name of the owner of a certificate.
 func checkName(what, name string) error {
 	if !clientName.MatchString(name) {
 		return fmt.Errorf(`a %s's name has 1 to 64 of A-Z, a-z, 0-9, ".", "_", "@" and "-", and begins with a letter or a digit; got %q`, what, name)
@@ -104,20 +106,21 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// Options say what an authority makes to begin with.
+// Options configure the creation of an authority and of certificates.
 type Options struct {
-	// Hosts are the names and addresses by which clients reach the server, beside localhost, 127.0.0.1 and ::1.
+	// Hosts are names and addresses of the server, in addition to localhost, 127.0.0.1 and ::1.
 	Hosts []string
-	// Clients get certificates. Default: DefaultClients.
+	// Clients are the clients that get certificates. Default: DefaultClients.
 	Clients []Client
-	// Days is how long certificates are valid; the authority's own is for ten years. Default: DefaultDays.
+	// Days is the lifetime of certificates. The authority's own certificate is valid for ten years. Default:
+	// DefaultDays.
 	Days int
-	// Now is the time of making. Default: now.
+	// Now is the time of creation. Default: now.
 	Now time.Time
 }
 
-// Init makes an authority, a server's certificate and those of clients in a folder that is not there yet, or is empty. It
-// is there whole or not at all. Keys have mode 0600, the folder 0700.
+// Init creates an authority, a certificate for the server and certificates for clients, in a folder that is missing or
+// empty. After an error, the folder is not created. Keys have mode 0600, the folder 0700.
 func Init(dir string, o Options) error {
 	if len(o.Clients) == 0 {
 		o.Clients = DefaultClients()
@@ -125,7 +128,7 @@ func Init(dir string, o Options) error {
 	if err := o.fill(); err != nil {
 		return err
 	}
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		a, err := newAuthority(pkix.Name{Organization: organization, CommonName: "acphost authority " + newSerial().Text(16)[:8]}, o)
 		if err != nil {
 			return err
@@ -145,7 +148,8 @@ func Init(dir string, o Options) error {
 	})
 }
 
-// AddClient has the authority in a folder make a certificate for one more client. Of Options, Days and Now count.
+// AddClient creates the certificate of another client, signed by the authority in a folder. It uses only Days and Now
+// of Options.
 func AddClient(dir string, c Client, o Options) error {
 	if err := errors.Join(c.check(), o.fill()); err != nil {
 		return err
@@ -160,15 +164,16 @@ func AddClient(dir string, c Client, o Options) error {
 	return a.client(filepath.Join(dir, c.Name), c, o)
 }
 
-// ClientFiles are a client's files in its folder.
+// ClientFiles returns the files of a client in its folder.
 func ClientFiles(dir string) Files { return keyfiles.ClientFiles(dir) }
 
-// ServerFiles are a server's files in its folder. (An older acphost put them into the authority's.)
+// ServerFiles returns the files of a server in its folder. (Older versions of acphost put them into the folder of the
+// authority.)
 func ServerFiles(dir string) Files {
 	return Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, ServerFile), Key: filepath.Join(dir, ServerKeyFile)}
 }
 
-// fill sets what is not set, and checks the rest.
+// fill sets defaults, and checks the options.
 func (o *Options) fill() error {
 	o.Days = cmp.Or(o.Days, DefaultDays)
 	if o.Now.IsZero() {
@@ -185,7 +190,7 @@ func (o *Options) fill() error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		// Some file systems do not tell capitals from small letters.
+		// Some file systems ignore case.
 		if name := strings.ToLower(c.Name); seen[name] {
 			return fmt.Errorf("two clients are called %s", c.Name)
 		}
@@ -200,7 +205,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// organization is the subject's in each certificate.
+// organization is the organization in the subject of each certificate.
 var organization = []string{"acphost"}
 
 func newAuthority(subject pkix.Name, o Options) (*authority, error) {
@@ -229,7 +234,7 @@ func newAuthority(subject pkix.Name, o Options) (*authority, error) {
 	return &authority{cert, key}, nil
 }
 
-// write puts the authority's own files into its folder.
+// write writes the files of the authority to its folder.
 func (a *authority) write(dir string) error {
 	return errors.Join(writeCert(filepath.Join(dir, CAFile), a.cert.Raw), writeKey(filepath.Join(dir, CAKeyFile), a.key))
 }
@@ -277,7 +282,7 @@ func readCert(file string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// serverTemplate is what is particular to a server's certificate.
+// serverTemplate returns the template of a server's certificate.
 func serverTemplate(name string, o Options) (*x509.Certificate, error) {
 	t := &x509.Certificate{
 		Subject:     pkix.Name{Organization: organization, CommonName: name},
@@ -301,7 +306,7 @@ func serverTemplate(name string, o Options) (*x509.Certificate, error) {
 
 var hostName = lazyregexp.New(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
 
-// server makes the server's folder.
+// server creates the folder of the server.
 func (a *authority) server(dir string, o Options) error {
 	template, err := serverTemplate("acphost", o)
 	if err != nil {
@@ -310,14 +315,14 @@ func (a *authority) server(dir string, o Options) error {
 	return a.folder(dir, ServerFiles, template, o)
 }
 
-// client makes a client's folder.
+// client creates the folder of a client.
 func (a *authority) client(dir string, c Client, o Options) error {
 	return a.folder(dir, ClientFiles, clientTemplate(c.Name, c.uris()...), o)
 }
 
-// folder makes a folder with the files of one end of a connection.
+// folder creates a folder with the files of one end of a connection.
 func (a *authority) folder(dir string, filesIn func(dir string) Files, template *x509.Certificate, o Options) error {
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		files := filesIn(dir)
 		if err := writeCert(files.CA, a.cert.Raw); err != nil {
 			return err
@@ -326,7 +331,8 @@ func (a *authority) folder(dir string, filesIn func(dir string) Files, template 
 	})
 }
 
-// issue makes a key, signs a certificate for it, and writes both. No certificate outlives its authority.
+// issue creates a key, signs a certificate for it, and writes both. The certificate expires no later than its
+// authority.
 func (a *authority) issue(template *x509.Certificate, now time.Time, days int, certFile, keyFile string) error {
 	key, err := newKey()
 	if err != nil {
@@ -357,7 +363,7 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// newSerial is a number of 127 bits that no other certificate has. Its first bit is set, so that it has all its bytes.
+// newSerial returns a random serial number of 127 bits. Its first bit is set, so that its length is constant.
 func newSerial() *big.Int {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails
@@ -365,8 +371,9 @@ func newSerial() *big.Int {
 	return new(big.Int).SetBytes(raw[:])
 }
 
-// whole fills a folder that is there with all its content or not at all. What is there already stays as it is.
-func whole(dir string, fill func(dir string) error) error {
+// createFolder calls fill for a new folder, and creates the folder only if fill succeeds. A folder that is not empty is
+// not changed.
+func createFolder(dir string, fill func(dir string) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -378,7 +385,7 @@ func whole(dir string, fill func(dir string) error) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is there already and is no folder; nothing is overwritten", dir)
 	default:
-		if os.Remove(dir) != nil { // an empty one goes, and comes back with mode 0700
+		if os.Remove(dir) != nil { // an empty folder is replaced by one with mode 0700
 			return fmt.Errorf("%s is there already and is not empty; nothing is overwritten", dir)
 		}
 	}

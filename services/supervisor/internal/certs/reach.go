@@ -11,10 +11,10 @@ import (
 	"github.com/acphost/acphost/internal/keyfiles"
 )
 
-// CallerKeys returns the keys that lie about a server's own and by which somebody could be its caller: that of its
-// authority and those of its clients, as "acphost certs init" lays them out. It looks into the folders of the server's
-// files and into those above them. Whoever reads one of them calls with the role that it gives. Keys that cannot be
-// the authority's, or whose certificates are another one's, are left out.
+// CallerKeys returns the keys beside a server's own keys that would let their reader call the server: the key of its
+// authority and those of its clients, as "acphost certs init" places them. It searches the folders of the server's
+// files and their parent folders. Anyone who can read one of them can call with its role. It omits keys of
+// other authorities.
 func CallerKeys(f Files) []string {
 	authority, _ := keyfiles.Read(f.CA)
 	var found []string
@@ -36,7 +36,8 @@ func CallerKeys(f Files) []string {
 	return slices.Compact(found)
 }
 
-// foldersOf are those that keys of callers may lie in, by the names of the files and by where those lead.
+// foldersOf returns the folders that may contain keys of callers, by the names of the files and by the targets of
+// symbolic links.
 func foldersOf(f Files) []string {
 	var all []string
 	for _, name := range []string{f.Key, f.Cert, f.CA} {
@@ -52,8 +53,8 @@ func foldersOf(f Files) []string {
 	return slices.Compact(all)
 }
 
-// signedBy reports whether one of the certificates in PEM signed that in a file. A file that cannot be read counts as
-// signed: what it is cannot be told.
+// signedBy reports whether a certificate in authority, in PEM, signed the certificate in a file. It returns true if the
+// file cannot be read, because its signer is unknown.
 func signedBy(name string, authority []byte) bool {
 	data, err := keyfiles.Read(name)
 	if err != nil {

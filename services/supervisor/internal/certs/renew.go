@@ -10,10 +10,11 @@ import (
 	"syscall"
 )
 
-// Renew makes new keys, and certificates that say the same, for the server or the sidecar of the authority in a folder and
-// for the clients whose folders still lie in it. They take the place of the old ones, which stay valid for as long as they say. It returns
-// the certificates that were made, also where it fails half way; calling it again is then right. Of Options, Days and Now
-// count. If root calls it, the new files have the owners of the old ones, because the programs that read them run as these users.
+// Renew creates new keys and certificates with the same contents, for the server or the sidecar of the authority in a
+// folder and for the clients whose folders are still in it. They replace the old ones, which remain valid until they
+// expire. It returns the certificates that it created, also with an error; it can be called again then. It uses only
+// Days and Now of Options. If root calls it, the new files have the owners of the old ones, because the programs that
+// read them run as these users.
 func Renew(dir string, o Options) (renewed []string, err error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A supervisor's own, which an older acphost put beside the authority's, or a sidecar's.
+	// The files of a supervisor, which older versions of acphost put into the folder of the authority, or of a sidecar.
 	pairs := []Files{ServerFiles(filepath.Join(dir, ServerDir)), ServerFiles(dir), ServerFiles(filepath.Join(dir, SidecarDir))}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -37,7 +38,7 @@ func Renew(dir string, o Options) (renewed []string, err error) {
 		switch err := a.renew(files, o); {
 		case err == nil:
 			renewed = append(renewed, files.Cert)
-		case errors.Is(err, fs.ErrNotExist): // it was taken away
+		case errors.Is(err, fs.ErrNotExist): // the folder was removed
 		default:
 			return renewed, err
 		}
@@ -72,11 +73,13 @@ func (a *authority) renew(files Files, o Options) error {
 	if err := errors.Join(keepOwner(files.Key, key), keepOwner(files.Cert, cert)); err != nil {
 		return err
 	}
-	// Between the two there is a key without its certificate. A server that looks then goes on with what it has.
+	// Between the two renames, the key does not fit the certificate. A server that reads the files then keeps its
+	// current ones.
 	return errors.Join(os.Rename(key, files.Key), os.Rename(cert, files.Cert))
 }
 
-// keepOwner gives the file made the owner and the group of the file old. Only root can do so: for other users it does nothing.
+// keepOwner gives the file made the owner and the group of the file old. It does nothing for users other than root, who
+// cannot change owners.
 func keepOwner(old, made string) error {
 	if os.Geteuid() != 0 {
 		return nil

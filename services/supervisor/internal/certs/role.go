@@ -1,8 +1,8 @@
 // Package certs creates and parses the certificates of callers over the network. The operator has an authority of their
-// own, and a certificate says which role its owner has.
+// own, and a certificate contains the role of its owner.
 //
-// The package makes the authority and the certificates, reads a role from a certificate, and loads a server's certificate
-// again when its file changes. It knows files and TLS. It must not know which calls a role may make.
+// The package creates the authority and the certificates, reads a role from a certificate, and reloads a server's
+// certificate when its file changes. It knows files and TLS. It must not know which calls a role may make.
 package certs
 
 import (
@@ -16,30 +16,30 @@ import (
 	"github.com/acphost/acphost/internal/keyfiles"
 )
 
-// Role is what the owner of a certificate may do.
+// Role is the set of rights of the owner of a certificate.
 type Role int
 
 // The roles.
 const (
-	// NoRole is that of a certificate that says none.
+	// NoRole is the role of a certificate without one.
 	NoRole Role = iota
-	// Viewer sees everything and changes nothing.
+	// Viewer reads everything and changes nothing.
 	Viewer
-	// Approver answers questions too.
+	// Approver also answers questions.
 	Approver
-	// Operator does everything.
+	// Operator has all rights.
 	Operator
-	// Gateway carries the frames of clients elsewhere, and nothing else: it does not even see what a Viewer sees. Its certificate
-	// may say that it calls for others too, up to a role; see RightsOf.
+	// Gateway forwards the frames of clients, and nothing else: it cannot even read what a Viewer can. Its certificate
+	// may allow it to represent other callers, up to a role; see RightsOf.
 	Gateway
-	// Metrics reads the metrics, and nothing else: it reaches no other service.
+	// Metrics reads the metrics, and nothing else: it can call no other service.
 	Metrics
 )
 
 var roleNames = [...]string{NoRole: "none", Viewer: "viewer", Approver: "approver", Operator: "operator", Gateway: "gateway", Metrics: "metrics"}
 
-// May reports whether a role may do what another one is needed for. A greater role may do all that a lesser one may, but
-// for the gateway's and that for metrics, which are beside the others.
+// May reports whether a role has the rights of the role need. A higher role has all rights of the lower ones, except
+// for Gateway and Metrics, which are outside of this order.
 func (r Role) May(need Role) bool {
 	switch {
 	case r == need, r == Operator, need == NoRole:
@@ -50,10 +50,10 @@ func (r Role) May(need Role) bool {
 	return r > need
 }
 
-// RoleNames are the roles that a certificate can have, the least first, and then those that are beside them.
+// RoleNames returns the roles that a certificate can have, the lowest first, and then those outside of the order.
 func RoleNames() []string { return slices.Clone(roleNames[Viewer:]) }
 
-// String is the role's name: "viewer".
+// String returns the name of the role: "viewer".
 func (r Role) String() string {
 	if r < 0 || int(r) >= len(roleNames) {
 		return roleNames[NoRole]
@@ -61,7 +61,7 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// ParseRole is the role of a name.
+// ParseRole returns the role with a name.
 func ParseRole(name string) (Role, error) {
 	for r, n := range roleNames {
 		if n == name && Role(r) != NoRole {
@@ -75,8 +75,8 @@ func (r Role) uri() *url.URL {
 	return keyfiles.RoleURI(r.String())
 }
 
-// RoleOf is the role that a certificate says. One that says several, one that is not known, or that is
-// no client's, has none, and the error says so.
+// RoleOf returns the role in a certificate. It returns NoRole and an error for a certificate with several roles, with
+// an unknown role, or of a server.
 func RoleOf(cert *x509.Certificate) (Role, error) {
 	if err := keyfiles.CheckClient(cert); err != nil {
 		return NoRole, err
@@ -101,8 +101,9 @@ func RoleOf(cert *x509.Certificate) (Role, error) {
 	return role, nil
 }
 
-// RightsOf is the role that a certificate says, as RoleOf, and the greatest role of those for whom its owner may call; NoRole:
-// it may call for nobody. Only a gateway's certificate may say one, and only once.
+// RightsOf returns the role in a certificate, as RoleOf, and the highest role of the callers that its owner may
+// represent. NoRole means that it may not represent callers. Only a gateway's certificate may have such a limit, and
+// only one.
 func RightsOf(cert *x509.Certificate) (role, limit Role, err error) {
 	role, err = RoleOf(cert)
 	if err != nil {
@@ -126,7 +127,7 @@ func RightsOf(cert *x509.Certificate) (role, limit Role, err error) {
 	return role, limit, nil
 }
 
-// checkActsAs refuses a certificate whose owner may call for others and is no gateway, and others who are no people.
+// checkActsAs rejects a limit in a certificate that is not a gateway's, and a limit that is not a role of a person.
 func checkActsAs(role, limit Role) error {
 	switch {
 	case limit == NoRole:

@@ -14,10 +14,10 @@ import (
 // Files are the PEM files of one end of a connection.
 type Files = keyfiles.Files
 
-// Server has a server's keys, and reads them again when their files change. Safe for concurrent use.
+// Server holds the keys of a server, and reloads them when their files change. It is safe for concurrent use.
 type Server = keyfiles.Server
 
-// NewServer reads the keys, for TLS 1.3 with a certificate of the authority's demanded of every client. An error says which file
+// NewServer reads the keys, for TLS 1.3 with a required client certificate of the authority. The error says which file
 // cannot be used, and why.
 func NewServer(f Files, logger *slog.Logger) (*Server, error) {
 	s, err := keyfiles.NewServer(f, func(c *tls.Config) {
@@ -29,7 +29,7 @@ func NewServer(f Files, logger *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// toServe adds to an error about files that are not there where a server's keys are.
+// toServe adds to an error about missing files where a server's keys are created.
 func toServe(f Files, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

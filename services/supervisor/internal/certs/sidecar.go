@@ -10,24 +10,26 @@ import (
 	"slices"
 )
 
-// The folders that InitSidecar makes below an authority's: the one goes to the sidecar, the other to its supervisor.
+// The folders that InitSidecar creates in the folder of an authority: one for the sidecar, the other for its
+// supervisor.
 const (
 	SidecarDir    = "sidecar"
 	SupervisorDir = "supervisor"
 )
 
-// sidecarUnit is the organizational unit of an authority that is one sidecar's. What such an authority signs may call the
-// sidecar past every policy, so it signs for nobody but the sidecar's supervisors.
+// sidecarUnit is the organizational unit of the authority of a single sidecar. Certificates of such an authority allow
+// to call the sidecar without any policy, so it signs only for the sidecar's supervisors.
 const sidecarUnit = "sidecar"
 
-// InitSidecar makes what a sidecar and its supervisor show each other, in a folder that is not there yet, or is empty: an
-// authority that is this sidecar's alone, the sidecar's certificate, and the supervisor's. name is the handler's, as "fs".
-// The folder is there whole or not at all. Keys have mode 0600, the folder 0700. Of Options, Hosts, Days and Now count.
+// InitSidecar creates the certificates of a sidecar and of its supervisor, in a folder that is missing or empty: an
+// authority for this sidecar only, the sidecar's certificate, and the supervisor's. name is the name of the handler,
+// such as "fs". After an error, the folder is not created. Keys have mode 0600, the folder 0700. It uses only Hosts,
+// Days and Now of Options.
 func InitSidecar(dir, name string, o Options) error {
 	if err := errors.Join(checkName("handler", name), o.fill()); err != nil {
 		return err
 	}
-	return whole(dir, func(dir string) error {
+	return createFolder(dir, func(dir string) error {
 		a, err := newAuthority(pkix.Name{Organization: organization, OrganizationalUnit: []string{sidecarUnit}, CommonName: "sidecar " + name}, o)
 		if err != nil {
 			return err
@@ -42,12 +44,13 @@ func InitSidecar(dir, name string, o Options) error {
 	})
 }
 
-// isSidecars reports whether an authority is one that InitSidecar made.
+// isSidecars reports whether InitSidecar created an authority.
 func (a *authority) isSidecars() bool {
 	return slices.Contains(a.cert.Subject.OrganizationalUnit, sidecarUnit)
 }
 
-// checkClients refuses to sign for callers of a supervisor what lets them call a sidecar.
+// checkClients rejects the authority of a sidecar, whose certificates would let callers of a supervisor call the
+// sidecar.
 func (a *authority) checkClients(dir string) error {
 	if a.isSidecars() {
 		return fmt.Errorf("%s is the authority of a sidecar: whoever has a certificate of it can call the sidecar past every policy; "+
@@ -56,7 +59,7 @@ func (a *authority) checkClients(dir string) error {
 	return nil
 }
 
-// clientTemplate is what is particular to the certificate of a client.
+// clientTemplate returns the template of a client's certificate.
 func clientTemplate(name string, uris ...*url.URL) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{Organization: organization, CommonName: name},

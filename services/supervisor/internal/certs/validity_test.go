@@ -29,8 +29,8 @@ func TestValidity_ShowsRemainingTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := until.Add(-c.before)
-			if got := c.of.Left(now); !strings.HasPrefix(got, c.want) || c.of.Soon(now) != c.soon {
-				t.Errorf("got %q, soon %v; want %q, soon %v", got, c.of.Soon(now), c.want, c.soon)
+			if got := c.of.Remaining(now); !strings.HasPrefix(got, c.want) || c.of.RenewalDue(now) != c.soon {
+				t.Errorf("got %q, soon %v; want %q, soon %v", got, c.of.RenewalDue(now), c.want, c.soon)
 			}
 		})
 	}

@@ -15,16 +15,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fileref"
 )
 
-// Bounds of what is attached to a message; what is over is a link, which the agent may follow by itself.
+// Limits of attachments. A larger file becomes a link, which the agent may read.
 const (
 	maxAttached = 32
-	// maxReferences bounds the references to files that are looked at in one message.
+	// maxReferences limits the references to files in one message.
 	maxReferences = 10_000
-	maxEmbedded   = 256 << 10 // a text
+	maxEmbedded   = 256 << 10 // text files
 	maxImage      = 5 << 20
 )
 
-// blocks is a message: the text as it was written, then the files that it mentions. What is no file is text alone.
+// blocks returns the content blocks of a message: the text as typed, then the files that it mentions. References to
+// other things remain text.
 func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*supervisorv1.ContentBlock, error) {
 	all := []*supervisorv1.ContentBlock{client.Text(text)}
 	seen := map[string]bool{}
@@ -48,7 +49,7 @@ func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*superviso
 	return all, nil
 }
 
-// attached finds the file that is meant: the first of some names that exists.
+// attached returns the first of some names that is an existing file.
 func attached(cwd string, names []string) (string, os.FileInfo) {
 	for _, n := range names {
 		path := n
@@ -65,7 +66,7 @@ func attached(cwd string, names []string) (string, os.FileInfo) {
 	return "", nil
 }
 
-// attachment is a file's content where the agent takes it and it is not too long, else a link.
+// attachment returns a file's content if the agent supports it and it is not too large, else a link.
 func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabilities) (*supervisorv1.ContentBlock, error) {
 	uri := (&url.URL{Scheme: "file", Path: path}).String()
 	kind := mediaType(path)
@@ -96,11 +97,11 @@ func attachment(path string, info os.FileInfo, can *supervisorv1.AgentCapabiliti
 		return linked, nil
 	}
 	if !strings.HasPrefix(kind, "text/") && !strings.HasPrefix(kind, "application/") {
-		kind = "text/plain" // ".ts" is a video to some tables
+		kind = "text/plain" // some tables list ".ts" as a video
 	}
 	embedded := client.Embedded(uri, kind, data)
 	if len(embedded.GetResource().GetBlob()) > 0 {
-		return linked, nil // no text, and so of no use in a message
+		return linked, nil // binary, so the content is useless in a message
 	}
 	return embedded, nil
 }

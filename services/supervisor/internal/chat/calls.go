@@ -24,7 +24,7 @@ func (s *supervisor) restart(agentID string) tea.Cmd {
 	})
 }
 
-// openSession opens a session: a stored one if id is not empty.
+// openSession opens a session. If id is not empty, it is a stored session.
 func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd, meta string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		session, how, err := s.OpenSession(ctx, a, id, cwd, meta, true)
@@ -35,7 +35,7 @@ func (s *supervisor) openSession(a *supervisorv1.Agent, id, cwd, meta string) te
 	})
 }
 
-// closeSession closes a session that was left. That it cannot be closed is nothing that a person could do anything about.
+// closeSession closes a previous session. Errors are ignored, because the user cannot resolve them.
 func (s *supervisor) closeSession(agentID, id string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		_, _ = s.Sessions.CloseSession(ctx, &supervisorv1.CloseSessionRequest{AgentId: agentID, SessionId: id})
@@ -62,7 +62,7 @@ func (s *supervisor) cancelTurn(agentID, sessionID string) tea.Cmd {
 	})
 }
 
-// notes waits for a line that a person should see.
+// notes waits for a log line that is shown to the user.
 func (s *supervisor) notes(lines <-chan string) tea.Cmd {
 	if lines == nil {
 		return nil
@@ -77,8 +77,8 @@ func (s *supervisor) notes(lines <-chan string) tea.Cmd {
 	})
 }
 
-// firstDrawn waits for the first frame. Bubble Tea takes a frame for as high as the terminal until it has drawn one: lines that are
-// printed before that appear at the top of the terminal, over what is there.
+// firstDrawn waits for the first frame. Before it, Bubble Tea assumes that a frame is as high as the terminal, and
+// lines that are printed then overwrite the top of the terminal.
 func (s *supervisor) firstDrawn(drawn <-chan struct{}) tea.Cmd {
 	if drawn == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *supervisor) firstDrawn(drawn <-chan struct{}) tea.Cmd {
 	})
 }
 
-// maxStored bounds the list of sessions to choose from.
+// maxStored limits the list of stored sessions.
 const maxStored = 200
 
 func (s *supervisor) stored(agentID, cwd string) tea.Cmd {
@@ -105,7 +105,7 @@ func (s *supervisor) stored(agentID, cwd string) tea.Cmd {
 				return storedMsg{err: err}
 			}
 			m.sessions = append(m.sessions, r.GetSessions()...)
-			if cursor == r.GetNextCursor() || len(r.GetSessions()) == 0 { // an agent that says the same for ever
+			if cursor == r.GetNextCursor() || len(r.GetSessions()) == 0 { // an agent that returns the same page again
 				return m
 			}
 			if cursor = r.GetNextCursor(); cursor == "" {
@@ -117,7 +117,8 @@ func (s *supervisor) stored(agentID, cwd string) tea.Cmd {
 	})
 }
 
-// asks is a command that makes a call about a session, and tells how the session is then, and for what that was asked.
+// asks returns a command that makes a call about a session. The message contains the session's state after the call,
+// and the purpose of the call.
 func asks[Q any, R interface{ GetSession() *supervisorv1.Session }](s *supervisor, what string, call func(context.Context, Q, ...grpc.CallOption) (R, error), r Q) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		got, err := call(ctx, r)

@@ -1,9 +1,9 @@
-// Package chat shows a session with an agent on a terminal, and takes the user's input. Finished text scrolls by in the
-// terminal's own scrollback. Below it stand the work under way, the questions that wait, the input, and a status line.
+// Package chat shows a session with an agent on a terminal, and reads the user's input. Finished text moves to the
+// terminal's scrollback. Below it are work in progress, open questions, the input, and a status line.
 //
-// It knows a supervisor's gRPC services, and terminals by Bubble Tea. It must not know how the supervisor runs, which agents
-// exist, or how ACP is spoken. Package render makes the text that scrolls by; this package shows the work under way. No text
-// of an agent reaches the terminal unchanged.
+// It knows a supervisor's gRPC services, and controls the terminal with Bubble Tea. It must not know how the supervisor
+// runs, which agents exist, or the ACP protocol. Package render formats finished text; this package formats work in
+// progress. All text of agents is escaped before it is shown.
 package chat
 
 import (
@@ -26,25 +26,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// Options say what a chat is with.
+// Options configure a chat.
 type Options struct {
-	// Conn is the supervisor.
+	// Conn is the connection to the supervisor.
 	Conn grpc.ClientConnInterface
-	// Agent is what to start.
+	// Agent is the agent to start.
 	Agent *supervisorv1.StartAgentRequest
-	// Attach is a live session to join, in the place of Agent, Session, Mode, Model and Meta. Default: none.
+	// Attach is a live session to join, instead of Agent, Session, Mode, Model and Meta. Default: none.
 	Attach *Attach
-	// Session is the id of a stored session to go on with. Default: a new one.
+	// Session is the id of a stored session to continue. Default: a new session.
 	Session string
 	// Cwd is the session's working directory, an absolute path.
 	Cwd string
-	// Mode and Model are chosen once the session is open. Default: the agent's.
+	// Mode and Model are set after the session is open. Default: the agent's.
 	Mode, Model string
-	// Meta is what every session of the chat is opened with as _meta, a JSON object. Default: none.
+	// Meta is the _meta of every session that the chat opens, a JSON object. Default: none.
 	Meta string
-	// Where says in a few words where the agent runs, "in the sandbox (enforce)". Default: as you.
+	// Where describes the confinement of the agent in a few words, such as "in the sandbox (enforce)". Default: as the
+	// user.
 	Where string
-	// StateDir is the folder for what was typed. Default: it is not kept.
+	// StateDir is the folder for the history of the input. Default: the history is not stored.
 	StateDir string
 	// Input and Output are the terminal.
 	Input, Output *os.File
@@ -52,36 +53,38 @@ type Options struct {
 	Env []string
 	// Color allows colours.
 	Color bool
-	// Stop stops the process until it goes on, and returns false if it cannot be stopped: jobcontrol.Stop. Required.
+	// Stop stops the process until it is continued, and returns false if it cannot be stopped: jobcontrol.Stop.
+	// Required.
 	Stop func() bool
-	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which are no more than keys to this terminal: those
-	// of jobcontrol. Required.
+	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which the terminal delivers as keys: those of
+	// jobcontrol. Required.
 	Suspend, Quit func()
-	// Notify is how a person is called who looks elsewhere when a question waits or a turn ends. Default: not at all.
+	// Notify selects how a user without focus on the terminal is notified of a question or the end of a turn. Default:
+	// not at all.
 	Notify string
-	// Notes are lines that a person should see, as the log's. Default: none.
+	// Notes are lines for the user, such as log lines. Default: none.
 	Notes <-chan string
-	// Export writes a session to a file. Default: /export says that it cannot.
+	// Export writes a session to a file. Default: /export reports that it is not available.
 	Export func(ctx context.Context, session, file string) error
 
 	codes confirm.Codes // set by tests
 }
 
-// Result is how a chat ended.
+// Result describes the end of a chat.
 type Result struct {
-	// Session is the session that was open last. Empty: none was.
+	// Session is the latest session, or empty.
 	Session string
-	// Used: something was said in it.
+	// Used reports that the session has a prompt.
 	Used bool
-	// Reopens: the agent can go on with the session another time.
+	// Reopens reports that the agent can continue the session later.
 	Reopens bool
-	// Over: the session has ended, or whoever has it does not answer any more.
+	// Over reports that the session has ended, or that its supervisor does not answer any more.
 	Over bool
-	// Interrupted: Ctrl-C ended the chat.
+	// Interrupted reports that Ctrl-C ended the chat.
 	Interrupted bool
 }
 
-// AgentError is why there never was a session, where it was the agent's doing.
+// AgentError is the error of an agent because of which no session was opened.
 type AgentError struct {
 	Kind supervisorv1.ErrorKind
 	text string
@@ -90,15 +93,16 @@ type AgentError struct {
 // Error implements error.
 func (e *AgentError) Error() string { return e.text }
 
-// closeGrace is how long a terminal that takes nothing can hold up the end.
+// closeGrace limits the time that a terminal which accepts no output can delay the end.
 const closeGrace = 3 * time.Second
 
-// Run holds the chat until the person leaves, the context ends, or the terminal is gone. The terminal is as it was when it
-// returns, and while the process is stopped. The agent is not stopped: whoever runs the supervisor does that. An error is an
-// agent that did not start, a session that did not open, or a terminal that does not work; the person was told of the first
-// two.
+// Run runs the chat until the user leaves, the context ends, or the terminal is closed. The terminal's settings are
+// restored when Run returns, and while the process is stopped. Run does not stop the agent, which belongs to the
+// supervisor. It returns an error if the agent did not start, the session did not open, or the terminal does not work.
+// The first two were shown to the user.
 //
-// A terminal that takes no output when the context ends is given up after 3 s, with the goroutine that writes to it.
+// If the terminal accepts no output when the context ends, Run returns after 3 s and abandons the goroutine that writes
+// to it.
 func Run(ctx context.Context, o Options) (Result, error) {
 	state, err := term.GetState(o.Output.Fd())
 	if err != nil {
@@ -107,7 +111,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	sup := newSupervisor(context.WithoutCancel(ctx), o.Conn)
 	m := newModel(o, sup)
 	m.loan = newLoan(ctx)
-	m.printing, m.framed = true, make(chan struct{}) // nothing is printed before the first frame
+	m.printing, m.framed = true, make(chan struct{}) // print nothing before the first frame
 
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
@@ -115,14 +119,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		tea.WithOutput(output{File: o.Output, fd: o.Output.Fd(), drawn: sync.OnceFunc(func() { close(m.framed) })}),
 		tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
 		tea.WithFilter(sized(o.Env)))
-	r := &running{Program: p, over: make(chan struct{})}
+	r := &running{Program: p, done: make(chan struct{})}
 	go r.run()
 	job := newJob(ctx, o, r, m.loan)
 	defer job.close()
 	for again := true; again; {
 		again = false
 		select {
-		case <-r.over:
+		case <-r.done:
 			err = r.err
 		case <-ctx.Done():
 			err = r.quit()
@@ -135,13 +139,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	sup.close()
-	if !jobcontrol.Foreground(o.Output) { // the process was let go on to end; another job has set it
+	// the process was continued in order to end; another job has changed the terminal
+	if !jobcontrol.Foreground(o.Output) {
 		if ctx.Err() != nil {
 			return m.result()
 		}
 		return Result{}, err
 	}
-	// Bubble Tea does this too, but not where it was given up on.
+	// Bubble Tea restores it, too, unless its goroutine was abandoned.
 	if e := term.Restore(o.Output.Fd(), state); e != nil && err == nil {
 		err = fmt.Errorf("restore the terminal: %w", e)
 	}
@@ -151,19 +156,19 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return m.result()
 }
 
-// running is the program while it runs.
+// running is the running Bubble Tea program.
 type running struct {
 	*tea.Program
-	over chan struct{} // closed
-	err  error         // after that
+	done chan struct{} // closed when the program has ended
+	err  error         // valid after over is closed
 }
 
 func (r *running) run() {
-	defer close(r.over)
+	defer close(r.done)
 	_, r.err = r.Run()
 }
 
-// quit ends the program from outside, and gives up on it if it does not end.
+// quit ends the program, and abandons it if it does not end in time.
 func (r *running) quit() error {
 	sent := make(chan struct{})
 	go func() {
@@ -172,7 +177,7 @@ func (r *running) quit() error {
 		r.Send(tea.QuitMsg{})
 	}()
 	select {
-	case <-r.over:
+	case <-r.done:
 		<-sent
 		return r.err
 	case <-time.After(closeGrace):
@@ -180,15 +185,15 @@ func (r *running) quit() error {
 	}
 }
 
-// output is the terminal to write to. It has its descriptor at hand: when an editor has ended, Bubble Tea asks for it in a goroutine
+// output is the terminal for output. It stores its descriptor: after an editor, Bubble Tea requests it in a goroutine
 // that it does not wait for, and the file may be closed meanwhile.
 type output struct {
 	*os.File
 	fd    uintptr
-	drawn func() // is called when the first frame was written, and perhaps again
+	drawn func() // called after the first frame was written, and perhaps again
 }
 
-// firstFrame is in what Bubble Tea writes with its first frame (cursedRenderer.flush): it turns bracketed paste on.
+// firstFrame occurs in Bubble Tea's output with the first frame (cursedRenderer.flush): it enables bracketed paste.
 const firstFrame = "\x1b[?2004h"
 
 // Write implements io.Writer.
@@ -200,10 +205,10 @@ func (o output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Fd implements what Bubble Tea knows a terminal by.
+// Fd is the method by which Bubble Tea recognizes a terminal.
 func (o output) Fd() uintptr { return o.fd }
 
-// input is the terminal's input, which tells when there will be no more. Bubble Tea would wait for ever.
+// input is the terminal for input. It reports its end, which Bubble Tea would ignore.
 type input struct {
 	*os.File
 	gone func()

@@ -16,18 +16,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// command is one of acphost's slash commands.
+// command is a slash command of acphost.
 type command struct {
 	name, args, help string
-	// session: there has to be one.
+	// session means that it needs an open session.
 	session bool
 	run     func(m *model, arg string) tea.Cmd
-	// values completes what follows the name; nil: nothing is known of it.
+	// values returns completions of the argument. Nil means that there are none.
 	values func(m *model, arg string) []item
-	words  bool // values are for the last word
+	words  bool // values completes the last word
 }
 
-// commandList is all of them, in the order of the help.
+// commandList returns all commands, in the order of the help.
 func commandList() []command {
 	return []command{
 		{name: "help", help: "show this", run: (*model).help},
@@ -45,8 +45,8 @@ func commandList() []command {
 	}
 }
 
-// command does what a text says if it is a command of acphost's; false: it is for the agent. A name that the agent has too
-// is the agent's; with another slash in front it is ours.
+// command runs a text that is a command of acphost. It returns false if the text is for the agent. If the agent has a
+// command with the same name, the agent's is used, and acphost's needs a second slash.
 func (m *model) command(text string) (tea.Cmd, bool) {
 	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
 		return nil, false
@@ -54,7 +54,7 @@ func (m *model) command(text string) (tea.Cmd, bool) {
 	name, arg, _ := strings.Cut(text, " ")
 	c, known := m.ownCommand(name)
 	switch {
-	case c == nil && (known || strings.Contains(strings.TrimLeft(name, "/"), "/")): // the agent's, or a path
+	case c == nil && (known || strings.Contains(strings.TrimLeft(name, "/"), "/")): // a command of the agent, or a path
 		return nil, false
 	case c == nil:
 		m.warn("there is no command " + name + "; /help lists them. To say this to the agent, begin with a space")
@@ -69,7 +69,8 @@ func (m *model) command(text string) (tea.Cmd, bool) {
 	return c.run(m, strings.TrimSpace(arg)), true
 }
 
-// ownCommand is the command of acphost's that a name with its slashes means; known: it is the agent's.
+// ownCommand returns acphost's command with a name, including its slashes. known reports that it is a command of the
+// agent.
 func (m *model) ownCommand(name string) (c *command, known bool) {
 	bare, ours := strings.CutPrefix(name, "//")
 	if !ours {
@@ -91,7 +92,7 @@ func (m *model) help(string) tea.Cmd {
 	for _, c := range commandList() {
 		slash := "/"
 		if m.agentHas(c.name) {
-			slash = "//" // the agent has one of that name
+			slash = "//" // the agent has a command with this name
 		}
 		fmt.Fprintf(&b, "  %-24s %s\n", slash+strings.TrimSpace(c.name+" "+c.args), c.help)
 	}
@@ -125,7 +126,7 @@ A command that the agent has too is the agent's; with two slashes it is acphost'
 	return nil
 }
 
-// newSession begins a new session; an agent that ended is started again first.
+// newSession begins a new session. It first restarts an agent that has ended.
 func (m *model) newSession(string) tea.Cmd {
 	if m.turn != nil && !m.turn.cancelled {
 		m.warn("a turn runs; esc cancels it")
@@ -147,7 +148,7 @@ func (m *model) newSession(string) tea.Cmd {
 	return m.openSession(m.first(), m.o.Cwd)
 }
 
-// abandon leaves a turn that was cancelled and does not end: an agent may not care.
+// abandon leaves a cancelled turn that does not end, because the agent ignores the cancellation.
 func (m *model) abandon() {
 	if m.turn == nil {
 		return
@@ -175,7 +176,7 @@ func (m *model) listSessions(string) tea.Cmd {
 	return nil
 }
 
-func (msg storedMsg) tell(m *model) tea.Cmd {
+func (msg storedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.fail("list the agent's sessions: " + problem(msg.err))
 		return nil
@@ -203,7 +204,7 @@ func (msg storedMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// inquiry asks the supervisor for the session as it is.
+// inquiry returns a function that requests the session's state.
 func inquiry(what string) func(*model, string) tea.Cmd {
 	return func(m *model, _ string) tea.Cmd {
 		r := &supervisorv1.GetSessionRequest{AgentId: m.session.GetAgentId(), SessionId: m.session.GetSessionId()}
@@ -211,8 +212,8 @@ func inquiry(what string) func(*model, string) tea.Cmd {
 	}
 }
 
-// tell takes the session as it is, after a change or for an inquiry.
-func (msg sessionMsg) tell(m *model) tea.Cmd {
+// apply processes the session's state after a change or an inquiry.
+func (msg sessionMsg) apply(m *model) tea.Cmd {
 	changed := msg.what == "mode" || msg.what == "model" || strings.HasPrefix(msg.what, "option ")
 	if changed {
 		m.setting = max(m.setting-1, 0)

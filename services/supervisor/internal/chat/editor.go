@@ -11,30 +11,30 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxInput bounds what can be typed or pasted into the input, in bytes. A file is attached instead.
+// maxInput limits the bytes of the input. A larger text can be attached as a file.
 const maxInput = 1 << 20
 
-// editor is the text that is being written, with a cursor. It holds what a person sees as one character as one piece, so
-// that the cursor never stands inside of one. The zero value is empty.
+// editor is a text with a cursor. It stores each grapheme cluster as one element, so that the cursor is never inside of
+// a cluster. The zero value is empty.
 type editor struct {
-	text []string // pieces; a line feed is one
-	at   int      // the piece at which the cursor stands
+	text []string // clusters; a line feed is one
+	at   int      // the cluster at the cursor
 	size int      // bytes
 }
 
-// Text is the text as it is sent.
+// Text returns the text as it is sent.
 func (e *editor) Text() string { return strings.Join(e.text, "") }
 
 // Empty reports whether there is no text.
 func (e *editor) Empty() bool { return e.size == 0 }
 
-// Set replaces the text; the cursor stands at its end.
+// Set replaces the text, and moves the cursor to its end.
 func (e *editor) Set(text string) {
 	*e = editor{}
 	e.Insert(text)
 }
 
-// Insert writes text at the cursor. It reports false, and leaves all as it is, where the text would get too long.
+// Insert inserts text at the cursor. It returns false, and changes nothing, if the text would be too long.
 func (e *editor) Insert(text string) bool {
 	text = typed(text)
 	if e.size+len(text) > maxInput {
@@ -42,7 +42,7 @@ func (e *editor) Insert(text string) bool {
 	}
 	from, to := e.line()
 	before := e.Before() + text
-	// Seen as a whole: an accent that is typed joins the letter before it.
+	// Split the whole line into clusters: a typed accent joins the letter before it.
 	line := clusters(before + strings.Join(e.text[e.at:to], ""))
 	e.text = slices.Replace(e.text, from, to, line...)
 	e.at = from + min(len(clusters(before)), len(line))
@@ -50,15 +50,15 @@ func (e *editor) Insert(text string) bool {
 	return true
 }
 
-// cut deletes pieces. The cursor stands where they were.
+// cut deletes clusters, and moves the cursor to their position.
 func (e *editor) cut(from, to int) {
 	e.size -= len(strings.Join(e.text[from:to], ""))
 	e.text = slices.Delete(e.text, from, to)
 	e.at = from
-	e.Insert("") // what stands together now is seen as a whole
+	e.Insert("") // neighbours may now form one cluster
 }
 
-// line returns where the line of the cursor begins and ends.
+// line returns the begin and the end of the line with the cursor.
 func (e *editor) line() (from, to int) {
 	from, to = e.at, e.at
 	for from > 0 && e.text[from-1] != "\n" {
@@ -70,17 +70,17 @@ func (e *editor) line() (from, to int) {
 	return from, to
 }
 
-// Backspace deletes what stands before the cursor.
+// Backspace deletes the cluster before the cursor.
 func (e *editor) Backspace() {
 	if e.Left() {
 		e.Delete()
 	}
 }
 
-// Delete deletes what stands at the cursor.
+// Delete deletes the cluster at the cursor.
 func (e *editor) Delete() { e.cut(e.at, min(e.at+1, len(e.text))) }
 
-// Left goes back by one; false at the beginning.
+// Left moves the cursor left. It returns false at the beginning.
 func (e *editor) Left() bool {
 	if e.at == 0 {
 		return false
@@ -89,7 +89,7 @@ func (e *editor) Left() bool {
 	return true
 }
 
-// Right goes on by one; false at the end.
+// Right moves the cursor right. It returns false at the end.
 func (e *editor) Right() bool {
 	if e.at == len(e.text) {
 		return false
@@ -98,13 +98,13 @@ func (e *editor) Right() bool {
 	return true
 }
 
-// Home goes to the beginning of the line.
+// Home moves the cursor to the beginning of the line.
 func (e *editor) Home() { e.at, _ = e.line() }
 
-// End goes to the end of the line.
+// End moves the cursor to the end of the line.
 func (e *editor) End() { _, e.at = e.line() }
 
-// WordLeft goes back to where a word begins.
+// WordLeft moves the cursor to the beginning of a word.
 func (e *editor) WordLeft() {
 	for e.Left() && e.blank() {
 	}
@@ -113,7 +113,7 @@ func (e *editor) WordLeft() {
 	}
 }
 
-// WordRight goes on to where a word ends.
+// WordRight moves the cursor to the end of a word.
 func (e *editor) WordRight() {
 	for e.blank() && e.Right() {
 	}
@@ -140,13 +140,13 @@ func (e *editor) DeleteToEnd() {
 	e.cut(e.at, to)
 }
 
-// Before is the text of the line up to the cursor.
+// Before returns the text of the line before the cursor.
 func (e *editor) Before() string {
 	from, _ := e.line()
 	return strings.Join(e.text[from:e.at], "")
 }
 
-// ReplaceBefore puts text in the place of the last n bytes before the cursor, which are on its line.
+// ReplaceBefore replaces the last n bytes before the cursor, which are on its line.
 func (e *editor) ReplaceBefore(n int, text string) {
 	from := e.at
 	for ; n > 0 && from > 0; from-- {
@@ -156,10 +156,10 @@ func (e *editor) ReplaceBefore(n int, text string) {
 	e.Insert(text)
 }
 
-// Up goes to the row above, as rows are shown at a width; false in the first.
+// Up moves the cursor to the row above, at a display width. It returns false in the first row.
 func (e *editor) Up(width int) bool { return e.vertical(width, -1) }
 
-// Down goes to the row below, likewise; false in the last.
+// Down moves the cursor to the row below. It returns false in the last row.
 func (e *editor) Down(width int) bool { return e.vertical(width, 1) }
 
 func (e *editor) vertical(width, by int) bool {
@@ -174,12 +174,12 @@ func (e *editor) vertical(width, by int) bool {
 		e.at++
 	}
 	if e.at == to.to && !to.last && to.to > to.from {
-		e.at-- // behind the last one is the next row
+		e.at-- // the next row begins after the last one
 	}
 	return true
 }
 
-// Show returns the rows at a width, and where in them the cursor stands.
+// Show returns the rows at a display width, and the position of the cursor in them.
 func (e *editor) Show(width int) (rows []string, x, y int) {
 	parts, y := e.layout(width)
 	for _, p := range parts {
@@ -192,18 +192,18 @@ func (e *editor) Show(width int) (rows []string, x, y int) {
 	return rows, cells(e.text[parts[y].from:e.at]), y
 }
 
-// row is a line, or a part of one, as it is shown.
+// row is a line, or a part of a line, as displayed.
 type row struct {
 	from, to int
-	last     bool // of its line
+	last     bool // the last row of its line
 }
 
-// layout breaks the lines where they are too wide, at the ends of words; at is the row of the cursor. A cell is left free for
-// the cursor, or for the space behind a word.
+// layout breaks lines that are too wide at the ends of words. at is the row of the cursor. It keeps a cell free for the
+// cursor, or for the space after a word.
 func (e *editor) layout(width int) (rows []row, at int) {
 	width = max(width-1, 1)
 	from, used := 0, 0
-	end, upTo := 0, 0 // where a word ended last, and the cells up to there
+	end, upTo := 0, 0 // the end of the last word, and the cells up to it
 	for i, c := range e.text {
 		if c == "\n" {
 			rows = append(rows, row{from, i, true})
@@ -232,12 +232,12 @@ func (e *editor) layout(width int) (rows []row, at int) {
 	return rows, at
 }
 
-// blank reports whether a blank stands at the cursor, or nothing.
+// blank reports whether the cursor is at a space, or at the end of the text.
 func (e *editor) blank() bool { return e.at == len(e.text) || blank(e.text[e.at]) }
 
 func blank(c string) bool { return strings.TrimSpace(c) == "" }
 
-// typed is text as the editor takes it: line feeds and tabs, and nothing else that a terminal would obey.
+// typed returns text without control characters, except for line feeds and tabs.
 func typed(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd")
 	return strings.Map(func(c rune) rune {
@@ -255,7 +255,7 @@ func typed(text string) string {
 
 func clusters(text string) []string {
 	var all []string
-	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 0x7f }) { // nearly always
+	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 0x7f }) { // the usual case
 		for i := range len(text) {
 			all = append(all, text[i:i+1])
 		}
@@ -267,7 +267,8 @@ func clusters(text string) []string {
 	return all
 }
 
-// shownCluster is how a piece of the text is shown. What would change how others show is a dot; it is still sent.
+// shownCluster returns the displayed form of a cluster. A cluster that would affect its neighbours is displayed as a
+// dot. The text that is sent is unchanged.
 func shownCluster(c string) string {
 	if c == "\t" {
 		return "  "

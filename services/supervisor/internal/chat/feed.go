@@ -10,18 +10,18 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// feedSize is how many messages of a stream wait for the screen; the stream waits when it is full.
+// feedSize is the size of the buffer between a stream and the screen. When the buffer is full, the stream is not read.
 const feedSize = 256
 
-// follow is a command that waits for the next messages of a stream, which message makes a message of, with the command
-// that waits for more. A goroutine reads the stream, so that what came is shown at once and not message by message. An
-// error comes when all was taken; io.EOF: it was the end.
+// follow returns a command that waits for the next messages of a stream. message converts them to a message for the
+// model, with the command that waits for more. A goroutine reads the stream, so that all available messages are shown
+// at once. The error is passed after all messages; io.EOF means the end of the stream.
 func follow[T any](s *supervisor, messages iter.Seq2[T, error], message func(all []T, next tea.Cmd, err error) tea.Msg) tea.Cmd {
 	if !s.enter() {
 		return func() tea.Msg { return nil }
 	}
 	came := make(chan T, feedSize)
-	end := io.EOF // read once came is closed
+	end := io.EOF // valid after came is closed
 	go func() {
 		defer s.wg.Done()
 		defer close(came)

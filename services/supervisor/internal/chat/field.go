@@ -10,13 +10,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/form"
 )
 
-// fieldEditor is a field that a person fills in, and what is filled in so far.
+// fieldEditor is a field of a form with the user's input.
 type fieldEditor struct {
 	*form.Field
-	edit   editor // of what is written
-	at     int    // of options; -1: none
+	edit   editor // of a text
+	at     int    // index of the chosen option; -1: none
 	chosen map[int]bool
-	yes    *bool // nil: neither yes nor no
+	yes    *bool // nil: no choice yet
 }
 
 func newFieldEditor(f *form.Field) *fieldEditor {
@@ -44,7 +44,7 @@ func newFieldEditor(f *form.Field) *fieldEditor {
 	return x
 }
 
-// writes reports whether the field is filled in by writing.
+// writes reports whether the field's value is typed.
 func (x *fieldEditor) writes() bool {
 	return x.Kind == form.Text || x.Kind == form.Number || x.Kind == form.Integer
 }
@@ -56,7 +56,7 @@ func (f *formEditor) field() *fieldEditor {
 	return f.fields[f.at]
 }
 
-// key takes a key for the field.
+// key processes a key for the field.
 func (x *fieldEditor) key(k tea.KeyPressMsg, name string) {
 	switch x.Kind {
 	case form.Bool:
@@ -101,7 +101,7 @@ func (x *fieldEditor) key(k tea.KeyPressMsg, name string) {
 	}
 }
 
-// keys says what the keys of the field do.
+// keys describes the keys of the field.
 func (x *fieldEditor) keys() []string {
 	switch {
 	case x.Kind == form.Bool:
@@ -116,7 +116,7 @@ func (x *fieldEditor) keys() []string {
 	return nil
 }
 
-// value is what is filled in, as JSON; nil: it is left out.
+// value returns the value as JSON. Nil means that the field is omitted.
 func (x *fieldEditor) value() (jsontext.Value, error) {
 	switch x.Kind {
 	case form.Bool:
@@ -141,7 +141,7 @@ func (x *fieldEditor) value() (jsontext.Value, error) {
 	return x.Parse(x.edit.Text())
 }
 
-// rows is what is filled in, or what there is to choose.
+// rows shows the value, or the options.
 func (x *fieldEditor) rows(m *model) []string {
 	switch x.Kind {
 	case form.Bool:
@@ -171,7 +171,7 @@ func (x *fieldEditor) rows(m *model) []string {
 		return rows
 	}
 	rows, cx, cy := x.edit.Show(m.width - 4)
-	// The cursor is drawn: the terminal's own is for the input.
+	// Draw the cursor: the terminal's own cursor is in the input.
 	rows[cy] = markCursor(m, rows[cy], cx)
 	for i, r := range rows {
 		rows[i] = "  > " + r

@@ -13,41 +13,40 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// What of a session's past a chat shows that joins it, as ACP's proposal for it names it.
+// The part of a session's history that a chat shows when it joins, as named in ACP's proposal.
 const (
-	HistoryFull    = "full"    // all that is recorded
-	HistoryPending = "pending" // only the questions that wait
-	HistoryNone    = "none"    // nothing: questions that waited before are shown to others
+	HistoryFull    = "full"    // all recorded events
+	HistoryPending = "pending" // only open questions
+	HistoryNone    = "none"    // nothing: earlier questions are shown elsewhere
 )
 
-// Attach is a live session, which somebody else has opened, that a chat joins. The chat neither starts nor ends anything: its
-// end leaves the session as it is.
+// Attach is a live session of another client that a chat joins. The chat neither opens nor closes the session.
 type Attach struct {
-	// AgentID and SessionID are the session's.
+	// AgentID and SessionID identify the session.
 	AgentID, SessionID string
 	// History is one of the constants above. Default: HistoryFull.
 	History string
-	// Follow is why the chat can give no prompts, in words: the session is an editor's. Default: it can.
+	// Follow is the reason why the chat cannot send prompts: the session belongs to an editor. Default: it can.
 	Follow string
 }
 
-// joined is what a chat knows of the session that it has joined.
+// joined is the state of a joined session.
 type joined struct {
-	at     time.Time // events before are the past
-	cursor string    // of the last event
-	told   bool      // a prompt of the record was shown: what the agent repeats of it is not
-	waits  bool      // questions that waited before are being told
-	behind bool      // the event at hand is of the past
+	at          time.Time // earlier events are history
+	cursor      string    // cursor of the last event
+	promptShown bool      // a recorded prompt was shown, so the agent's repetition is not
+	pending     bool      // earlier questions are being received
+	history     bool      // the current event is history
 }
 
-// Messages of a session that was joined.
+// Messages about a joined session.
 type (
 	attachedMsg struct {
 		agent   *supervisorv1.Agent
 		session *supervisorv1.Session
 		err     error
 	}
-	// followedMsg are events of the session, all of them.
+	// followedMsg contains events of the session.
 	followedMsg struct {
 		events []*supervisorv1.Event
 		next   tea.Cmd
@@ -55,7 +54,7 @@ type (
 	}
 )
 
-// attach looks up what there is to be joined.
+// attach looks up the session to join.
 func (s *supervisor) attach(a *Attach) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		res, err := s.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: a.AgentID, SessionId: a.SessionID})
@@ -63,14 +62,14 @@ func (s *supervisor) attach(a *Attach) tea.Cmd {
 			return attachedMsg{err: err}
 		}
 		agent, err := s.Agents.GetAgent(ctx, &supervisorv1.GetAgentRequest{AgentId: res.GetSession().GetAgentId()})
-		if err != nil { // it is known by its id alone
+		if err != nil { // the agent is known by its id only
 			return attachedMsg{session: res.GetSession(), agent: &supervisorv1.Agent{Id: res.GetSession().GetAgentId(), Name: res.GetSession().GetAgentId()}}
 		}
 		return attachedMsg{session: res.GetSession(), agent: agent.GetAgent()}
 	})
 }
 
-// follow begins to tell the events of a session, behind a cursor; "": from the beginning of the record.
+// follow subscribes to the events of a session after a cursor. An empty cursor means the beginning of the record.
 func (s *supervisor) follow(agentID, sessionID, cursor string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		events, err := s.WatchSession(ctx, &supervisorv1.WatchSessionRequest{AgentId: agentID, SessionId: sessionID, Cursor: cursor})
@@ -83,7 +82,8 @@ func (s *supervisor) follow(agentID, sessionID, cursor string) tea.Cmd {
 	})
 }
 
-// promptJoined begins a turn. Its events are told with all others of the session; what comes back is that it was refused.
+// promptJoined begins a turn. Its events arrive with all others of the session. The returned message reports only a
+// rejection.
 func (s *supervisor) promptJoined(number int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		content, err := blocks()
@@ -91,7 +91,7 @@ func (s *supervisor) promptJoined(number int, agentID, sessionID string, blocks 
 			return turnMsg{turn: number, err: err}
 		}
 		ctx, leave := context.WithCancel(ctx)
-		defer leave() // the turn goes on, and is told by follow
+		defer leave() // the turn continues, and follow receives its events
 		turn, err := s.Prompt(ctx, &supervisorv1.PromptRequest{AgentId: agentID, SessionId: sessionID, Prompt: content})
 		if err != nil {
 			return turnMsg{turn: number, err: err}
@@ -108,7 +108,7 @@ func (s *supervisor) promptJoined(number int, agentID, sessionID string, blocks 
 	})
 }
 
-func (msg attachedMsg) tell(m *model) tea.Cmd {
+func (msg attachedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
 		m.phase, m.failure = broken, &AgentError{Kind: agentError(msg.err).GetKind(), text: safetext.Line(problem(msg.err))}
 		m.fail("the session cannot be joined: " + problem(msg.err))
@@ -129,7 +129,7 @@ func (msg attachedMsg) tell(m *model) tea.Cmd {
 	if a.History != HistoryFull && a.History != "" {
 		m.live.plan, m.live.planShown = m.session.GetPlan(), true
 		if m.session.GetTurnActive() {
-			m.turn = &turn{since: m.now(), others: true, begun: true}
+			m.turn = &turn{since: m.now(), others: true, started: true}
 		}
 		cursor = cmp.Or(m.session.GetCursor(), "now")
 	}
@@ -137,8 +137,8 @@ func (msg attachedMsg) tell(m *model) tea.Cmd {
 	return m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), cursor)
 }
 
-// tell takes what happens in the session.
-func (msg followedMsg) tell(m *model) tea.Cmd {
+// apply processes events of the session.
+func (msg followedMsg) apply(m *model) tea.Cmd {
 	var cmds []tea.Cmd
 	for _, ev := range msg.events {
 		m.retries = 0
@@ -146,28 +146,28 @@ func (msg followedMsg) tell(m *model) tea.Cmd {
 		cmds = append(cmds, m.followed(ev))
 	}
 	if msg.err == nil {
-		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
+		return tea.Batch(append(cmds, m.throttled(msg.next))...)
 	}
 	if c := status.Code(msg.err); m.leaving || m.phase == broken && (c == codes.OK || c == codes.NotFound) {
 		return tea.Batch(cmds...)
 	}
-	return tea.Batch(append(cmds, m.again(m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), m.joined.cursor), msg.err))...)
+	return tea.Batch(append(cmds, m.retry(m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), m.joined.cursor), msg.err))...)
 }
 
-// followed takes an event of a session that was joined. Whoever gave a prompt, its turn is told here.
+// followed processes an event of a joined session. It shows turns of all clients.
 func (m *model) followed(ev *supervisorv1.Event) tea.Cmd {
-	if ev.GetHistory() && m.joined.told {
-		return nil // the record has it
+	if ev.GetHistory() && m.joined.promptShown {
+		return nil // it is in the record
 	}
-	m.joined.behind = ev.GetTime().AsTime().Before(m.joined.at)
+	m.joined.history = ev.GetTime().AsTime().Before(m.joined.at)
 	switch ev.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
-		m.joined.told = true
+		m.joined.promptShown = true
 		m.beginTurn(ev)
 		return nil
 	case *supervisorv1.Event_TurnEnded:
 		cmd := m.show(ev)
-		if m.turn != nil && m.turn.begun {
+		if m.turn != nil && m.turn.started {
 			return tea.Batch(cmd, m.endTurn())
 		}
 		return cmd
@@ -175,9 +175,9 @@ func (m *model) followed(ev *supervisorv1.Event) tea.Cmd {
 	return m.show(ev)
 }
 
-// beginTurn shows that a turn begins: one of our own that waited for it, or one of somebody else's.
+// beginTurn shows the begin of a turn: a waiting one of this chat, or one of another client.
 func (m *model) beginTurn(ev *supervisorv1.Event) {
-	m.tighten()
+	m.endLooseText()
 	m.live.endTurn()
 	m.drawn(m.draw.Event(ev))
 	m.flush()
@@ -187,10 +187,11 @@ func (m *model) beginTurn(ev *supervisorv1.Event) {
 			m.turn.since = ev.GetTime().AsTime()
 		}
 	}
-	m.turn.begun = true
+	m.turn.started = true
 }
 
-// refused takes the refusal of a prompt in a session that was joined. If somebody else's turn was faster, the prompt waits for its end.
+// refused processes the rejection of a prompt in a joined session. If another client's turn is active, the prompt waits
+// for its end.
 func (m *model) refused(msg turnMsg) tea.Cmd {
 	if msg.err == nil {
 		return nil
@@ -198,11 +199,11 @@ func (m *model) refused(msg turnMsg) tea.Cmd {
 	m.flush()
 	m.fail(problem(msg.err))
 	if m.turn == nil || m.turn.number != msg.turn {
-		return nil // the faster one has ended
+		return nil // the other turn has ended
 	}
 	text := m.turn.text
 	switch {
-	case m.turn.begun:
+	case m.turn.started:
 		m.turn.number, m.turn.text, m.turn.others = 0, "", true
 		m.queue = append([]string{text}, m.queue...)
 	default:
@@ -214,10 +215,10 @@ func (m *model) refused(msg turnMsg) tea.Cmd {
 	return nil
 }
 
-// replays reports whether what is shown is the past of a session that was joined.
-func (m *model) replays() bool { return m.o.Attach != nil && m.joined.behind }
+// replays reports whether the displayed events are the history of a joined session.
+func (m *model) replays() bool { return m.o.Attach != nil && m.joined.history }
 
-// hint is what can be done where there is no session; in one that was joined, there is one thing.
+// hint returns the advice if there is no session. For a joined session there is only one possible advice.
 func (m *model) hint(text string) string {
 	if m.o.Attach != nil {
 		return "/quit leaves"

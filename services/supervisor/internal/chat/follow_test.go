@@ -139,8 +139,8 @@ func TestFollow_ShowsHistoryByOption(t *testing.T) {
 		elsewhere := asked("x")
 		elsewhere.GetAsked().SessionId = "s2"
 		s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{asked("a"), elsewhere, caughtUp, asked("b")}})
-		if len(s.m.asked) != want {
-			t.Errorf("%s: %d questions are shown, want %d", history, len(s.m.asked), want)
+		if len(s.m.openQuestions) != want {
+			t.Errorf("%s: %d questions are shown, want %d", history, len(s.m.openQuestions), want)
 		}
 		// The turn that is under way is told by the record, or by the session.
 		if under := s.m.turn != nil; under != (history != HistoryFull) {

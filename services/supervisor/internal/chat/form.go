@@ -12,12 +12,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/form"
 )
 
-// formEditor is a form that a person fills in, field by field.
+// formEditor is a form that the user fills in, field by field.
 type formEditor struct {
 	form   *form.Form
 	fields []*fieldEditor
 	at     int
-	wrong  string // what is wrong with the field as it is
+	wrong  string // the error of the current field
 }
 
 func newFormEditor(schema string) *formEditor {
@@ -30,14 +30,14 @@ func newFormEditor(schema string) *formEditor {
 	return f
 }
 
-// paste takes text from the clipboard.
+// paste processes text from the clipboard.
 func (f *formEditor) paste(text string) {
 	if x := f.field(); x != nil && x.writes() {
 		x.edit.Insert(strings.ReplaceAll(typed(text), "\n", " "))
 	}
 }
 
-// key takes a key, and returns the answer once it is known; else nil.
+// key processes a key. It returns the answer when the form is complete, else nil.
 func (f *formEditor) key(k tea.KeyPressMsg) *supervisorv1.AnswerApprovalRequest {
 	name := k.Keystroke()
 	x := f.field()
@@ -69,7 +69,7 @@ func (f *formEditor) key(k tea.KeyPressMsg) *supervisorv1.AnswerApprovalRequest 
 	return nil
 }
 
-// next goes to the next field; false: it is the last one.
+// next moves to the next field. It returns false after the last one.
 func (f *formEditor) next() bool {
 	if f.at+1 >= len(f.fields) {
 		return false
@@ -78,7 +78,7 @@ func (f *formEditor) next() bool {
 	return true
 }
 
-// right reports whether a field can be sent as it is, and notes what is wrong with it.
+// right reports whether a field is valid, and stores its error.
 func (f *formEditor) right(i int) bool {
 	f.wrong = ""
 	if _, err := f.fields[i].value(); err != nil {
@@ -87,17 +87,17 @@ func (f *formEditor) right(i int) bool {
 	return f.wrong == ""
 }
 
-// answer is the form as JSON; what was not filled in is left out.
+// answer returns the form as JSON, without empty fields.
 func (f *formEditor) answer() string {
 	var values []jsontext.Value
 	for _, x := range f.fields {
-		value, _ := x.value() // it was checked when the person went on
+		value, _ := x.value() // it was validated when the user moved on
 		values = append(values, value)
 	}
 	return f.form.Content(values)
 }
 
-// rows is the field that is being filled in, above what the keys do.
+// rows shows the current field, above the description of its keys.
 func (f *formEditor) rows(m *model, elsewhere ...string) []string {
 	if err := f.form.Err(); err != nil {
 		return []string{
@@ -128,7 +128,7 @@ func (f *formEditor) rows(m *model, elsewhere ...string) []string {
 	return append(rows, m.sty.dims(hints(m.width, f.keys(elsewhere)...))...)
 }
 
-// keys says what the keys do, if they are not for something else.
+// keys describes the keys, and the keys in elsewhere.
 func (f *formEditor) keys(elsewhere []string) []string {
 	if len(elsewhere) > 0 {
 		return elsewhere

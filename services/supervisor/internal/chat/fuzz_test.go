@@ -24,7 +24,7 @@ func FuzzModel(f *testing.F) {
 		s := newScreen(t, 60, 18)
 		for _, c := range actions {
 			act(s, c, text)
-			s.m.face()
+			s.m.printIfNoRoom()
 			if v := s.m.View(); strings.Count(v.Content, "\n") >= s.m.viewRows() || harm(v.Content) != "" {
 				t.Fatalf("after %q the screen is %q", c, v.Content)
 			}

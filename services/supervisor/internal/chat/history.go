@@ -16,25 +16,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// Bounds of what is remembered.
+// Limits of the history.
 const (
 	historyEntries = 1000
-	historyBytes   = 1 << 20 // of the file
+	historyBytes   = 1 << 20 // size of the file
 	historyEntry   = 16 << 10
 )
 
-// history is what was typed before, oldest first. It is a file of JSON strings, one a line; without a file it lasts as
-// long as the program.
+// history is the history of the input, oldest first. It is stored in a file with a JSON string on each line. Without a
+// file it is kept in memory.
 type history struct {
-	file    string // empty: none
+	file    string // empty: no file
 	entries []string
 
-	at    int    // what is shown; len(entries): what is being written
-	draft string // what was being written
+	at    int    // the displayed entry; len(entries): the draft
+	draft string // the text that was being typed
 }
 
-// openHistory reads the history of a state folder; an empty dir keeps none. What cannot be read is an error, and there is
-// a history without a file.
+// openHistory reads the history in a state folder. An empty dir keeps it in memory. If the file cannot be read,
+// openHistory returns an error and a history without a file.
 func openHistory(dir string) (*history, error) {
 	h := &history{}
 	if dir == "" {
@@ -54,7 +54,7 @@ func openHistory(dir string) (*history, error) {
 	if err != nil {
 		return h, err
 	}
-	// Only the end counts of a file that is too long, and the first line of it may be half of one.
+	// Read only the end of a file that is too long. Its first line may be incomplete.
 	text, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-historyBytes), historyBytes))
 	if err != nil {
 		return h, err
@@ -71,7 +71,7 @@ func openHistory(dir string) (*history, error) {
 	return h, nil
 }
 
-// Add remembers what was typed, and what to do to keep it: nil where there is nothing to do. The file has no secrets of it.
+// Add adds an entry, and returns a function that writes it to the file, or nil. Secrets are not written.
 func (h *history) Add(entry string) (keep func() error) {
 	h.draft = ""
 	if entry == "" || len(entry) > historyEntry || len(h.entries) > 0 && h.entries[len(h.entries)-1] == entry {
@@ -88,7 +88,7 @@ func (h *history) Add(entry string) (keep func() error) {
 	return func() error { return appendHistory(file, secret.Text(entry)) }
 }
 
-// Back is the entry before what is shown; text is what is in the input now. False: there is none.
+// Back returns the previous entry. text is the current input. It returns false if there is none.
 func (h *history) Back(text string) (string, bool) {
 	if h.at == 0 {
 		return "", false
@@ -100,7 +100,7 @@ func (h *history) Back(text string) (string, bool) {
 	return h.entries[h.at], true
 }
 
-// Forward is the entry after what is shown, and behind the last what was being written. False: it is shown already.
+// Forward returns the next entry, and the draft after the last one. It returns false if the draft is displayed.
 func (h *history) Forward() (string, bool) {
 	if h.at >= len(h.entries) {
 		return "", false
@@ -112,7 +112,7 @@ func (h *history) Forward() (string, bool) {
 	return h.entries[h.at], true
 }
 
-// appendHistory adds an entry to the file, and cuts the file to its newer half when it is twice as long as it should be.
+// appendHistory appends an entry to the file. It reduces a file that exceeds twice its limit to its newer half.
 func appendHistory(file, entry string) error {
 	l, err := json.Marshal(entry)
 	if err != nil {
@@ -151,6 +151,6 @@ func cutHistory(f *os.File, size int64) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err = f.Write(text) // the file was opened for appending: at its end, which is its beginning now
+	_, err = f.Write(text) // the file is in append mode: this writes at its end, which is now its beginning
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// job is the chat as a job of a shell's: it is stopped, and goes on.
+// job stops and continues the chat as a job of a shell.
 type job struct {
 	signals  chan os.Signal
 	ctx      context.Context
@@ -25,7 +25,7 @@ type job struct {
 	loan     *loan
 }
 
-// awayMsg takes what is shown below away, or shows it again.
+// awayMsg hides or shows the lower part of the screen.
 type awayMsg bool
 
 func newJob(ctx context.Context, o Options, p *running, l *loan) *job {
@@ -38,31 +38,32 @@ func newJob(ctx context.Context, o Options, p *running, l *loan) *job {
 
 func (j *job) close() { signal.Stop(j.signals) }
 
-// calmTime is how long no signal comes until a stop is over, with all that it makes a shell send. Bubble Tea needs some of
-// it, too: a terminal that it gives back and takes again at once, it no longer draws on.
+// calmTime is the time without signals after which a stop is complete, including all signals of the shell. Bubble Tea
+// also needs a part of it: it does not draw on a terminal that it releases and acquires at once.
 const calmTime = 50 * time.Millisecond
 
-// signalled takes a signal. An error is a terminal that cannot be had any more, or that is another job's still while the
-// chat's context has ended.
+// signalled processes a signal. It returns an error if the terminal is lost, or if another job has it when the chat's
+// context ends.
 func (j *job) signalled(s os.Signal) error {
-	stopping := jobcontrol.Asks(s)
+	stopping := jobcontrol.IsStop(s)
 	if j.loan.lent.Load() {
-		// The terminal is an editor's, which stops the chat by stopping.
+		// An editor has the terminal. The chat stops it by stopping itself.
 		if stopping {
 			j.loan.borrower.Suspend()
 		}
 		return nil
 	}
-	// Where it goes on without having stopped by itself, the terminal may be set otherwise by now, and be another job's.
+	// If the process was continued without having stopped itself, the terminal's settings may have changed, and another
+	// job may be in the foreground.
 	err := j.aside(func() error {
 		for {
 			if stopping {
 				_ = j.stop()
 			}
-			if err := jobcontrol.Await(j.ctx, j.terminal); err != nil {
+			if err := jobcontrol.AwaitForeground(j.ctx, j.terminal); err != nil {
 				return err
 			}
-			if stopping = j.asked(); !stopping {
+			if stopping = j.stopRequested(); !stopping {
 				return nil
 			}
 		}
@@ -70,41 +71,41 @@ func (j *job) signalled(s os.Signal) error {
 	return err
 }
 
-// asked waits until no signal comes and reports whether one of them asks the process to stop.
-func (j *job) asked() bool {
+// stopRequested waits until no more signals arrive, and reports whether one of them asks the process to stop.
+func (j *job) stopRequested() bool {
 	asked := false
 	for {
 		select {
 		case s := <-j.signals:
-			asked = asked || jobcontrol.Asks(s)
+			asked = asked || jobcontrol.IsStop(s)
 		case <-time.After(calmTime):
 			return asked
 		}
 	}
 }
 
-// aside gives the terminal back, does something and takes the terminal again.
+// aside releases the terminal, calls do and acquires the terminal again.
 func (j *job) aside(do func() error) error {
-	e := &errand{do: do, begun: make(chan struct{}), over: make(chan error, 1)}
-	go func() { // until the program takes it, or ends
+	e := &borrowedTask{do: do, started: make(chan struct{}), done: make(chan error, 1)}
+	go func() { // until the program acquires it, or ends
 		j.p.Send(awayMsg(true))
 		j.p.Send(tea.Exec(e, func(error) tea.Msg { return awayMsg(false) })())
 	}()
 	select {
-	case <-e.begun:
-		return <-e.over
-	case <-j.p.over: // the person left meanwhile
+	case <-e.started:
+		return <-e.done
+	case <-j.p.done: // the user left meanwhile
 		return nil
 	case <-time.After(closeGrace):
 	}
 	if !e.claim() {
-		return <-e.over
+		return <-e.done
 	}
 	if j.loan.lent.Load() { // since then
 		j.loan.borrower.Suspend()
 		return nil
 	}
-	// It takes no output, and is stopped all the same.
+	// The terminal accepts no output. Stop the process nevertheless.
 	now, err := term.GetState(j.terminal.Fd())
 	if err != nil {
 		return err
@@ -112,39 +113,39 @@ func (j *job) aside(do func() error) error {
 	return cmp.Or(do(), term.Restore(j.terminal.Fd(), now))
 }
 
-// errand is what is done while the program has given the terminal back.
-type errand struct {
-	do    func() error
-	once  sync.Once
-	begun chan struct{} // closed
-	over  chan error
+// borrowedTask is a function that runs while the program has released the terminal.
+type borrowedTask struct {
+	do      func() error
+	once    sync.Once
+	started chan struct{} // closed when it runs
+	done    chan error
 }
 
-// claim reports whether nobody has claimed it before.
-func (e *errand) claim() (first bool) {
+// claim returns true to its first caller only.
+func (e *borrowedTask) claim() (first bool) {
 	e.once.Do(func() { first = true })
 	return first
 }
 
 // Run implements tea.ExecCommand.
-func (e *errand) Run() error {
+func (e *borrowedTask) Run() error {
 	if !e.claim() {
 		return nil
 	}
-	close(e.begun)
+	close(e.started)
 	err := e.do()
-	e.over <- err
+	e.done <- err
 	if err != nil {
-		select {} // or the program would take the terminal again, and it is another job's
+		select {} // otherwise the program would acquire the terminal, which belongs to another job
 	}
 	return nil
 }
 
 // SetStdin implements tea.ExecCommand.
-func (e *errand) SetStdin(io.Reader) {}
+func (e *borrowedTask) SetStdin(io.Reader) {}
 
 // SetStdout implements tea.ExecCommand.
-func (e *errand) SetStdout(io.Writer) {}
+func (e *borrowedTask) SetStdout(io.Writer) {}
 
 // SetStderr implements tea.ExecCommand.
-func (e *errand) SetStderr(io.Writer) {}
+func (e *borrowedTask) SetStderr(io.Writer) {}

@@ -9,13 +9,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// quitTime is how long after ctrl+c another one leaves.
+// quitTime is the time in which a second ctrl+c leaves the chat.
 const quitTime = 2 * time.Second
 
-// maxQueue is how many messages wait for the end of a turn.
+// maxQueue limits the messages that wait for the end of a turn.
 const maxQueue = 32
 
-// key takes a key that was pressed.
+// key processes a key.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	defer func() { m.keyTime = m.now() }()
 	name := k.Keystroke()
@@ -46,7 +46,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 			if !m.questionWaits() && q.form != nil && q.form.next() {
 				return nil
 			}
-			q.writing, q.ready, q.held = !m.questionWaits(), true, nil
+			q.writing, q.ready, q.delayed = !m.questionWaits(), true, nil
 			return nil
 		}
 		if !m.questionWaits() {
@@ -64,28 +64,29 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return m.typeKey(k, name)
 }
 
-// fromTerminal reports whether a message is what a terminal says of itself, in answer to somebody who asked.
+// fromTerminal reports whether a message is a response of the terminal to a query.
 func fromTerminal(msg tea.Msg) bool {
 	switch msg.(type) {
 	case tea.CapabilityMsg, tea.ClipboardMsg, tea.CursorPositionMsg, tea.KeyboardEnhancementsMsg, tea.ModeReportMsg, tea.TerminalVersionMsg,
 		tea.BackgroundColorMsg, tea.CursorColorMsg, tea.ForegroundColorMsg, tea.MouseClickMsg, tea.MouseReleaseMsg, tea.MouseMotionMsg, tea.MouseWheelMsg:
 		return true
 	}
-	// What Bubble Tea has no message for comes as its decoder knows it.
+	// Unknown responses have types of Bubble Tea's decoder.
 	of := reflect.TypeOf(msg)
 	return of != nil && of.PkgPath() == "github.com/charmbracelet/ultraviolet"
 }
 
-// terminalSpoke lets no key answer for a moment. An agent of the same user can open the terminal's device and ask the
-// terminal something, so that it sends text of the agent's choosing: should any of it be taken for keys, they come with it.
-func (m *model) terminalSpoke() {
+// ignoreResponse ignores keys as answers for a moment. An agent of the same user can open the terminal's device and
+// send it a query, so that the terminal responds with text that the agent has chosen. Parts of such a response could be
+// interpreted as keys.
+func (m *model) ignoreResponse() {
 	m.keyTime, m.confirming = m.now(), nil
 	if q := m.question(); q != nil {
-		q.ready, q.code, q.held = false, nil, nil
+		q.ready, q.code, q.delayed = false, nil, nil
 	}
 }
 
-// typeKey takes a key for the input.
+// typeKey processes a key for the input.
 func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 	switch name {
 	case "enter":
@@ -136,7 +137,7 @@ func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 	return m.completion()
 }
 
-// key moves or deletes, if that is what a key is for.
+// key moves the cursor or deletes, and reports whether the key does that.
 func (e *editor) key(name string) bool {
 	switch name {
 	case "backspace", "ctrl+h", "shift+backspace":
@@ -167,7 +168,7 @@ func (e *editor) key(name string) bool {
 	return true
 }
 
-// typed writes text into the input.
+// typed inserts text into the input.
 func (m *model) typed(text string) tea.Cmd {
 	if !m.edit.Insert(text) {
 		m.warn("that is too much for the input; attach a file with @PATH")
@@ -175,7 +176,7 @@ func (m *model) typed(text string) tea.Cmd {
 	return m.completion()
 }
 
-// paste takes text from the clipboard. It is never a key, and never answers a question.
+// paste processes text from the clipboard. It never counts as keys, and never answers a question.
 func (m *model) paste(text string) tea.Cmd {
 	m.keyTime = m.now()
 	if m.confirming != nil {
@@ -183,7 +184,7 @@ func (m *model) paste(text string) tea.Cmd {
 	}
 	if m.search != nil {
 		m.search.words.Insert(strings.ReplaceAll(typed(text), "\n", " "))
-		m.search.look(m.past)
+		m.search.find(m.past)
 		return nil
 	}
 	if q := m.question(); q != nil {
@@ -196,7 +197,7 @@ func (m *model) paste(text string) tea.Cmd {
 	return m.typed(text)
 }
 
-// interrupted is ctrl+c: it cancels the turn, or clears the input; a second one leaves.
+// interrupted processes ctrl+c: it cancels the turn, or clears the input. A second one leaves.
 func (m *model) interrupted() tea.Cmd {
 	if m.now().Before(m.quitBy) {
 		m.interrupts = true
@@ -221,7 +222,7 @@ func (m *model) interrupted() tea.Cmd {
 	return nil
 }
 
-// escape closes what is open, else cancels the turn.
+// escape closes an open menu or similar, else cancels the turn.
 func (m *model) escape() tea.Cmd {
 	if m.menu.open() {
 		m.menu = menu{hidden: true}
@@ -239,7 +240,7 @@ func (m *model) cancel() tea.Cmd {
 	return m.sup.cancelTurn(m.session.GetAgentId(), m.session.GetSessionId())
 }
 
-// leave ends the chat once all is printed.
+// leave ends the chat after all text is printed.
 func (m *model) leave() tea.Cmd {
 	if m.leaving {
 		return nil
@@ -249,7 +250,7 @@ func (m *model) leave() tea.Cmd {
 	return nil
 }
 
-// upOrDown moves in the input, takes back what is queued, or shows what was typed before.
+// upOrDown moves the cursor in the input, moves a queued message back into it, or shows an entry of the history.
 func (m *model) upOrDown(up bool) tea.Cmd {
 	if !up {
 		if m.edit.Down(m.width - 2) {
@@ -274,7 +275,7 @@ func (m *model) upOrDown(up bool) tea.Cmd {
 	return nil
 }
 
-// submit does what the input says.
+// submit runs the command or sends the message in the input.
 func (m *model) submit() tea.Cmd {
 	text := strings.TrimRight(m.edit.Text(), " \n\t")
 	if strings.TrimSpace(text) == "" {
@@ -309,7 +310,7 @@ func (m *model) submit() tea.Cmd {
 	return tea.Batch(cmd, m.keep(keep))
 }
 
-// keep writes what was typed to the history; if that fails it is said once, and not tried again.
+// keep writes an entry to the history. An error is shown once, and disables further writes.
 func (m *model) keep(write func() error) tea.Cmd {
 	return m.sup.do(func(context.Context) tea.Msg {
 		if err := write(); err != nil {

@@ -303,9 +303,9 @@ func TestKeys_RunTheirActions(t *testing.T) {
 // letGo lets the time pass for which an answer of one letter waits.
 func (s *screen) letGo() {
 	s.wait(holdTime)
-	for _, q := range s.m.asked {
-		if q.held != nil {
-			s.send(heldMsg{q, q.held})
+	for _, q := range s.m.openQuestions {
+		if q.delayed != nil {
+			s.send(delayedMsg{q, q.delayed})
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestQuestion_HeldAnswerAppliesToOneQuestion(t *testing.T) {
 	s.wait(time.Second)
 	s.press("r")
 	q := s.m.question()
-	msg := heldMsg{q, q.held}
+	msg := delayedMsg{q, q.delayed}
 	s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
 		Answered: &supervisorv1.ApprovalAnswer{Id: "claude-1/7", Outcome: "withdrawn"},
 	}}}})
@@ -449,8 +449,8 @@ func TestQuestion_RemovedWhenAnsweredElsewhere(t *testing.T) {
 	s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
 		Answered: &supervisorv1.ApprovalAnswer{Id: "claude-1/7", Outcome: "denied", AnsweredBy: "front"},
 	}}}})
-	if len(s.m.asked) != 1 || s.m.question().approval.GetId() != "claude-1/8" {
-		t.Fatalf("there are %d questions, want the other one", len(s.m.asked))
+	if len(s.m.openQuestions) != 1 || s.m.question().approval.GetId() != "claude-1/8" {
+		t.Fatalf("there are %d questions, want the other one", len(s.m.openQuestions))
 	}
 	if got := s.printed(); !strings.Contains(got, "denied in the editor") {
 		t.Errorf("printed %q, want who answered", got)

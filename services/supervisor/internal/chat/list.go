@@ -1,10 +1,10 @@
 package chat
 
-// page is how far pgup and pgdown go in a list.
+// page is the number of items that pgup and pgdown move in a list.
 const page = 10
 
-// choose moves in a list of n, if that is what a key is for; at is -1 where nothing is chosen yet. Menus, lists to choose from,
-// questions and the fields of forms have the same keys.
+// choose moves the selection in a list of n items, and reports whether the key does that. at is -1 without a selection.
+// Menus, pickers, questions and fields of forms use the same keys.
 func choose(at *int, n int, name string) bool {
 	if n == 0 {
 		return false
@@ -24,7 +24,7 @@ func choose(at *int, n int, name string) bool {
 	return true
 }
 
-// chooseEnds is choose, also for the keys to both ends: where nothing is written that has ends of its own.
+// chooseEnds is choose with the keys for both ends, for lists without a text input.
 func chooseEnds(at *int, n int, name string) bool {
 	switch {
 	case n > 0 && name == "home":

@@ -14,43 +14,43 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// live is what is under way.
+// live is the state of work in progress.
 type live struct {
-	tools []*supervisorv1.ToolCall // that have not ended, oldest first; m.draw folds them
+	tools []*supervisorv1.ToolCall // open tool calls, oldest first; m.draw folds them
 	plan  []*supervisorv1.PlanEntry
-	// planShown: the plan as it is now was printed already.
+	// planShown reports that the current plan was printed.
 	planShown bool
-	// thinking: what was said last is a thought.
+	// thinking reports that the latest text is a thought.
 	thinking bool
-	// unanswered are the tool calls of the turn whose question ended without an answer: that was printed.
+	// unanswered are the tool calls of the turn whose question ended without an answer, which was printed.
 	unanswered map[string]bool
-	// outputs are the terminals whose output is, or was, shown.
+	// outputs are the terminals whose output is or was shown.
 	outputs []string
-	// spoke is the terminal that wrote last and has not ended.
+	// spoke is the running terminal with the latest output.
 	spoke spoken
 }
 
-// spoken is a terminal, and what draws it.
+// spoken is a terminal with its renderer.
 type spoken struct {
 	draw *render.Renderer // nil: none
 	id   string
 }
 
-// spokeLast notes that a terminal wrote, or ended.
+// spokeLast records that a terminal has new output, or has ended.
 func (m *model) spokeLast(draw *render.Renderer, id string, ended bool) {
 	m.live.spoke = spoken{draw, id}
 	if ended {
 		m.live.spoke = spoken{}
-		if draw.LeftOut() > 0 {
+		if draw.Omitted() > 0 {
 			m.cut = draw
 		}
 	}
 }
 
-// crashTime is how far apart the news of an agent's end and the end of its turn may be.
+// crashTime is the maximum time between the reports of an agent's end and of the end of its turn.
 const crashTime = 5 * time.Second
 
-// Bounds of what is kept of what is under way.
+// Limits of the state of work in progress.
 const (
 	maxTools      = 64
 	maxOutputs    = 256
@@ -62,7 +62,7 @@ func (l *live) endTurn() {
 	l.planShown, l.thinking = true, false
 }
 
-// report takes a tool call as it is now, and reports whether it has ended.
+// report updates a tool call, and reports whether it has ended.
 func (l *live) report(c *supervisorv1.ToolCall) (ended bool) {
 	i := l.index(c.GetToolCallId())
 	if ended = done(c.GetStatus()); ended {
@@ -80,12 +80,12 @@ func (l *live) report(c *supervisorv1.ToolCall) (ended bool) {
 	return false
 }
 
-// index returns the index of a tool call that is under way, -1 if it is not.
+// index returns the index of an open tool call, or -1.
 func (l *live) index(id string) int {
 	return slices.IndexFunc(l.tools, func(c *supervisorv1.ToolCall) bool { return c.GetToolCallId() == id })
 }
 
-// toolText is a tool call on a line.
+// toolText formats a tool call on a line.
 func toolText(c *supervisorv1.ToolCall) string {
 	text := cmp.Or(short(c.GetTitle()), short(c.GetName()), short(c.GetToolCallId()))
 	if k := short(c.GetKind()); k != "" && k != "other" {
@@ -94,15 +94,15 @@ func toolText(c *supervisorv1.ToolCall) string {
 	return text
 }
 
-// done reports whether a tool call's status is the last that it can have.
+// done reports whether a tool call's status is final.
 func done(status string) bool {
 	return client.ToolCallEnded(status) || status == cancelled
 }
 
-// cancelled is how a turn ends that was cancelled, and what becomes of what it leaves open.
+// cancelled is the stop reason of a cancelled turn, and the status of its open tool calls.
 const cancelled = "cancelled"
 
-// short is a line of an agent's that is kept.
+// short shortens a line of the agent for storage.
 func short(text string) string {
 	if len(text) > 500 {
 		text = strings.ToValidUTF8(text[:500], "")
@@ -110,10 +110,10 @@ func short(text string) string {
 	return safetext.Line(text)
 }
 
-// show takes an event of the session: what it changes, and what of it scrolls by.
+// show processes an event of the session, and prints its text.
 func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	s := m.session
-	if s == nil { // a history, while it is told
+	if s == nil { // while a history is loaded
 		s = &supervisorv1.Session{}
 	}
 	switch e := ev.GetEvent().(type) {
@@ -144,23 +144,23 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		m.sessionClosed(e.SessionClosed)
 		return nil
 	case *supervisorv1.Event_QuestionAsked, *supervisorv1.Event_QuestionAnswered:
-		return nil // the stream of questions tells them
+		return nil // the stream of questions contains them
 	case *supervisorv1.Event_TurnStarted:
 		if m.turn == nil && !ev.GetHistory() {
-			m.beginTurn(ev) // somebody who joined has given a prompt
+			m.beginTurn(ev) // a client that joined has sent a prompt
 		}
 		if m.turn != nil {
-			return nil // our own: it was printed when it was sent
+			return nil // a prompt of this chat: it was printed when it was sent
 		}
 	case *supervisorv1.Event_UserMessage:
 		if m.turn != nil && !ev.GetHistory() {
-			return nil // likewise
+			return nil // the same
 		}
 	case *supervisorv1.Event_TurnEnded:
 		err := e.TurnEnded.GetError()
 		if err.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_CRASHED && m.now().Sub(m.crashed) < crashTime {
 			m.crashed = time.Time{}
-			return nil // it was told already
+			return nil // it was shown already
 		}
 		m.tail = err.GetStderrTail()
 		defer m.sayLogin(err)
@@ -187,22 +187,22 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	_, m.live.thinking = ev.GetEvent().(*supervisorv1.Event_AgentThought)
 	m.drawn(m.draw.Event(ev))
 	m.shownAt = m.now()
-	m.loose = m.loose || m.turn == nil
+	m.openText = m.openText || m.turn == nil
 	return nil
 }
 
-// reported takes a report on a tool call, and watches the terminals that it shows. A tool call scrolls by when it has
-// ended; until then it is under way.
+// reported processes a report about a tool call, and watches its terminals. A tool call is printed when it has ended.
+// Until then it is work in progress.
 func (m *model) reported(r *supervisorv1.ToolCallReport, announced bool) tea.Cmd {
 	m.live.thinking = false
 	if m.live.index(r.GetToolCallId()) < 0 {
-		m.flush() // what was said before it has ended
+		m.flush() // the previous text is complete
 	}
 	ended := m.live.report(m.draw.Report(r, announced))
 	var cmds []tea.Cmd
 	content := r.GetContent()
 	if m.replays() {
-		content = nil // what those terminals wrote is long past
+		content = nil // the output of those terminals is old
 	}
 	for _, c := range content {
 		id := c.GetTerminalId()
@@ -213,18 +213,18 @@ func (m *model) reported(r *supervisorv1.ToolCallReport, announced bool) tea.Cmd
 		cmds = append(cmds, m.sup.output(id))
 	}
 	if len(cmds) > 0 || ended {
-		m.drawTool(r.GetToolCallId()) // output stands below its tool call
+		m.drawTool(r.GetToolCallId()) // print the tool call above its output
 	}
 	return tea.Batch(cmds...)
 }
 
-// printOpen prints the tool calls that a turn leaves open: they will not be told to have ended. Those of a cancelled turn
-// are cancelled with it, which is said of what was asked about already, or will be.
+// printOpen prints the tool calls that are open at the end of a turn, because no end will be reported. If the turn was
+// cancelled, they are cancelled, too; for those with a question, that was or will be printed.
 func (m *model) printOpen(wasCancelled bool) {
 	for _, c := range m.live.tools {
 		id := c.GetToolCallId()
 		if wasCancelled {
-			if m.live.unanswered[id] || slices.ContainsFunc(m.asked, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
+			if m.live.unanswered[id] || slices.ContainsFunc(m.openQuestions, func(q *question) bool { return m.asksAbout(q.approval, id) }) {
 				continue
 			}
 			c.Status = cancelled
@@ -239,18 +239,18 @@ func (m *model) asksAbout(a *supervisorv1.Approval, toolCallID string) bool {
 	return toolCallID != "" && a.GetPermission().GetToolCallId() == toolCallID && a.GetSessionId() == m.session.GetSessionId()
 }
 
-func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()) }
+func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.FlushHeld()) }
 
-// tell takes a terminal's output.
-func (msg outputMsg) tell(m *model) tea.Cmd {
+// apply processes a terminal's output.
+func (msg outputMsg) apply(m *model) tea.Cmd {
 	for _, out := range msg.pieces {
 		m.drawn(m.draw.Output(msg.terminal, out))
 		m.spokeLast(m.draw, msg.terminal, out.GetEnded())
 	}
 	if msg.err != nil {
-		return nil // it is over, or the terminal is one of the agent's own
+		return nil // the command has ended, or the terminal belongs to the agent
 	}
-	return m.unhurried(msg.next)
+	return m.throttled(msg.next)
 }
 
 func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.ConfigOption) {
@@ -266,7 +266,7 @@ func (m *model) optionsChanged(s *supervisorv1.Session, now []*supervisorv1.Conf
 	}
 }
 
-// optionValue is an option's value for people.
+// optionValue formats an option's value.
 func optionValue(o *supervisorv1.ConfigOption) string {
 	if _, ok := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); ok {
 		return map[bool]string{true: "on", false: "off"}[o.GetEnabled()]
@@ -274,7 +274,7 @@ func optionValue(o *supervisorv1.ConfigOption) string {
 	return choiceName(o.GetChoices(), o.GetValue())
 }
 
-// sessionReopened goes on with a session that the supervisor resumed after its agent ended.
+// sessionReopened continues a session that the supervisor resumed after its agent ended.
 func (m *model) sessionReopened(o *supervisorv1.SessionOpened) tea.Cmd {
 	s := m.session
 	if s == nil {
@@ -310,7 +310,7 @@ func (m *model) sessionClosed(c *supervisorv1.SessionClosed) {
 	}
 }
 
-// printPlan prints the plan as it is at a turn's end, if it changed in it.
+// printPlan prints the plan at the end of a turn, if the turn has changed it.
 func (m *model) printPlan() {
 	if m.live.planShown || len(m.live.plan) == 0 {
 		return
@@ -319,7 +319,7 @@ func (m *model) printPlan() {
 	m.print(render.Plan(m.drawing(), m.live.plan))
 }
 
-// planRows is the plan as a checklist; where there is little room, without the first steps that are done.
+// planRows returns the plan as a checklist. With little room, it omits completed steps at the beginning.
 func (m *model) planRows(rows int) []string {
 	plan := m.live.plan
 	for len(plan) > rows && plan[0].GetStatus() == "completed" {
@@ -332,5 +332,5 @@ func (m *model) planRows(rows int) []string {
 	return strings.Split(strings.TrimSuffix(render.Plan(m.drawing(), plan), "\n"), "\n")
 }
 
-// current is the session's mode, or its model.
+// current returns the name of the session's mode or model.
 func current(s *supervisorv1.Session, what string) string { return choiceName(choicesOf(s, what)) }

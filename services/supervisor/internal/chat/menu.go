@@ -14,44 +14,44 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxMenu is how many rows a menu has, and maxEntries how many names of a folder are looked at.
+// maxMenu limits the rows of a menu, and maxEntries the names that are read in a folder.
 const (
 	maxMenu    = 6
 	maxEntries = 5000
 )
 
-// menu is what the input can be completed to. The zero value is closed.
+// menu is the list of completions. The zero value is closed.
 type menu struct {
-	items  []item
-	at     int
-	typed  int  // bytes before the cursor that an item replaces
-	hidden bool // until the next key
-	moved  bool // the person has chosen an item: enter takes it
-	asked  int  // the last listing of a folder that was asked for
+	items     []item
+	at        int
+	typed     int  // bytes before the cursor that a completion replaces
+	hidden    bool // until the next key
+	moved     bool // the user has selected an item, so enter inserts it
+	requested int  // number of the latest request to list a folder
 }
 
 // item is a completion.
 type item struct {
-	text   string // what is written
-	label  string // what is shown of it
+	text   string // the inserted text
+	label  string // the displayed text
 	detail string
-	more   bool // it goes on: no space behind it
+	more   bool // it is incomplete: no space after it
 }
 
-// filesMsg are the names in a folder.
+// filesMsg contains the names in a folder.
 type filesMsg struct {
-	asked int
-	typed int
-	items []item
+	requested int
+	typed     int
+	items     []item
 }
 
 func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
 
-func (n *menu) rows(m *model, most int) []string {
-	if !n.open() || most < 1 {
+func (n *menu) rows(m *model, limit int) []string {
+	if !n.open() || limit < 1 {
 		return nil
 	}
-	from, to := window(len(n.items), n.at-most+1, most)
+	from, to := window(len(n.items), n.at-limit+1, limit)
 	part := n.items[from:to]
 	wide := 0
 	for _, it := range part {
@@ -66,7 +66,7 @@ func (n *menu) rows(m *model, most int) []string {
 	return rows
 }
 
-// menuTake writes the chosen completion.
+// menuTake inserts the selected completion.
 func (m *model) menuTake() tea.Cmd {
 	if !m.menu.open() {
 		return nil
@@ -80,10 +80,10 @@ func (m *model) menuTake() tea.Cmd {
 	return m.completion()
 }
 
-// completion finds what the input can be completed to.
+// completion determines the completions of the input.
 func (m *model) completion() tea.Cmd {
-	asked := m.menu.asked + 1
-	m.menu = menu{asked: asked}
+	asked := m.menu.requested + 1
+	m.menu = menu{requested: asked}
 	before := m.edit.Before()
 	if from, _ := m.edit.line(); from == 0 && strings.HasPrefix(before, "/") {
 		m.menu.items, m.menu.typed = m.completeCommand(before)
@@ -95,18 +95,18 @@ func (m *model) completion() tea.Cmd {
 	}
 	cwd := m.o.Cwd
 	return m.sup.do(func(context.Context) tea.Msg {
-		return filesMsg{asked: asked, typed: typed, items: completePath(cwd, path)}
+		return filesMsg{requested: asked, typed: typed, items: completePath(cwd, path)}
 	})
 }
 
-func (msg filesMsg) tell(m *model) tea.Cmd {
-	if msg.asked == m.menu.asked {
+func (msg filesMsg) apply(m *model) tea.Cmd {
+	if msg.requested == m.menu.requested {
 		m.menu.items, m.menu.typed = msg.items, msg.typed
 	}
 	return nil
 }
 
-// completeCommand completes a slash command's name, or what follows it.
+// completeCommand completes the name of a slash command, or its argument.
 func (m *model) completeCommand(before string) (items []item, typed int) {
 	name, arg, hasArg := strings.Cut(before, " ")
 	if !hasArg {
@@ -154,12 +154,12 @@ func (m *model) agentHas(name string) bool {
 	return slices.ContainsFunc(m.session.GetCommands(), func(c *supervisorv1.AvailableCommand) bool { return c.GetName() == name })
 }
 
-// matches compares without regard to case.
+// matches reports whether text begins with prefix, ignoring case.
 func matches(text, prefix string) bool {
 	return len(prefix) <= len(text) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
-// mention is the path behind an @ that the text ends with.
+// mention returns the path after an @ at the end of the text.
 func mention(before string) (path string, typed int, ok bool) {
 	i := strings.LastIndexFunc(before, unicode.IsSpace) + 1
 	if q := strings.LastIndex(before, `@"`); q >= 0 && (q == 0 || before[q-1] == ' ') && !strings.Contains(before[q+2:], `"`) {
@@ -172,7 +172,7 @@ func mention(before string) (path string, typed int, ok bool) {
 	return strings.TrimPrefix(word[1:], `"`), len(word), true
 }
 
-// completePath lists what a path under a folder may go on to. Names with characters that cannot be typed are left out.
+// completePath lists the completions of a path under a folder. It omits names with characters that cannot be typed.
 func completePath(cwd, path string) (items []item) {
 	dir, prefix := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -186,7 +186,7 @@ func completePath(cwd, path string) (items []item) {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(maxEntries) // what could be read will do
+	entries, _ := f.ReadDir(maxEntries) // an incomplete list is sufficient
 	for _, e := range entries {
 		name := e.Name()
 		if !matches(name, prefix) || strings.HasPrefix(name, ".") && !strings.HasPrefix(prefix, ".") ||
@@ -204,7 +204,7 @@ func completePath(cwd, path string) (items []item) {
 	return items
 }
 
-// mentioned is a path as it is written into the text.
+// mentioned formats a path for the text.
 func mentioned(path string, more bool) string {
 	switch {
 	case !strings.ContainsFunc(path, unicode.IsSpace):

@@ -10,17 +10,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// phase is how far a chat is.
+// phase is the phase of a chat.
 type phase int
 
 const (
-	starting phase = iota // the agent
-	opening               // a session
+	starting phase = iota // the agent is starting
+	opening               // a session is opening
 	ready
-	broken // there is no session, and will be none unless the person does something
+	broken // there is no session, and the user has to act
 )
 
-// model is all that is known, and what is shown of it. Bubble Tea calls it from one goroutine.
+// model is the state of the chat and of the screen. Bubble Tea calls it from one goroutine.
 type model struct {
 	o    Options
 	sup  *supervisor
@@ -32,62 +32,62 @@ type model struct {
 
 	phase   phase
 	agent   *supervisorv1.Agent
-	session *supervisorv1.Session // folded from what was told of it
-	early   []*supervisorv1.Event // of sessions, while it is not known which one will be ours
+	session *supervisorv1.Session // derived from its events
+	early   []*supervisorv1.Event // events of sessions before the session of the chat is known
 	loading string                // the id of the session that is being loaded
-	// What was opened before the agent is started, and that it was.
+	// Streams that are opened before the agent is started, and whether it was.
 	watches, questions, begun bool
-	opened                    bool  // a session was open at least once
-	failure                   error // why there is none
+	opened                    bool  // a session was opened
+	failure                   error // the reason why there is none
 
-	edit   editor
-	past   *history
-	menu   menu
-	queue  []string
-	turn   *turn
-	turns  int // begun here
-	live   live
-	asked  []*question
-	picker *picker
-	search *search
-	own    *ownCommand // that runs
-	// confirming is what the person is to confirm before it is done.
+	edit          editor
+	past          *history
+	menu          menu
+	queue         []string
+	turn          *turn
+	turns         int // turns that this chat began
+	live          live
+	openQuestions []*question
+	picker        *picker
+	search        *search
+	own           *ownCommand // the running command
+	// confirming is an action that the user has to confirm.
 	confirming *confirmation
 	attention  attention
-	loan       *loan     // of the terminal, to an editor; nil: there is none to lend
-	prefixed   bool      // ctrl+x was pressed, and the next key decides
-	keyTime    time.Time // of the last key
+	loan       *loan     // lends the terminal to an editor; nil: not available
+	prefixed   bool      // ctrl+x was pressed, and waits for the next key
+	keyTime    time.Time // time of the last key
 	quitBy     time.Time // until then ctrl+c quits
-	interrupts bool      // ctrl+c did
+	interrupts bool      // ctrl+c has quit
 
-	joined joined // where Options.Attach is set
+	joined joined // used if Options.Attach is set
 
-	loose    bool // something was said outside of a turn, and may go on
-	shownAt  time.Time
-	greeting string    // for when a history was told
-	partial  string    // a line of what is being said, that has not ended
-	out      []string  // rows that wait to be printed
-	held     []tea.Cmd // until fewer wait
-	printing bool
-	framed   chan struct{}    // closed when the first frame is on the terminal; nil: it is not waited for
-	expanded bool             // more is shown of a command's output
-	cut      *render.Renderer // that has left out lines of the command that ended last; nil: none
-	leaving  bool
-	away     bool // the terminal is another's for now
-	ticking  bool
-	frame    int // of the spinner
+	openText    bool // text outside of a turn, which may continue
+	shownAt     time.Time
+	greeting    string    // printed after the history
+	partial     string    // the current incomplete line
+	out         []string  // rows that wait to be printed
+	delayedCmds []tea.Cmd // commands that wait until fewer rows wait
+	printing    bool
+	framed      chan struct{}    // closed when the first frame was drawn; nil: not waited for
+	expanded    bool             // more of a command's output is shown
+	cut         *render.Renderer // has omitted lines of the latest command that ended; nil: none
+	leaving     bool
+	away        bool // another job has the terminal
+	ticking     bool
+	frame       int // of the spinner
 
-	tail        []string  // of the agent's standard error, as it was printed last
-	crashed     time.Time // when the agent's state changed last
-	setting     int       // changes of mode, model and options that are not answered
+	tail        []string  // last printed lines of the agent's standard error
+	crashed     time.Time // time of the agent's last change of state
+	setting     int       // open changes of mode, model and options
 	watchCursor string
 	retries     int
 }
 
-// message is what a command brings the model. It tells the model, and returns what is to be done next.
-type message interface{ tell(m *model) tea.Cmd }
+// message is the result of a command. tell processes it, and returns the next command.
+type message interface{ apply(m *model) tea.Cmd }
 
-// Messages that the model sends itself.
+// Messages of the model to itself.
 type (
 	printedMsg struct{}
 	tickMsg    struct{}
@@ -100,7 +100,7 @@ type (
 	noteMsg    string
 )
 
-// Bounds of what waits.
+// Limits of queues.
 const (
 	maxEarly = 1024 // events
 	maxOut   = 2000 // rows
@@ -108,7 +108,7 @@ const (
 
 const (
 	tick = 100 * time.Millisecond
-	// looseTime is how long nothing is said until what was said outside of a turn counts as said.
+	// looseTime is the time without new text after which text outside of a turn is complete.
 	looseTime = 300 * time.Millisecond
 )
 
@@ -122,7 +122,7 @@ func newModel(o Options, sup *supervisor) *model {
 	return m
 }
 
-// result is how it ended.
+// result returns the result of the chat.
 func (m *model) result() (Result, error) {
 	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0, Over: m.phase == broken, Interrupted: m.interrupts}
 	can := m.agent.GetInfo().GetCapabilities()
@@ -133,10 +133,10 @@ func (m *model) result() (Result, error) {
 	return r, nil
 }
 
-// Init implements tea.Model. The agent is started when all is watched that it may say and ask from the beginning.
+// Init implements tea.Model. The agent is started after all streams are open, so that no event is missed.
 func (m *model) Init() tea.Cmd {
 	if a := m.o.Attach; a != nil {
-		m.joined.waits = a.History == HistoryNone
+		m.joined.pending = a.History == HistoryNone
 	}
 	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.sup.firstDrawn(m.framed), m.settle())
 }
@@ -159,10 +159,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.settle())
 }
 
-// settle is what is to be done after each message.
+// settle performs the work after each message.
 func (m *model) settle() tea.Cmd {
 	var cmds []tea.Cmd
-	m.face()
+	m.printIfNoRoom()
 	if call := m.notice(); call != nil {
 		cmds = append(cmds, call)
 	}
@@ -176,9 +176,9 @@ func (m *model) settle() tea.Cmd {
 		text := strings.Join(m.out[:n], "\n")
 		m.out = m.out[n:]
 		if text == "" {
-			text = " " // Bubble Tea prints no line for nothing
+			text = " " // Bubble Tea does not print an empty line
 		}
-		// One after another: Bubble Tea runs commands in any order.
+		// In sequence: Bubble Tea runs commands in any order.
 		cmds = append(cmds, tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} }))
 	}
 	if m.leaving && !m.printing {
@@ -187,9 +187,9 @@ func (m *model) settle() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// moves reports whether something that is shown changes by itself.
+// moves reports whether the screen has an animation.
 func (m *model) moves() bool {
-	return m.phase == starting || m.phase == opening || m.turn != nil || m.loose || len(m.live.tools) > 0 || len(m.asked) > 0 || m.own != nil || m.now().Before(m.quitBy)
+	return m.phase == starting || m.phase == opening || m.turn != nil || m.openText || len(m.live.tools) > 0 || len(m.openQuestions) > 0 || m.own != nil || m.now().Before(m.quitBy)
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -209,12 +209,12 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case printedMsg:
 		m.printing = false
 		if len(m.out) < maxOut/2 {
-			held := m.held
-			m.held = nil
+			held := m.delayedCmds
+			m.delayedCmds = nil
 			return tea.Batch(held...)
 		}
 	case noteMsg:
-		// What failed here is in the log too.
+		// The log also contains the error that was shown here.
 		if m.failure == nil || !strings.Contains(strings.ReplaceAll(string(msg), `\"`, `"`), m.failure.Error()) {
 			m.warn(string(msg))
 		}
@@ -231,16 +231,16 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tea.PasteMsg:
 		return m.paste(msg.Content)
 	case message:
-		return msg.tell(m)
+		return msg.apply(m)
 	default:
 		if fromTerminal(msg) {
-			m.terminalSpoke()
+			m.ignoreResponse()
 		}
 	}
 	return nil
 }
 
-// resize takes a new size. A terminal that does not say its size has the usual one.
+// resize processes a new size. If the terminal reports no size, resize uses the default.
 func (m *model) resize(width, height int) {
 	if width <= 0 || height <= 0 {
 		width, height = 80, 24

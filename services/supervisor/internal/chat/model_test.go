@@ -46,7 +46,7 @@ func newScreen(t *testing.T, width, height int, change ...func(*Options)) *scree
 // send gives the model a message, and has all printed that it wants to print.
 func (s *screen) send(msg tea.Msg) tea.Cmd {
 	cmd := s.m.update(msg)
-	s.m.face() // what settle does before it prints
+	s.m.printIfNoRoom() // what settle does before it prints
 	return cmd
 }
 

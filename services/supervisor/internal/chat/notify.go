@@ -7,35 +7,36 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Ways in which a chat calls a person who looks elsewhere.
+// Ways to notify a user without focus on the terminal.
 const (
-	NotifyAuto = "auto" // the bell, and the desktop's notice if the terminal can show one
+	NotifyAuto = "auto" // the bell, and a desktop notification if the terminal supports it
 	NotifyBell = "bell"
 	NotifyOff  = "off"
 )
 
 const (
-	// awayTime is how long nothing was typed until a person counts as away, on a terminal that does not tell its focus.
+	// awayTime is the time without input after which a user counts as away, on a terminal that does not report focus.
 	awayTime = 10 * time.Second
-	// noticeTime is the least time between two notices: agents choose when they ask.
+	// noticeTime is the minimum time between two notifications, because agents choose when they ask.
 	noticeTime = 3 * time.Second
 )
 
-// What a notice says. Nothing of an agent's is ever in one: it stands in an escape sequence.
+// Texts of notifications. They never contain text of an agent, because they are part of an escape sequence.
 const (
 	noticeAsked = "acphost: a question waits"
 	noticeEnded = "acphost: the turn has ended"
 )
 
-// attention is whether the person looks at the terminal.
+// attention tracks the focus of the terminal.
 type attention struct {
-	known bool // the terminal tells
+	known bool // the terminal reports focus
 	here  bool
-	last  time.Time // of a notice
-	text  string    // a notice that is due
+	last  time.Time // time of the last notification
+	text  string    // text of the next notification
 }
 
-// focus takes what the terminal tells of its focus. The click or the keys that brought it are not for a question.
+// focus processes a report of the terminal about its focus. The click or the keys that caused it do not answer a
+// question.
 func (m *model) focus(here bool) {
 	m.attention.known, m.attention.here = true, here
 	if here {
@@ -43,7 +44,7 @@ func (m *model) focus(here bool) {
 	}
 }
 
-// call has the person called, if they look elsewhere.
+// call requests a notification if the user is away.
 func (m *model) call(text string) {
 	a := &m.attention
 	here := a.here
@@ -56,7 +57,7 @@ func (m *model) call(text string) {
 	a.last, a.text = m.now(), text
 }
 
-// notice is the command that calls, if a call is due.
+// notice returns the command that sends a requested notification.
 func (m *model) notice() tea.Cmd {
 	text := m.attention.text
 	if text == "" {
@@ -69,8 +70,8 @@ func (m *model) notice() tea.Cmd {
 	return tea.Raw("\a" + desktopNotice(m.o.Env, text))
 }
 
-// desktopNotice is the escape sequence by which a terminal shows a notice on the desktop: OSC 777 for those that know it, else
-// OSC 9, never both, which some would show twice. Empty: the terminal is known to show none.
+// desktopNotice returns the escape sequence for a desktop notification: OSC 777 for terminals that support it, else OSC
+// 9. It never returns both, because some terminals would show two. It is empty if the terminal supports none.
 func desktopNotice(env []string, text string) string {
 	name := valueOf(env, "TERM")
 	begins := func(all ...string) bool {

@@ -83,7 +83,7 @@ func TestQuestion_IgnoresKeysThatBringFocus(t *testing.T) {
 	s.wait(time.Minute)
 	s.send(tea.FocusMsg{})
 	s.press("r")
-	if q := s.m.question(); q.held != nil || s.m.edit.Text() != "r" {
-		t.Errorf("held is %v, the input %q", q.held, s.m.edit.Text())
+	if q := s.m.question(); q.delayed != nil || s.m.edit.Text() != "r" {
+		t.Errorf("held is %v, the input %q", q.delayed, s.m.edit.Text())
 	}
 }

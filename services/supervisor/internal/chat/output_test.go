@@ -96,7 +96,7 @@ func TestOutput_LimitsKeptLines(t *testing.T) {
 		t.Errorf("expanded, the view is %q", v)
 	}
 	s.commandEnded()
-	if n := s.m.draw.LeftOut(); n == 0 || n > 1000 {
+	if n := s.m.draw.Omitted(); n == 0 || n > 1000 {
 		t.Errorf("%d lines are kept", n)
 	}
 	s.press("ctrl+o")

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// picker is a list to choose from, in the place of the menu.
+// picker is a list of choices, in the place of the menu.
 type picker struct {
 	title string
 	items []choice
@@ -17,13 +17,13 @@ type picker struct {
 	done  func(value string) tea.Cmd
 }
 
-// choice is one of a picker's.
+// choice is an entry of a picker.
 type choice struct {
 	value, label, detail string
 	current              bool
 }
 
-// pick lets the person choose.
+// pick opens a picker.
 func (m *model) pick(p *picker) {
 	for i, c := range p.items {
 		if c.current {
@@ -72,13 +72,13 @@ func (p *picker) rows(m *model, room int) []string {
 	return append(rows, hint...)
 }
 
-// window is which part of a list is shown where there is room for some: from an index on, as far as there are so many.
+// window returns the visible range of a list.
 func window(all, at, room int) (from, to int) {
 	from = min(max(0, at), max(0, all-room))
 	return from, min(all, from+room)
 }
 
-// listed is a row of a list.
+// listed formats a row of a list.
 func (m *model) listed(chosen bool, label, detail string) string {
 	mark := "  "
 	if chosen {
@@ -90,7 +90,7 @@ func (m *model) listed(chosen bool, label, detail string) string {
 	return fit(mark+label, m.width)
 }
 
-// find is the choice that a word means: a value, a name, or how only one of them begins.
+// find returns the choice for a word: its value, its name, or a unique beginning of one.
 func find(items []choice, word string) (string, bool) {
 	for _, c := range items {
 		if c.value == word {

@@ -10,7 +10,8 @@ import (
 
 func (m *model) renderer() *render.Renderer { return render.New(m.drawing()) }
 
-// drawing is how things look that scroll by. Questions are shown where they are answered, and what is used in the status.
+// drawing returns the options for printed text. Questions are shown where they are answered, and usage is in the
+// status.
 func (m *model) drawing() render.Options {
 	return render.Options{
 		Width: m.width, Color: m.o.Color, Markdown: true, Cwd: m.o.Cwd,
@@ -18,13 +19,13 @@ func (m *model) drawing() render.Options {
 	}
 }
 
-// viewRows is how many rows the lower part has at most, and printRows how many are printed at once: Bubble Tea spills
-// what is below into the scrollback when both do not fit on the screen together.
+// viewRows is the maximum height of the lower part, and printRows the number of rows that are printed at once. If both
+// together exceed the screen, Bubble Tea moves parts of the lower part into the scrollback.
 func (m *model) viewRows() int { return max(m.height*2/3, 3) }
 
 func (m *model) printRows() int { return max(m.height-m.viewRows(), 1) }
 
-// print adds lines to what scrolls by. They have been made harmless.
+// print adds lines to the printed text. They must be escaped.
 func (m *model) print(text string) {
 	text = strings.TrimSuffix(text, "\n")
 	if text == "" {
@@ -34,7 +35,7 @@ func (m *model) print(text string) {
 	m.out = append(m.out, safetext.Wrap(text, m.width, "")...)
 }
 
-// drawn takes what the renderer gave out. Its last line may go on: it is under way until it ends.
+// drawn processes the renderer's output. The last line may be incomplete: it is work in progress until it ends.
 func (m *model) drawn(text string) {
 	text = m.partial + text
 	end := strings.LastIndexByte(text, '\n') + 1
@@ -46,20 +47,20 @@ func (m *model) drawn(text string) {
 	m.print(text[:end])
 }
 
-// paused shows what was held back of what is being said, where no more has come for a moment.
+// paused shows held back text after no more has arrived for a moment.
 func (m *model) paused() {
 	switch {
 	case m.now().Sub(m.shownAt) < looseTime:
 	case m.turn != nil:
-		m.drawn(m.draw.Pause() + m.draw.Overdue()) // it may go on
-	case m.loose:
-		m.tighten()
+		m.drawn(m.draw.Pause() + m.draw.FlushHeld()) // it may continue
+	case m.openText:
+		m.endLooseText()
 	}
 }
 
-// tighten ends what was said outside of a turn: nothing tells that it is over but that no more comes.
-func (m *model) tighten() {
-	m.loose = false
+// endLooseText ends text outside of a turn, whose end is not reported.
+func (m *model) endLooseText() {
+	m.openText = false
 	m.flush()
 	if m.greeting != "" {
 		m.note(m.greeting)
@@ -67,14 +68,14 @@ func (m *model) tighten() {
 	}
 }
 
-// flush ends what is being said.
+// flush ends the current text.
 func (m *model) flush() {
 	m.drawn(m.draw.Flush())
 	m.print(m.partial)
 	m.partial = ""
 }
 
-// note, warn and fail say something of acphost's own.
+// note, warn and fail print a message of acphost.
 func (m *model) note(text string) { m.print(m.sty.dim(m.ownText(text))) }
 
 func (m *model) warn(text string) { m.print(m.sty.yellow(m.ownText(text))) }
@@ -85,7 +86,7 @@ func (m *model) ownText(text string) string {
 	return safetext.Text(strings.TrimRight(text, "\n"))
 }
 
-func (msg noticeMsg) tell(m *model) tea.Cmd {
+func (msg noticeMsg) apply(m *model) tea.Cmd {
 	if msg.bad {
 		m.fail(msg.text)
 	} else {
@@ -94,11 +95,11 @@ func (msg noticeMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// unhurried is a command that waits where more is to be printed than the terminal has taken.
-func (m *model) unhurried(cmd tea.Cmd) tea.Cmd {
+// throttled delays a command while too many rows wait to be printed.
+func (m *model) throttled(cmd tea.Cmd) tea.Cmd {
 	if len(m.out) < maxOut {
 		return cmd
 	}
-	m.held = append(m.held, cmd)
+	m.delayedCmds = append(m.delayedCmds, cmd)
 	return nil
 }

@@ -19,38 +19,38 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// keyPause is how long no key must have been pressed before a key answers a question: a question that comes while a
-// person types is not answered by what they type. Agents choose when they ask.
+// keyPause is the time without keys before a key can answer a question, so that a question that arrives while the user
+// types is not answered by accident. Agents choose when they ask.
 const keyPause = 600 * time.Millisecond
 
-// question is a question that waits.
+// question is an open question.
 type question struct {
 	approval *supervisorv1.Approval
 	since    time.Time
-	ready    bool     // keys are for it
+	ready    bool     // keys answer the question
 	writing  bool     // keys are for the input
-	sent     bool     // an answer is on its way
-	text     []string // what is asked, in rows of width
+	sent     bool     // an answer was sent
+	text     []string // the rows of the question at width
 	width    int
-	printed  bool // it was too long for its place, and stands above
+	printed  bool // it was too long, and was printed above
 	detailed bool // its detail was printed
 	unseen   render.Hidden
 	form     *formEditor
-	at       int                            // of options, chosen with arrows; -1: none
-	held     *held                          // an answer that goes out unless more is typed
-	choice   *supervisorv1.PermissionOption // to be confirmed
-	code     *confirm.Code                  // nil: nothing is
+	at       int                            // index of the option selected with arrows; -1: none
+	delayed  *delayedAnswer                 // an answer that is sent unless another key follows
+	choice   *supervisorv1.PermissionOption // the answer that must be confirmed
+	code     *confirm.Code                  // nil: nothing to confirm
 }
 
-// question is the one that is shown: the oldest.
+// question returns the question that is shown: the oldest.
 func (m *model) question() *question {
-	if len(m.asked) == 0 {
+	if len(m.openQuestions) == 0 {
 		return nil
 	}
-	return m.asked[0]
+	return m.openQuestions[0]
 }
 
-// questionWaits reports whether keys are for the input though a question is there.
+// questionWaits reports whether keys are for the input although there is a question.
 func (m *model) questionWaits() bool {
 	q := m.question()
 	switch {
@@ -68,16 +68,16 @@ func (m *model) questionWaits() bool {
 	return !m.edit.Empty() || m.now().Sub(last) < keyPause
 }
 
-// tell takes what was told of questions.
-func (msg questionsMsg) tell(m *model) tea.Cmd {
+// apply processes the stream of questions.
+func (msg questionsMsg) apply(m *model) tea.Cmd {
 	m.questions = true
 	begin := m.begin()
 	for _, c := range msg.changes {
 		switch c := c.GetChange().(type) {
 		case *supervisorv1.WatchApprovalsResponse_CaughtUp:
-			m.joined.waits = false
+			m.joined.pending = false
 		case *supervisorv1.WatchApprovalsResponse_Asked:
-			if m.joined.waits || m.o.Attach != nil && c.Asked.GetSessionId() != m.o.Attach.SessionID {
+			if m.joined.pending || m.o.Attach != nil && c.Asked.GetSessionId() != m.o.Attach.SessionID {
 				continue
 			}
 			m.questionAsked(c.Asked)
@@ -95,8 +95,8 @@ func (msg questionsMsg) tell(m *model) tea.Cmd {
 		m.note("you see this session, and cannot answer its questions: " + problem(msg.err))
 		return begin
 	}
-	m.asked = nil // all that wait are told again
-	return tea.Batch(begin, m.again(m.sup.questions(), msg.err))
+	m.openQuestions = nil // all open questions are sent again
+	return tea.Batch(begin, m.retry(m.sup.questions(), msg.err))
 }
 
 func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {
@@ -104,26 +104,26 @@ func asEvent(a *supervisorv1.Approval) *supervisorv1.Event {
 }
 
 func (m *model) questionAsked(a *supervisorv1.Approval) {
-	if slices.ContainsFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
+	if slices.ContainsFunc(m.openQuestions, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
 		return
 	}
 	q := &question{approval: a, at: -1, since: m.now(), unseen: render.Unseen(m.drawing(), a)}
 	if e := a.GetElicitation(); e != nil && e.GetMode() == "form" {
 		q.form = newFormEditor(e.GetRequestedSchema())
 	}
-	m.asked = append(m.asked, q)
+	m.openQuestions = append(m.openQuestions, q)
 	m.call(noticeAsked)
 	m.drawn(m.draw.Event(asEvent(a)))
 }
 
-// questionEnded takes a question away, and says who answered.
+// questionEnded removes a question, and prints who answered it.
 func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
-	i := slices.IndexFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() })
+	i := slices.IndexFunc(m.openQuestions, func(q *question) bool { return q.approval.GetId() == a.GetId() })
 	if i < 0 {
 		return
 	}
-	asked := m.asked[i].approval
-	m.asked = slices.Delete(m.asked, i, i+1)
+	asked := m.openQuestions[i].approval
+	m.openQuestions = slices.Delete(m.openQuestions, i, i+1)
 	if id := asked.GetPermission().GetToolCallId(); m.asksAbout(asked, id) && (a.GetOutcome() == cancelled || a.GetOutcome() == "withdrawn") {
 		if m.live.unanswered == nil {
 			m.live.unanswered = map[string]bool{}
@@ -133,17 +133,17 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 		}
 	}
 	m.drawn(m.draw.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: a}}))
-	if i == 0 && len(m.asked) > 0 {
-		m.asked[0].since = m.now() // a key that was meant for the one before
+	if i == 0 && len(m.openQuestions) > 0 {
+		m.openQuestions[0].since = m.now() // a key may have been meant for the previous question
 	}
 }
 
 // hasDetail reports whether the key v shows more about why the question is asked.
 func (q *question) hasDetail() bool { return !q.detailed && render.HasDetail(q.approval) }
 
-// face prints the first question where there is no room to show it: nobody should allow what they cannot see. Of a form,
-// where every key is for what is typed, nothing is left out.
-func (m *model) face() {
+// printIfNoRoom prints the first question if the screen has no room for it, so that the user does not allow something
+// invisible. A form is always complete, because all its keys are text.
+func (m *model) printIfNoRoom() {
 	q := m.question()
 	if q != nil && q.form != nil && q.unseen.Any() {
 		m.showWhole(q)
@@ -156,28 +156,28 @@ func (m *model) face() {
 	m.print(render.Question(m.drawing(), q.approval))
 }
 
-// showWhole prints all of a question.
+// showWhole prints a question completely.
 func (m *model) showWhole(q *question) {
 	q.printed, q.detailed, q.unseen = true, true, render.Hidden{}
 	m.flush()
 	m.print(render.Whole(m.drawing(), q.approval))
 }
 
-func (msg answeredMsg) tell(m *model) tea.Cmd {
+func (msg answeredMsg) apply(m *model) tea.Cmd {
 	if msg.err == nil {
 		if msg.answer != nil {
 			m.questionEnded(msg.answer)
 		}
 		return nil
 	}
-	for _, q := range m.asked {
+	for _, q := range m.openQuestions {
 		if q.approval.GetId() == msg.id {
 			q.sent = false
 		}
 	}
 	switch e := client.ErrorOf(msg.err); {
 	case e == nil:
-	case e.Answer != nil: // somebody was faster
+	case e.Answer != nil: // another client was faster
 		m.questionEnded(e.Answer)
 		return nil
 	case e.Code == codes.NotFound || e.Code == codes.FailedPrecondition:
@@ -188,15 +188,15 @@ func (msg answeredMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// key takes a key for the question.
+// key processes a key for the question.
 func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if q.sent {
 		return nil
 	}
 	var r *supervisorv1.AnswerApprovalRequest
 	name := k.Keystroke()
-	if h := q.held; h != nil {
-		return q.heldKey(m, h, k)
+	if h := q.delayed; h != nil {
+		return q.delayedKey(m, h, k)
 	}
 	switch {
 	case q.code != nil:
@@ -226,11 +226,11 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		case name == "esc":
 			r = client.Undecided()
 		case k.Text == "y":
-			return q.hold(m, k.Text, client.Accept("{}"))
+			return q.delay(m, k.Text, client.Accept("{}"))
 		case k.Text == "n":
-			return q.hold(m, k.Text, client.Decline())
+			return q.delay(m, k.Text, client.Decline())
 		default:
-			return q.notForIt(m, k)
+			return q.otherKey(m, k)
 		}
 	case name == "esc" && m.turn != nil:
 		return m.cancel()
@@ -243,7 +243,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		}
 		i := q.optionOf(k, name)
 		if i < 0 {
-			return q.notForIt(m, k)
+			return q.otherKey(m, k)
 		}
 		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
 			q.at, q.choice, q.code = i, options[i], m.o.codes.New()
@@ -252,13 +252,13 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		r = client.Choose(options[i].GetOptionId())
 		if name != "enter" {
 			q.at = i
-			return q.hold(m, k.Text, r)
+			return q.delay(m, k.Text, r)
 		}
 	}
 	return q.send(m, r)
 }
 
-// optionOf is the option that a key takes; -1: none.
+// optionOf returns the option of a key, or -1.
 func (q *question) optionOf(k tea.KeyPressMsg, name string) int {
 	options := q.approval.GetPermission().GetOptions()
 	i := slices.Index(optionKeys(options), k.Text)
@@ -277,40 +277,42 @@ func (q *question) optionOf(k tea.KeyPressMsg, name string) int {
 }
 
 func (q *question) send(m *model, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
-	q.sent, q.held = true, nil
+	q.sent, q.delayed = true, nil
 	return m.sup.answer(q.approval.GetId(), r)
 }
 
-// holdTime is how long a letter that answers by itself waits for another key, which would show that the person writes.
+// holdTime is the time that a letter which answers a question waits for another key, which would mean that the user
+// types text.
 const holdTime = 300 * time.Millisecond
 
-// held is an answer of one letter that waits.
-type held struct {
+// delayedAnswer is an answer by one letter that waits.
+type delayedAnswer struct {
 	text string
 	r    *supervisorv1.AnswerApprovalRequest
 }
 
-// heldMsg sends an answer that waited.
-type heldMsg struct {
+// delayedMsg sends an answer that has waited.
+type delayedMsg struct {
 	q *question
-	h *held
+	h *delayedAnswer
 }
 
-func (q *question) hold(m *model, text string, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
-	q.held = &held{text, r}
-	return m.sup.after(holdTime, heldMsg{q, q.held})
+func (q *question) delay(m *model, text string, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
+	q.delayed = &delayedAnswer{text, r}
+	return m.sup.after(holdTime, delayedMsg{q, q.delayed})
 }
 
-func (msg heldMsg) tell(m *model) tea.Cmd {
-	if msg.q.held != msg.h || msg.q != m.question() {
+func (msg delayedMsg) apply(m *model) tea.Cmd {
+	if msg.q.delayed != msg.h || msg.q != m.question() {
 		return nil
 	}
 	return msg.q.send(m, msg.h.r)
 }
 
-// heldKey takes a key behind a letter that answers: enter sends the answer now, another letter makes both a text.
-func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
-	q.held, q.at = nil, -1
+// delayedKey processes a key after a letter that answers: enter sends the answer at once, another letter makes both a
+// text.
+func (q *question) delayedKey(m *model, h *delayedAnswer, k tea.KeyPressMsg) tea.Cmd {
+	q.delayed, q.at = nil, -1
 	switch {
 	case k.Keystroke() == "enter":
 		return q.send(m, h.r)
@@ -321,8 +323,8 @@ func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(h.text + k.Text)
 }
 
-// notForIt takes a key that answers nothing: what is written is for the input, so that the rest of it does not answer.
-func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
+// otherKey processes a key that does not answer: text is for the input, so that later letters of it do not answer.
+func (q *question) otherKey(m *model, k tea.KeyPressMsg) tea.Cmd {
 	if k.Text == "" {
 		return nil
 	}
@@ -330,7 +332,7 @@ func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
 	return m.typed(k.Text)
 }
 
-// optionKeys are the letters of options, by what they mean; the first of a kind has it.
+// optionKeys returns the letters of options by their kinds. The first option of a kind gets the letter.
 func optionKeys(options []*supervisorv1.PermissionOption) []string {
 	letters := map[string]string{"allow_once": "a", "allow_always": "A", "reject_once": "r", "reject_always": "R"}
 	keys := make([]string, len(options))
@@ -341,7 +343,7 @@ func optionKeys(options []*supervisorv1.PermissionOption) []string {
 	return keys
 }
 
-// questionText is what is asked, in rows.
+// questionText returns the question in rows.
 func (m *model) questionText(q *question) []string {
 	if q.width != m.width {
 		text := strings.TrimRight(render.Question(m.drawing(), q.approval), "\n")
@@ -350,7 +352,7 @@ func (m *model) questionText(q *question) []string {
 	return q.text
 }
 
-// answers are the rows that say what can be pressed.
+// answers returns rows that describe the possible answers.
 func (q *question) answers(m *model) []string {
 	var rows []string
 	switch {
@@ -408,10 +410,10 @@ func (m *model) optionRow(before string, o *supervisorv1.PermissionOption, after
 	return fit(before+safetext.Middle(short(o.GetName()), max(room, minName))+note+after, m.width)
 }
 
-// maxOptions is how many options of a question are shown at once.
+// maxOptions limits the options of a question that are shown at once.
 const maxOptions = 9
 
-// mark is what an option's row begins with.
+// mark returns the beginning of an option's row.
 func (q *question) mark(i int) string {
 	if q.at == i {
 		return "▸ "
@@ -419,7 +421,8 @@ func (q *question) mark(i int) string {
 	return "  "
 }
 
-// kindNote says what an answer means where its name does not: the name is the agent's word, the kind is what counts.
+// kindNote describes the kind of an option whose name does not. The name is a text of the agent, and the kind
+// determines the effect.
 func kindNote(o *supervisorv1.PermissionOption) string {
 	words := map[string]string{
 		"allow_once": "allows this once", "allow_always": "allows this from now on",
@@ -441,7 +444,7 @@ func (q *question) hint(m *model) []string {
 		return []string{"a moment…"}
 	}
 	var all []string
-	if n := len(m.asked); n > 1 {
+	if n := len(m.openQuestions); n > 1 {
 		all = append(all, fmt.Sprintf("1 of %d questions", n))
 	}
 	if q.at >= 0 {
@@ -456,7 +459,7 @@ func (q *question) hint(m *model) []string {
 	return append(all, "esc gives no answer")
 }
 
-// rows is the question above its answers.
+// rows returns the question above its answers.
 func (q *question) rows(m *model, room int) []string {
 	answers := q.answers(m)
 	text := m.questionText(q)

@@ -8,25 +8,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// search looks for what was typed before, in the place of the menu. What is written meanwhile is what is looked for; what
-// stands in the input stays until something is taken.
+// search searches the history, in the place of the menu. Typed text is the search term. The input is unchanged until an
+// entry is chosen.
 type search struct {
 	words editor
 	found []string // newest first
 	at    int
 }
 
-// maxFound is how many entries a search finds.
+// maxFound limits the results of a search.
 const maxFound = 200
 
 func (m *model) beginSearch() {
 	m.menu = menu{hidden: true}
 	m.search = &search{}
-	m.search.look(m.past)
+	m.search.find(m.past)
 }
 
-// look finds what holds all of the words, in any case.
-func (s *search) look(past *history) {
+// find finds the entries with all words, ignoring case.
+func (s *search) find(past *history) {
 	s.found, s.at = nil, 0
 	words := strings.Fields(strings.ToLower(s.words.Text()))
 	seen := map[string]bool{}
@@ -61,14 +61,14 @@ func (s *search) key(m *model, k tea.KeyPressMsg, name string) tea.Cmd {
 	case name == "enter" || name == "tab":
 		m.search = nil
 		if s.at < len(s.found) {
-			m.edit.Set(s.found[s.at]) // to be read before it is sent
+			m.edit.Set(s.found[s.at]) // the user reviews it before sending
 		}
 		return m.completion()
 	case s.words.key(name):
-		s.look(m.past)
+		s.find(m.past)
 	case k.Text != "":
 		s.words.Insert(strings.ReplaceAll(k.Text, "\n", " "))
-		s.look(m.past)
+		s.find(m.past)
 	}
 	return nil
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-func (msg startedMsg) tell(m *model) tea.Cmd {
+func (msg startedMsg) apply(m *model) tea.Cmd {
 	if msg.err != nil {
-		m.broke(msg.err)
+		m.sessionFailed(msg.err)
 		return nil
 	}
 	m.agent = msg.agent
 	return m.openSession(m.first(), m.o.Cwd)
 }
 
-// first is the session to begin with: the one that was asked for, until there was one.
+// first returns the requested session, until a session was opened.
 func (m *model) first() string {
 	if m.opened {
 		return ""
@@ -31,23 +31,23 @@ func (m *model) first() string {
 	return m.o.Session
 }
 
-// openSession opens a session in place of the one that is open; a stored one if id is not empty.
+// openSession opens a session instead of the current one. If id is not empty, it is a stored session.
 func (m *model) openSession(id, cwd string) tea.Cmd {
 	m.phase, m.loading = opening, id
 	return m.sup.openSession(m.agent, id, cwd, m.o.Meta)
 }
 
-func (msg openedMsg) tell(m *model) tea.Cmd {
+func (msg openedMsg) apply(m *model) tea.Cmd {
 	m.loading = ""
 	if msg.err != nil {
 		m.early = nil
 		if m.session != nil && status.Code(msg.err) != codes.Aborted {
-			m.phase = ready // the one before is still there
+			m.phase = ready // the previous session is still open
 			m.fail("the session did not open: " + problem(msg.err))
 			m.sayLogin(agentError(msg.err))
 			return nil
 		}
-		m.broke(msg.err)
+		m.sessionFailed(msg.err)
 		return nil
 	}
 	m.flush()
@@ -91,22 +91,22 @@ func (m *model) greet(how string) {
 		text += ": " + safetext.Line(t)
 	}
 	m.greeting = text
-	m.loose, m.shownAt = true, m.now()
-	if how != "load" { // of a history there may be more
-		m.tighten()
+	m.openText, m.shownAt = true, m.now()
+	if how != "load" { // more of the history may arrive
+		m.endLooseText()
 	}
 }
 
-// broke says why there is no session.
-func (m *model) broke(err error) {
+// sessionFailed prints the reason why there is no session.
+func (m *model) sessionFailed(err error) {
 	m.phase, m.failure = broken, &AgentError{Kind: agentError(err).GetKind(), text: safetext.Line(problem(err))}
 	m.session, m.turn = nil, nil
-	m.fail(render.WithoutLastWords(problem(err), agentError(err).GetStderrTail()))
+	m.fail(render.WithoutStderrLine(problem(err), agentError(err).GetStderrTail()))
 	m.printTail(agentError(err).GetStderrTail())
 	switch {
 	case m.sayLogin(agentError(err)):
 	case agentError(err).GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
-		m.o.Session = "" // the agent would not know it another time either
+		m.o.Session = "" // the agent will not find it later, either
 		others := ""
 		if m.agent.GetInfo().GetCapabilities().GetListSessions() {
 			others = "/sessions shows those that the agent has stored, "
@@ -117,7 +117,7 @@ func (m *model) broke(err error) {
 	}
 }
 
-// sayLogin says what to run where the agent wants somebody to log in.
+// sayLogin prints the command for a login that the agent requires.
 func (m *model) sayLogin(err *supervisorv1.AgentError) bool {
 	if err.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return false
@@ -140,7 +140,7 @@ func (m *model) sayLogin(err *supervisorv1.AgentError) bool {
 // printTail prints the last lines of an agent's standard error.
 func (m *model) printTail(tail []string) {
 	if len(tail) == 0 || slices.Equal(tail, m.tail) {
-		return // or it was printed already
+		return // already printed
 	}
 	m.tail = tail
 	m.note("the last it said on standard error:")
@@ -154,7 +154,7 @@ func (m *model) agentTitle() string {
 	return cmp.Or(safetext.Line(i.GetTitle()), safetext.Line(m.agent.GetName()), safetext.Line(i.GetName()), safetext.Line(m.o.Agent.GetPreset()), "the agent")
 }
 
-// agentName is short.
+// agentName returns the agent's name, shortened.
 func (m *model) agentName() string {
 	command := ""
 	if c := m.o.Agent.GetCommand(); len(c) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// choicesOf are the modes or the models that there are, and which one counts: the option of that category says it, else
-// what the agent says apart from options.
+// choicesOf returns the modes or the models, and the current one. It prefers the option with that category to the
+// agent's separate lists.
 func choicesOf(s *supervisorv1.Session, what string) (all []*supervisorv1.ConfigChoice, current string) {
 	for _, o := range s.GetOptions() {
 		if o.GetCategory() == what && len(o.GetChoices()) > 0 {
@@ -29,7 +29,7 @@ func choicesOf(s *supervisorv1.Session, what string) (all []*supervisorv1.Config
 	return all, s.GetMode()
 }
 
-// choiceName is a choice for people.
+// choiceName returns the name of a choice.
 func choiceName(all []*supervisorv1.ConfigChoice, value string) string {
 	for _, c := range all {
 		if c.GetValue() == value {
@@ -59,7 +59,7 @@ func choices(all []*supervisorv1.ConfigChoice, current string) []choice {
 	return out
 }
 
-// choosing chooses the mode or the model by a word, or has the person pick.
+// choosing sets the mode or the model by a word, or opens a picker.
 func choosing(what string) func(*model, string) tea.Cmd {
 	return func(m *model, arg string) tea.Cmd {
 		all := choices(choicesOf(m.session, what))
@@ -85,7 +85,7 @@ func (m *model) choose(what, word string) tea.Cmd {
 	return m.set(what, id)
 }
 
-// set has the mode or the model set.
+// set sets the mode or the model.
 func (m *model) set(what, id string) tea.Cmd {
 	m.setting++
 	agent, session := m.session.GetAgentId(), m.session.GetSessionId()
@@ -95,7 +95,7 @@ func (m *model) set(what, id string) tea.Cmd {
 	return asks(m.sup, what, m.sup.Sessions.SetModel, &supervisorv1.SetModelRequest{AgentId: agent, SessionId: session, ModelId: id})
 }
 
-// nextMode takes the mode behind the current one.
+// nextMode sets the next mode.
 func (m *model) nextMode() tea.Cmd {
 	if m.phase != ready {
 		return nil
@@ -154,12 +154,12 @@ func (m *model) setOption(o *supervisorv1.ConfigOption, word string) tea.Cmd {
 	return asks(m.sup, "option "+o.GetId(), m.sup.Sessions.SetConfigOption, r)
 }
 
-// choiceItems are the modes, or the models.
+// choiceItems completes modes or models.
 func choiceItems(what string) func(*model, string) []item {
 	return func(m *model, _ string) []item { return items(choices(choicesOf(m.session, what))) }
 }
 
-// optionItems are the options' names, and behind a name its values.
+// optionItems completes the names of options, and after a name its values.
 func optionItems(m *model, arg string) []item {
 	name, _, behind := strings.Cut(arg, " ")
 	var all []choice
@@ -179,7 +179,7 @@ func items(all []choice) []item {
 	var out []item
 	for _, c := range all {
 		if c.value != short(c.value) || c.value == "" {
-			continue // nothing that could be typed
+			continue // it cannot be typed
 		}
 		detail := short(c.label)
 		if c.detail != "" {

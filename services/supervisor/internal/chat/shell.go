@@ -20,15 +20,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// confirmation is something that only the person at the terminal may have done: it is outside of the policy, and an agent may
-// be able to make keys arrive that nobody pressed.
+// confirmation is an action that only the user at the terminal may perform: no policy decides about it, and an agent
+// may be able to inject keys.
 type confirmation struct {
-	what string // behind "type xy to"
+	what string // the text after "type xy to"
 	code *confirm.Code
 	do   func() tea.Cmd
 }
 
-// confirmFirst has the person confirm something with a code.
+// confirmFirst asks the user to confirm an action with a code.
 func (m *model) confirmFirst(what string, do func() tea.Cmd) {
 	m.confirming = &confirmation{what: what, code: m.o.codes.New(), do: do}
 	m.menu = menu{hidden: true}
@@ -54,17 +54,17 @@ func (c *confirmation) rows(m *model) []string {
 	return append(rows, m.sty.dims(hints(m.width, "another key goes back"))...)
 }
 
-// ownCommand is a command of the person that runs beside the agent, which does not see it.
+// ownCommand is a command of the user that runs beside the agent, which does not see it.
 type ownCommand struct {
 	line string
 	draw *render.Renderer
 	stop context.CancelFunc
 }
 
-// ownTerminal is what a person's command is called where terminals have names.
+// ownTerminal is the name of the terminal of the user's command.
 const ownTerminal = "yours"
 
-// runOwn runs a command of the person's, once that is confirmed: no policy decides about it.
+// runOwn runs a command of the user after a confirmation, because no policy decides about it.
 func (m *model) runOwn(line string) {
 	switch {
 	case strings.TrimSpace(line) == "":
@@ -91,14 +91,14 @@ func (m *model) runOwn(line string) {
 	})
 }
 
-// ownOutputMsg is output of the person's command.
+// ownOutputMsg is output of the user's command.
 type ownOutputMsg struct {
 	pieces []*supervisorv1.WatchOutputResponse
 	next   tea.Cmd
 	err    error
 }
 
-func (msg ownOutputMsg) tell(m *model) tea.Cmd {
+func (msg ownOutputMsg) apply(m *model) tea.Cmd {
 	own := m.own
 	if own == nil {
 		return nil
@@ -111,7 +111,7 @@ func (msg ownOutputMsg) tell(m *model) tea.Cmd {
 		m.spokeLast(own.draw, ownTerminal, out.GetEnded())
 	}
 	if msg.err == nil {
-		return m.unhurried(msg.next)
+		return m.throttled(msg.next)
 	}
 	own.stop()
 	m.own = nil
@@ -121,14 +121,14 @@ func (msg ownOutputMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// endOwn ends the person's command.
+// endOwn ends the user's command.
 func (m *model) endOwn() { m.own.stop() }
 
-// killGrace is how long a command that is to end may take.
+// killGrace is the time between the signals that end a command.
 const killGrace = time.Second
 
-// shellOutput runs a line in the person's shell, and is what it writes and how it ends. It has no terminal and no input: those
-// are the chat's. All of its process group ends with the context.
+// shellOutput runs a line in the user's shell, and yields its output and its end. It has no terminal and no input,
+// which the chat uses. The whole process group ends with the context.
 func shellOutput(ctx context.Context, env []string, cwd, line string) iter.Seq2[*supervisorv1.WatchOutputResponse, error] {
 	return func(yield func(*supervisorv1.WatchOutputResponse, error) bool) {
 		from, to, err := os.Pipe()
@@ -148,7 +148,7 @@ func shellOutput(ctx context.Context, env []string, cwd, line string) iter.Seq2[
 		}
 		ended := context.AfterFunc(ctx, func() {
 			endGroup(cmd, false)
-			_ = from.SetReadDeadline(time.Now().Add(killGrace)) // what left the group may hold the pipe
+			_ = from.SetReadDeadline(time.Now().Add(killGrace)) // a process that left the group may keep the pipe open
 		})
 		wanted := true
 		for b := make([]byte, 32<<10); ; {
@@ -163,7 +163,7 @@ func shellOutput(ctx context.Context, env []string, cwd, line string) iter.Seq2[
 		if ctx.Err() != nil || !wanted {
 			endGroup(cmd, true)
 		}
-		_ = child.Wait(cmd) // its state says how it ended
+		_ = child.Wait(cmd) // the result is in its state
 		ended()
 		if wanted {
 			yield(endOf(cmd.ProcessState), nil)
@@ -171,7 +171,7 @@ func shellOutput(ctx context.Context, env []string, cwd, line string) iter.Seq2[
 	}
 }
 
-// valueOf is a variable of an environment.
+// valueOf returns the value of a variable in an environment.
 func valueOf(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(env[i], name+"="); ok {

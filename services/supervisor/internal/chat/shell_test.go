@@ -151,7 +151,7 @@ func TestShellCommand_QuestionWaitsForConfirmation(t *testing.T) {
 	s.asked(permission("claude-1/7"))
 	s.wait(time.Minute)
 	s.plays(s.press("k", "k"))
-	if q := s.m.question(); q.sent || q.code != nil || q.held != nil {
+	if q := s.m.question(); q.sent || q.code != nil || q.delayed != nil {
 		t.Errorf("the code answers the question: %+v", q)
 	}
 }

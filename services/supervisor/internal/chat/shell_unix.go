@@ -12,10 +12,10 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// apart starts a command in a session of its own: it cannot read keys of the terminal, or write there.
+// apart starts a command in a new session, so that it cannot access the terminal.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// endGroup ends the process group of a command that was not waited for yet.
+// endGroup sends a signal to the process group of a command that was not reaped yet.
 func endGroup(cmd *exec.Cmd, atOnce bool) {
 	s := syscall.SIGTERM
 	if atOnce {
@@ -24,7 +24,7 @@ func endGroup(cmd *exec.Cmd, atOnce bool) {
 	_ = syscall.Kill(-cmd.Process.Pid, s)
 }
 
-// endOf is how a command ended.
+// endOf returns the event for the end of a command.
 func endOf(state *os.ProcessState) *supervisorv1.WatchOutputResponse {
 	end := &supervisorv1.WatchOutputResponse{Ended: true}
 	if state == nil {

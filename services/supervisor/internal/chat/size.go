@@ -7,8 +7,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// sized gives a terminal that does not say its size, as those of containers and of tests, the one that its environment
-// says (COLUMNS, LINES), else the usual one. Once it says its own, that counts.
+// sized sets the size of a terminal that does not report one, such as in containers and tests, to the environment's
+// COLUMNS and LINES, else to the default. A size that the terminal reports later replaces it.
 func sized(env []string) func(tea.Model, tea.Msg) tea.Msg {
 	width, height := 80, 24
 	for _, v := range env {

@@ -16,11 +16,11 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// answeredBy is who answers questions here, as others see it.
+// answeredBy is the name of this client in answers.
 const answeredBy = "cli"
 
-// supervisor is the other end: what the model asks of it, as commands that Bubble Tea runs. All that it started has ended
-// when close returns.
+// supervisor calls the supervisor for the model, as commands that Bubble Tea runs. All its goroutines have ended when
+// close returns.
 type supervisor struct {
 	*client.Client
 
@@ -31,9 +31,9 @@ type supervisor struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	// What the watch leaves out; see drop.
-	promptsSent int             // turns of ours whose begin the watch has not seen
-	ours        map[string]bool // sessions with a turn of ours, as far as the watch is
+	// State for drop, which filters the watch stream.
+	promptsSent int             // turns of this chat whose begin the watch stream has not delivered
+	ours        map[string]bool // sessions with a turn of this chat, at the position of the watch stream
 }
 
 func newSupervisor(ctx context.Context, conn grpc.ClientConnInterface) *supervisor {
@@ -41,7 +41,7 @@ func newSupervisor(ctx context.Context, conn grpc.ClientConnInterface) *supervis
 	return &supervisor{Client: client.New(conn), ctx: ctx, stop: stop, ours: map[string]bool{}}
 }
 
-// close ends all that is under way, and waits.
+// close cancels all calls, and waits for their goroutines.
 func (s *supervisor) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -50,7 +50,7 @@ func (s *supervisor) close() {
 	s.wg.Wait()
 }
 
-// do is a command. Bubble Tea does not wait for commands when it ends; close does.
+// do returns a command. Bubble Tea does not wait for commands when it ends; close does.
 func (s *supervisor) do(f func(context.Context) tea.Msg) tea.Cmd {
 	return func() tea.Msg {
 		if !s.enter() {
@@ -71,7 +71,7 @@ func (s *supervisor) enter() bool {
 	return true
 }
 
-// after is a message that comes later.
+// after returns a command that sends a message later.
 func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		select {
@@ -83,8 +83,8 @@ func (s *supervisor) after(d time.Duration, msg tea.Msg) tea.Cmd {
 	})
 }
 
-// Messages of what the supervisor answered. Those of a stream hold what came, next, which waits for more, or err, after which
-// nothing comes; io.EOF is the stream's end.
+// Messages with answers of the supervisor. Messages of a stream contain its data, next, which waits for more, or err,
+// which is the last; io.EOF means the end of the stream.
 type (
 	startedMsg struct {
 		agent *supervisorv1.Agent
@@ -95,7 +95,7 @@ type (
 		how     string // "new", "load", "resume"
 		err     error
 	}
-	// turnMsg are events of the turn that was begun here.
+	// turnMsg contains events of a turn that this chat began.
 	turnMsg struct {
 		turn   int
 		events []*supervisorv1.Event
@@ -103,13 +103,13 @@ type (
 		next   tea.Cmd
 		err    error
 	}
-	// watchMsg are events of all that is going on.
+	// watchMsg contains events of the watch stream.
 	watchMsg struct {
 		events []*supervisorv1.Event
 		next   tea.Cmd
 		err    error
 	}
-	// questionsMsg are questions and their ends.
+	// questionsMsg contains questions and their ends.
 	questionsMsg struct {
 		changes []*supervisorv1.WatchApprovalsResponse
 		next    tea.Cmd
@@ -131,7 +131,7 @@ type (
 		next     tea.Cmd
 		err      error
 	}
-	// sessionMsg is a session as it is now, and what was asked for it.
+	// sessionMsg is the state of a session, and the purpose of the call.
 	sessionMsg struct {
 		session *supervisorv1.Session
 		what    string
@@ -139,7 +139,7 @@ type (
 	}
 )
 
-// prompt begins a turn. Its number comes back with each of its messages.
+// prompt begins a turn. Each of its messages contains its number.
 func (s *supervisor) prompt(number int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		content, err := blocks()
@@ -160,7 +160,7 @@ func (s *supervisor) prompt(number int, agentID, sessionID string, blocks func()
 	})
 }
 
-// beginning are the events of a turn that was prompted. One that ends without a begin is taken back.
+// beginning yields the events of a turn. If the turn ends without a begin, it calls notBegun.
 func (s *supervisor) beginning(sessionID string, events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
 	return func(yield func(*supervisorv1.Event, error) bool) {
 		begun := false
@@ -179,7 +179,8 @@ func (s *supervisor) beginning(sessionID string, events iter.Seq2[*supervisorv1.
 	}
 }
 
-// notBegun takes a prompt back that never was a turn. If the watch has seen a turn begin meanwhile, it was somebody else's.
+// notBegun removes a prompt that did not begin a turn. If the watch stream has delivered a begin meanwhile, it was
+// another client's.
 func (s *supervisor) notBegun(sessionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +190,8 @@ func (s *supervisor) notBegun(sessionID string) {
 	s.promptsSent = max(s.promptsSent-1, 0)
 }
 
-// watch begins to tell what goes on beside our own turns, behind a cursor if it has one. Without one it may be in the
-// midst of a turn of ours: that of the session at.
+// watch subscribes to events of other turns, after a cursor if it is not empty. Without a cursor, a turn of this chat
+// in the session at may be in progress.
 func (s *supervisor) watch(cursor, at string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		if cursor == "" {
@@ -211,7 +212,7 @@ func (s *supervisor) watch(cursor, at string) tea.Cmd {
 	})
 }
 
-// beside are the events that drop leaves.
+// beside yields the events that drop keeps.
 func (s *supervisor) beside(events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
 	return func(yield func(*supervisorv1.Event, error) bool) {
 		for e, err := range events {
@@ -222,8 +223,8 @@ func (s *supervisor) beside(events iter.Seq2[*supervisorv1.Event, error]) iter.S
 	}
 }
 
-// drop keeps out of the watch what the stream of a prompt of ours tells too: that one loses nothing and is as fast as the
-// screen, so it is the one that is shown. The watch is read at the supervisor's pace.
+// drop reports whether the stream of a prompt of this chat delivers an event, too. That stream is complete and waits
+// for the screen, so its events are shown. The watch stream is read at the supervisor's speed.
 func (s *supervisor) drop(ev *supervisorv1.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +246,7 @@ func (s *supervisor) drop(ev *supervisorv1.Event) bool {
 	return s.ours[ev.GetSessionId()]
 }
 
-// questions begins to tell questions. While it is told them, somebody is there to answer.
+// questions subscribes to questions. While the subscription is open, the supervisor knows that a user can answer.
 func (s *supervisor) questions() tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		changes, err := s.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
@@ -258,7 +259,7 @@ func (s *supervisor) questions() tea.Cmd {
 	})
 }
 
-// output begins to tell what a terminal writes.
+// output subscribes to a terminal's output.
 func (s *supervisor) output(id string) tea.Cmd {
 	return s.do(func(ctx context.Context) tea.Msg {
 		pieces, err := s.WatchOutput(ctx, id, 0)
@@ -271,7 +272,7 @@ func (s *supervisor) output(id string) tea.Cmd {
 	})
 }
 
-// agentError is what an error says of the agent; nil: nothing.
+// agentError returns the AgentError in an error, or nil.
 func agentError(err error) *supervisorv1.AgentError {
 	if e := client.ErrorOf(err); e != nil {
 		return e.Agent
@@ -279,12 +280,13 @@ func agentError(err error) *supervisorv1.AgentError {
 	return nil
 }
 
-// problem is an error in words.
+// problem formats an error.
 func problem(err error) string {
 	switch e := client.ErrorOf(err); {
 	case e == nil:
 		return err.Error()
-	case e.Code == codes.Unavailable && strings.HasPrefix(e.Message, "connection error"): // gRPC's, about sockets
+	// an error of gRPC about sockets
+	case e.Code == codes.Unavailable && strings.HasPrefix(e.Message, "connection error"):
 		return "the supervisor does not answer any more"
 	case e.Code == codes.Unavailable:
 		return fmt.Sprintf("the supervisor does not answer (%s)", e.Message)

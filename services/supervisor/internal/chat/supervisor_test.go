@@ -254,11 +254,11 @@ func TestOutput_BackpressureOnAgent(t *testing.T) {
 	s.press("enter")
 	more := func() tea.Msg { return nil }
 	s.m.out = make([]string, maxOut)
-	if s.send(turnMsg{turn: 1, next: more, events: []*supervisorv1.Event{chunk("x\n\n")}}); len(s.m.held) != 1 {
+	if s.send(turnMsg{turn: 1, next: more, events: []*supervisorv1.Event{chunk("x\n\n")}}); len(s.m.delayedCmds) != 1 {
 		t.Fatal("more is read though the terminal has not taken what there is")
 	}
 	s.m.out = nil
-	if cmd := s.send(printedMsg{}); cmd == nil || len(s.m.held) != 0 {
+	if cmd := s.send(printedMsg{}); cmd == nil || len(s.m.delayedCmds) != 0 {
 		t.Error("nothing more is read though the terminal has taken all")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// style writes text in colours, or not.
+// style formats text with or without colours.
 type style struct{ color bool }
 
 func (s style) dim(text string) string    { return safetext.Paint(s.color, "2", text) }
@@ -20,15 +20,15 @@ func (s style) yellow(text string) string { return safetext.Paint(s.color, "33",
 func (s style) cyan(text string) string   { return safetext.Paint(s.color, "36", text) }
 func (s style) chosen(text string) string { return safetext.Paint(s.color, "7", text) }
 
-// untabbed has spaces for tabs: how wide a tab is, only the terminal knows.
+// untabbed replaces tabs by spaces, because the width of a tab depends on the terminal.
 func untabbed(text string) string { return strings.ReplaceAll(text, "\t", "    ") }
 
-// fit is one line, cut to a width.
+// fit shortens a line to a width.
 func fit(text string, width int) string {
 	return ansi.Truncate(text, max(width, 1), "…")
 }
 
-// wrap breaks lines at the ends of words, at most rows of them: more says so in the last one. Tabs become spaces.
+// wrap breaks lines at the ends of words. With more than rows rows, the last one says so. Tabs become spaces.
 func wrap(text string, width, rows int) []string {
 	all := safetext.Wrap(untabbed(text), width, "")
 	if len(all) <= rows {
@@ -37,7 +37,7 @@ func wrap(text string, width, rows int) []string {
 	return append(all[:rows-1], fmt.Sprintf("… %d more lines", len(all)-rows+1))
 }
 
-// hints are keys and what they do, in as many rows as they need.
+// hints returns descriptions of keys, in as many rows as they need.
 func hints(width int, all ...string) []string {
 	var rows []string
 	for _, h := range all {
@@ -58,7 +58,7 @@ func (s style) dims(rows []string) []string {
 	return rows
 }
 
-// lastRows keeps the last rows.
+// lastRows returns the last rows.
 func lastRows(all []string, rows int) []string {
 	if rows < 1 {
 		return nil
@@ -66,7 +66,7 @@ func lastRows(all []string, rows int) []string {
 	return all[max(0, len(all)-rows):]
 }
 
-// count is a number for a person: 1234 is "1.2k".
+// count formats a number: 1234 is "1.2k".
 func count(n uint64) string {
 	switch {
 	case n < 1000:
@@ -79,7 +79,7 @@ func count(n uint64) string {
 	return fmt.Sprintf("%.1fM", float64(n/100_000)/10)
 }
 
-// duration is a time for a person: "3s", "1m05s", "2h03m".
+// duration formats a duration: "3s", "1m05s", "2h03m".
 func duration(d time.Duration) string {
 	s := int(d / time.Second)
 	switch {

@@ -13,26 +13,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// turn is a prompt that is being worked on.
+// turn is an active prompt.
 type turn struct {
 	number    int
-	text      string // that was sent
+	text      string // the text that was sent
 	since     time.Time
 	cancelled bool
 	lags      int // how often its events were read from the record
 	ended     bool
-	others    bool // somebody else gave the prompt
-	begun     bool // in a session that was joined: its begin was told
+	others    bool // another client sent the prompt
+	started   bool // in a joined session: its begin was received
 }
 
-// tell takes a piece of the turn that was begun here.
-func (msg turnMsg) tell(m *model) tea.Cmd {
+// apply processes events of a turn that this chat began.
+func (msg turnMsg) apply(m *model) tea.Cmd {
 	if m.o.Attach != nil {
 		return m.refused(msg)
 	}
 	if m.turn == nil || m.turn.number != msg.turn {
 		if msg.err == nil {
-			return msg.next // of a session that was left: read to its end, so that it can end
+			return msg.next // of a previous session: read to its end, so that the call ends
 		}
 		return nil
 	}
@@ -48,29 +48,29 @@ func (msg turnMsg) tell(m *model) tea.Cmd {
 		cmds = append(cmds, m.show(ev))
 	}
 	if msg.err == nil {
-		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
+		return tea.Batch(append(cmds, m.throttled(msg.next))...)
 	}
 	return tea.Batch(append(cmds, m.turnOver(msg))...)
 }
 
-// turnOver takes the end of a turn's stream, which need not be the turn's.
+// turnOver processes the end of a turn's stream. The turn itself may continue.
 func (m *model) turnOver(msg turnMsg) tea.Cmd {
 	if m.turn.ended {
 		return m.endTurn()
 	}
 	if !errors.Is(msg.err, io.EOF) {
 		m.flush()
-		m.fail(render.WithoutLastWords(problem(msg.err), agentError(msg.err).GetStderrTail()))
+		m.fail(render.WithoutStderrLine(problem(msg.err), agentError(msg.err).GetStderrTail()))
 		m.sayLogin(agentError(msg.err))
 		m.printTail(agentError(msg.err).GetStderrTail())
 	}
 	return m.endTurn()
 }
 
-// endTurn is the end of a turn, however it came.
+// endTurn processes the end of a turn for any reason.
 func (m *model) endTurn() tea.Cmd {
 	m.flush()
-	m.printOpen(false) // what a turn that broke off leaves
+	m.printOpen(false) // of a turn that was interrupted
 	m.printPlan()
 	m.live.endTurn()
 	if m.live.spoke.draw == m.draw {
@@ -94,7 +94,7 @@ func (m *model) sendQueued() tea.Cmd {
 
 // send begins a turn with a text.
 func (m *model) send(text string) tea.Cmd {
-	m.tighten()
+	m.endLooseText()
 	m.turns++
 	m.turn = &turn{number: m.turns, text: text, since: m.now()}
 	caps := m.agent.GetInfo().GetCapabilities()
@@ -108,7 +108,7 @@ func (m *model) send(text string) tea.Cmd {
 	return m.sup.prompt(m.turns, m.session.GetAgentId(), m.session.GetSessionId(), content)
 }
 
-// printPrompt prints what the person said.
+// printPrompt prints the user's prompt.
 func (m *model) printPrompt(text string) {
 	m.drawn(m.draw.Event(&supervisorv1.Event{
 		Time:  timestamppb.New(m.now()),

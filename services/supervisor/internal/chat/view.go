@@ -12,19 +12,19 @@ import (
 
 var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// View implements tea.Model: what is under way, questions, input, status. What has to be there comes first when there is
-// little room: status, the input around its cursor, the question.
+// View implements tea.Model: work in progress, questions, input, status. With little room, the priority is: the status,
+// the input around its cursor, the question.
 func (m *model) View() tea.View {
 	if m.leaving {
 		return tea.NewView("")
 	}
 	if m.away {
-		return tea.NewView(" ") // one row, so that what a shell says begins on it
+		return tea.NewView(" ") // one row, so that the shell's output begins on it
 	}
 	typing, x, y := m.inputRows(m.typingRows())
 	room := m.middleRows()
 
-	var lower []string // between what is under way and the input
+	var lower []string // between work in progress and the input
 	if m.confirming != nil {
 		lower = m.confirming.rows(m)
 	} else if m.search != nil {
@@ -62,24 +62,24 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// typingRows is how many rows the input has at most.
+// typingRows returns the maximum height of the input.
 func (m *model) typingRows() int { return max(min(m.viewRows()-2, m.height/3), 1) }
 
-// middleRows is how many rows there are above the input.
+// middleRows returns the number of rows above the input.
 func (m *model) middleRows() int {
 	rows, _ := m.edit.layout(m.width - 2)
-	return max(m.viewRows()-1-min(len(rows), m.typingRows()), 0) // one is the status
+	return max(m.viewRows()-1-min(len(rows), m.typingRows()), 0) // one row is the status
 }
 
 const prompt = "❯ "
 
-// inputRows is the input, or the rows around its cursor, and where in them the cursor stands.
-func (m *model) inputRows(most int) (rows []string, x, y int) {
+// inputRows returns the input, or the rows around its cursor, and the position of the cursor in them.
+func (m *model) inputRows(limit int) (rows []string, x, y int) {
 	all, x, y := m.edit.Show(m.width - 2)
 	from := 0
-	if len(all) > most {
-		from = min(max(0, y-most+1), len(all)-most)
-		all = all[from : from+most]
+	if len(all) > limit {
+		from = min(max(0, y-limit+1), len(all)-limit)
+		all = all[from : from+limit]
 	}
 	for i, r := range all {
 		mark := "  "
@@ -104,13 +104,13 @@ func (m *model) placeholder() string {
 	return ""
 }
 
-func (m *model) queueRows(most int) []string {
-	if most < 1 || len(m.queue) == 0 {
+func (m *model) queueRows(limit int) []string {
+	if limit < 1 || len(m.queue) == 0 {
 		return nil
 	}
 	var rows []string
 	for i, text := range m.queue {
-		if i == most-1 && len(m.queue) > most {
+		if i == limit-1 && len(m.queue) > limit {
 			rows = append(rows, m.sty.dim(fmt.Sprintf("  … %d more queued", len(m.queue)-i)))
 			break
 		}
@@ -119,7 +119,7 @@ func (m *model) queueRows(most int) []string {
 	return rows
 }
 
-// liveRows is what is under way: the plan, tool calls, the end of what is being said.
+// liveRows returns work in progress: the plan, tool calls, and the end of the current text.
 func (m *model) liveRows(room int) []string {
 	if room < 1 {
 		return nil
@@ -168,24 +168,24 @@ func (m *model) liveRows(room int) []string {
 	return append(m.partialRows(min(room, 6)), rows...)
 }
 
-// maxOutputRows is how many rows the end of a command's output has, unless more is asked for.
+// maxOutputRows limits the rows of a command's output, unless it is expanded.
 const maxOutputRows = 5
 
-// outputRows is the end of what the command that wrote last has written and was not printed.
+// outputRows returns the end of the latest output of a command that was not printed.
 func (m *model) outputRows(room int) []string {
-	most := min(room, maxOutputRows)
+	limit := min(room, maxOutputRows)
 	if m.expanded {
-		most = room
+		limit = room
 	}
-	if most < 2 || m.live.spoke.draw == nil {
+	if limit < 2 || m.live.spoke.draw == nil {
 		return nil
 	}
-	lines, hidden := m.live.spoke.draw.Tail(m.live.spoke.id, most)
+	lines, hidden := m.live.spoke.draw.Tail(m.live.spoke.id, limit)
 	if len(lines) == 0 {
 		return nil
 	}
 	if hidden > 0 {
-		lines, hidden = m.live.spoke.draw.Tail(m.live.spoke.id, most-1)
+		lines, hidden = m.live.spoke.draw.Tail(m.live.spoke.id, limit-1)
 	}
 	bar := "    " + m.sty.dim("│") + " "
 	var rows []string
@@ -202,7 +202,7 @@ func (m *model) outputRows(room int) []string {
 	return rows
 }
 
-// expand shows more or less of the output of the command that runs; or what was left out of the output of one that ended.
+// expand shows more or less output of the running command, or the omitted output of the command that ended last.
 func (m *model) expand() {
 	if m.live.spoke.draw != nil {
 		m.expanded = !m.expanded
@@ -212,11 +212,11 @@ func (m *model) expand() {
 		return
 	}
 	m.flush()
-	m.print(m.cut.TakeLeftOut())
+	m.print(m.cut.TakeOmitted())
 	m.cut = nil
 }
 
-// partialRows is the line that is being said.
+// partialRows returns the current incomplete line.
 func (m *model) partialRows(room int) []string {
 	if room < 1 || m.partial == "" {
 		return nil
@@ -224,12 +224,12 @@ func (m *model) partialRows(room int) []string {
 	return lastRows(safetext.Wrap(untabbed(m.partial), m.width, ""), room)
 }
 
-// statusRow says how things are; where it is too long, what matters least is left out.
+// statusRow returns the status. If it is too long, it omits the least important parts.
 func (m *model) statusRow() string {
 	s := m.session
 	type part struct {
 		text string
-		rank int // the higher, the sooner it is left out
+		rank int // higher ranks are omitted first
 	}
 	parts := []part{{m.agentName(), 0}}
 	add := func(text string, rank int) {
@@ -268,7 +268,7 @@ func (m *model) statusRow() string {
 	}
 }
 
-// keyRank is how soon the keys are left out: those for what is under way after all else but the agent.
+// keyRank returns the rank of the keys. Keys for work in progress are omitted last but one, before the agent.
 func (m *model) keyRank() int {
 	if m.turn != nil || m.own != nil || m.prefixed || m.menu.open() || m.now().Before(m.quitBy) {
 		return 1
@@ -276,7 +276,7 @@ func (m *model) keyRank() int {
 	return 6
 }
 
-// keys says which keys matter now.
+// keys describes the keys that are useful now.
 func (m *model) keys() string {
 	switch {
 	case m.now().Before(m.quitBy):
@@ -294,12 +294,12 @@ func (m *model) keys() string {
 	case m.phase == broken:
 		return strings.TrimSuffix(m.hint("/new · /quit"), " leaves")
 	case m.cut != nil:
-		return "ctrl+o shows " + safetext.Count(m.cut.LeftOut(), "more line") + " · /help"
+		return "ctrl+o shows " + safetext.Count(m.cut.Omitted(), "more line") + " · /help"
 	}
 	return "/help"
 }
 
-// money is an amount; the currency is the agent's word.
+// money formats an amount. The currency is a text of the agent.
 func money(amount float64, currency string) string {
 	text := fmt.Sprintf("%.2f", amount)
 	if amount > 0 && amount < 0.01 {
@@ -314,7 +314,7 @@ func money(amount float64, currency string) string {
 	return text + " " + currency
 }
 
-// markCursor shows where the cursor stands in a row, at a column.
+// markCursor marks the column of the cursor in a row.
 func markCursor(m *model, row string, x int) string {
 	before, after := ansi.Cut(row, 0, x), ansi.Cut(row, x, m.width)
 	at := " "

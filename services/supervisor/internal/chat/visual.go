@@ -23,43 +23,45 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// The person's own editor ($VISUAL, $EDITOR) for what is in the input. It has the terminal, is outside of the policy, and most
-// editors run commands: it is opened after a code, as !COMMAND is run. What it leaves comes back into the input and is not sent.
+// The user's own editor ($VISUAL, $EDITOR) for the input. It gets the terminal, no policy decides about it, and most
+// editors can run commands: it is opened after a confirmation by a code, as !COMMAND. Its text returns to the input and
+// is not sent.
 
-// defaultEditor is the editor where the environment names none.
+// defaultEditor is the editor if the environment has none.
 const defaultEditor = "vi"
 
-// draftName is the file's name, from which editors take the language.
+// draftName is the name of the file. Editors use its extension to detect the language.
 const draftName = "message.md"
 
-// loan is the terminal while it may be the editor's.
+// loan is the terminal while an editor may use it.
 type loan struct {
-	ctx      context.Context // the chat's: the editor ends with it
-	borrower jobcontrol.Borrower
+	ctx      context.Context // the chat's context: the editor ends with it
+	borrower jobcontrol.Runner
 	lent     atomic.Bool
-	lost     chan error // the terminal is another job's for good
+	lost     chan error // the terminal is lost to another job
 }
 
 func newLoan(ctx context.Context) *loan { return &loan{ctx: ctx, lost: make(chan error, 1)} }
 
-// visual is an editor that is opened.
+// visual is an open editor.
 type visual struct {
 	m     *model
-	words []string // the command
+	words []string // the command of the editor
 
-	text string // what was in the input
+	text string // the text of the input
 	end  visualMsg
 }
 
-// visualMsg is what an editor has left.
+// visualMsg is the result of an editor.
 type visualMsg struct {
 	text    string
-	ok      bool   // the text counts
-	problem string // what the person should know
+	ok      bool   // the text is valid
+	problem string // a message for the user
 	harmed  bool   // the editor may have left the screen in disorder
 }
 
-// editorOf is the person's editor, in words: a command with its arguments, or what a shell makes of one that is more than words.
+// editorOf returns the command of the user's editor in words. If it is more than plain words, it is a command for a
+// shell.
 func editorOf(env []string) []string {
 	line := cmp.Or(strings.TrimSpace(valueOf(env, "VISUAL")), strings.TrimSpace(valueOf(env, "EDITOR")), defaultEditor)
 	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[#~=%{\n") {
@@ -68,7 +70,7 @@ func editorOf(env []string) []string {
 	return strings.Fields(line)
 }
 
-// editorName is the editor for people.
+// editorName returns the name of the editor for display.
 func editorName(env []string) string {
 	words := editorOf(env)
 	if len(words) == 4 && words[0] == "/bin/sh" {
@@ -77,7 +79,7 @@ func editorName(env []string) string {
 	return safetext.Line(filepath.Base(words[0]))
 }
 
-// editVisually opens the input in the person's editor, once that is confirmed.
+// editVisually opens the input in the user's editor after a confirmation.
 func (m *model) editVisually() {
 	switch {
 	case m.loan == nil:
@@ -99,9 +101,9 @@ func (m *model) editVisually() {
 	})
 }
 
-func (msg visualMsg) tell(m *model) tea.Cmd {
+func (msg visualMsg) apply(m *model) tea.Cmd {
 	m.away = false
-	m.terminalSpoke() // the last keys were the editor's
+	m.ignoreResponse() // the last keys were for the editor
 	if msg.ok {
 		m.edit.Set(msg.text)
 	}
@@ -114,8 +116,8 @@ func (msg visualMsg) tell(m *model) tea.Cmd {
 	return nil
 }
 
-// Run implements tea.ExecCommand. Bubble Tea calls it from the goroutine that calls the model: nothing is drawn, and what the
-// supervisor says waits.
+// Run implements tea.ExecCommand. Bubble Tea calls it from the goroutine of the model: the screen is not drawn, and
+// messages of the supervisor wait.
 func (v *visual) Run() error {
 	l := v.m.loan
 	l.lent.Store(true)
@@ -124,7 +126,7 @@ func (v *visual) Run() error {
 	var err error
 	if v.end, err = v.edit(l); err != nil {
 		l.lost <- err
-		select {} // or the program would take the terminal again, and it is another job's
+		select {} // otherwise the program would acquire the terminal, which belongs to another job
 	}
 	return nil
 }
@@ -138,7 +140,7 @@ func (v *visual) SetStdout(io.Writer) {}
 // SetStderr implements tea.ExecCommand.
 func (v *visual) SetStderr(io.Writer) {}
 
-// edit runs the editor. An error is a terminal that was lost.
+// edit runs the editor. It returns an error if the terminal was lost.
 func (v *visual) edit(l *loan) (visualMsg, error) {
 	o := v.m.o
 	file, cmd, problem := v.prepare(o)
@@ -148,7 +150,7 @@ func (v *visual) edit(l *loan) (visualMsg, error) {
 	before, _ := term.GetState(o.Output.Fd())
 	ended, err := l.borrower.Run(l.ctx, o.Input, cmd, o.Stop)
 	if errors.Is(err, jobcontrol.ErrBackground) {
-		_ = os.RemoveAll(filepath.Dir(file)) // the chat ends, and can tell nobody of it
+		_ = os.RemoveAll(filepath.Dir(file)) // the chat ends, and cannot show an error
 		return visualMsg{}, err
 	}
 	harmed := err == nil && ended.Signal != ""
@@ -163,7 +165,7 @@ func (v *visual) edit(l *loan) (visualMsg, error) {
 	return msg, nil
 }
 
-// prepare writes the file and finds the editor; problem: why not.
+// prepare writes the file and finds the editor. problem is the reason if that fails.
 func (v *visual) prepare(o Options) (file string, cmd *exec.Cmd, problem string) {
 	file, err := writeDraft(o.StateDir, v.text)
 	if err != nil {
@@ -176,11 +178,11 @@ func (v *visual) prepare(o Options) (file string, cmd *exec.Cmd, problem string)
 	return file, cmd, ""
 }
 
-// undo ends what an editor has a terminal do that was killed: the other screen, the mouse, pasting with marks, its keypads,
-// an invisible cursor, colours.
+// undo resets the modes of a terminal after an editor was killed: the alternate screen, the mouse, bracketed paste,
+// keypads, an invisible cursor, colours.
 const undo = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[<u\x1b[>4m\x1b[?25h\x1b[0m"
 
-// command is the editor with a file.
+// command returns the command of the editor with a file.
 func (v *visual) command(o Options, file string) (*exec.Cmd, error) {
 	name, err := lookPath(v.words[0], o.Env)
 	if err != nil {
@@ -193,13 +195,13 @@ func (v *visual) command(o Options, file string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// lookPath finds a program by the person's PATH, which need not be this process's.
+// lookPath finds a program in the PATH of env, which may differ from this process's.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return exec.LookPath(name)
 	}
 	for _, dir := range filepath.SplitList(valueOf(env, "PATH")) {
-		if !filepath.IsAbs(dir) { // an agent writes in the working directory
+		if !filepath.IsAbs(dir) { // agents write in the working directory
 			continue
 		}
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
@@ -209,8 +211,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", errors.New("no folder of PATH has it")
 }
 
-// left is what the editor has left in the file, which is removed unless something would be lost.
-func (v *visual) left(file string, ended jobcontrol.Ended, err error) visualMsg {
+// left reads the file after the editor has ended. It removes the file unless text would be lost.
+func (v *visual) left(file string, ended jobcontrol.Result, err error) visualMsg {
 	remove := func() { _ = os.RemoveAll(filepath.Dir(file)) }
 	if err != nil {
 		remove()
@@ -237,8 +239,9 @@ func (v *visual) left(file string, ended jobcontrol.Ended, err error) visualMsg 
 	return visualMsg{text: text, ok: true}
 }
 
-// writeDraft writes a text to a new file that only the person can read, in a folder of its own: editors put other files beside
-// it. The state folder is out of the reach of agents that are confined; without one it is the folder for temporary files.
+// writeDraft writes a text to a new file that only the user can read, in a new folder, because editors create other
+// files beside it. Confined agents cannot access the state folder. Without one, the file is in the folder for temporary
+// files.
 func writeDraft(stateDir, text string) (string, error) {
 	if stateDir != "" {
 		if err := os.MkdirAll(stateDir, 0o700); err != nil {
@@ -260,8 +263,8 @@ func writeDraft(stateDir, text string) (string, error) {
 	return file, nil
 }
 
-// readDraft reads what an editor left. A link is refused: where the folder is in an agent's reach, it would lead to a file that
-// the agent may not read, and the person would send that.
+// readDraft reads the file after editing. It rejects a symbolic link: if an agent can write to the folder, a link could
+// lead to a file that the agent must not read, and the user would send its content.
 func readDraft(file string) (string, error) {
 	is, err := os.Lstat(file)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestDraft_IsPrivate(t *testing.T) {
 }
 
 func TestExternalEditor_ReadsDraft(t *testing.T) {
-	exited, failed, killed := jobcontrol.Ended{}, jobcontrol.Ended{Code: 3}, jobcontrol.Ended{Code: -1, Signal: "SIGKILL"}
+	exited, failed, killed := jobcontrol.Result{}, jobcontrol.Result{Code: 3}, jobcontrol.Result{Code: -1, Signal: "SIGKILL"}
 	write := func(text string) func(t *testing.T, file string) {
 		return func(t *testing.T, file string) {
 			t.Helper()
@@ -95,7 +95,7 @@ func TestExternalEditor_ReadsDraft(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		does  func(t *testing.T, file string)
-		ended jobcontrol.Ended
+		ended jobcontrol.Result
 		text  string // that counts
 		says  string
 		kept  bool

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tell takes what goes on beside our own turns.
-func (msg watchMsg) tell(m *model) tea.Cmd {
+// apply processes events of the watch stream.
+func (msg watchMsg) apply(m *model) tea.Cmd {
 	m.watches = true
 	cmds := []tea.Cmd{m.begin()}
 	for _, ev := range msg.events {
@@ -24,7 +24,7 @@ func (msg watchMsg) tell(m *model) tea.Cmd {
 		cmds = append(cmds, m.watchSaw(ev))
 	}
 	if msg.err == nil {
-		if len(msg.events) > 0 { // a stream that breaks at once opens well, too
+		if len(msg.events) > 0 { // a stream that fails at once opens without an error, too
 			m.retries = 0
 		}
 		return tea.Batch(append(cmds, msg.next)...)
@@ -40,7 +40,7 @@ func (msg watchMsg) tell(m *model) tea.Cmd {
 	if m.turn != nil {
 		at = m.session.GetSessionId()
 	}
-	return tea.Batch(append(cmds, m.again(m.sup.watch(cursor, at), msg.err))...)
+	return tea.Batch(append(cmds, m.retry(m.sup.watch(cursor, at), msg.err))...)
 }
 
 func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
@@ -53,9 +53,9 @@ func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
 		return nil
 	}
 	switch {
-	case ev.GetSessionId() == "", m.o.Attach != nil: // follow tells those of the session
+	case ev.GetSessionId() == "", m.o.Attach != nil: // follow receives the events of the session
 	case ev.GetSessionId() == m.loading:
-		return m.show(ev) // a history is shown as it comes
+		return m.show(ev) // show a history while it is loaded
 	case m.phase == opening || m.phase == starting:
 		if len(m.early) < maxEarly {
 			m.early = append(m.early, ev)
@@ -66,10 +66,10 @@ func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
 	return nil
 }
 
-// again tries a stream again after a moment.
-func (m *model) again(cmd tea.Cmd, err error) tea.Cmd {
+// retry opens a stream again after a moment.
+func (m *model) retry(cmd tea.Cmd, err error) tea.Cmd {
 	m.retries++
-	if m.retries == 20 && m.phase != broken { // else it was told why the session is over
+	if m.retries == 20 && m.phase != broken { // otherwise the reason was shown already
 		m.phase = broken
 		if m.turn != nil {
 			m.endTurn()
@@ -100,7 +100,7 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 		if len(tail) == 0 {
 			tail = a.GetStderrTail()
 		}
-		m.fail(cmp.Or(safetext.Line(render.WithoutLastWords(a.GetError().GetMessage(), tail)), "the agent ended"))
+		m.fail(cmp.Or(safetext.Line(render.WithoutStderrLine(a.GetError().GetMessage(), tail)), "the agent ended"))
 		m.printTail(tail)
 		if a.GetState() == supervisorv1.AgentState_AGENT_STATE_BACKOFF {
 			m.note("it is started again…")

@@ -1,5 +1,5 @@
-// Package cli builds the tree of acphost's commands. Each command is a package below it, of the command's name; what
-// several of them share is in internal, a package for each subject.
+// Package cli builds the tree of acphost's commands. Each command is a package with the command's name. Shared code is
+// in internal, with a package for each subject.
 package cli
 
 import (
@@ -48,7 +48,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-// programs are what the commands set in motion; tests put others in their place.
+// programs are the functions that commands call. Tests replace them.
 type programs struct {
 	Host      func(context.Context, host.Options) int // "run": a supervisor between an agent and an editor
 	Supervise hosting.Starter                         // a supervisor without an editor
@@ -57,12 +57,12 @@ type programs struct {
 	Exec      agentcmd.Executor
 }
 
-// Run parses the arguments, runs the command that they name and returns the exit code. build is what the build says that
-// this program is; empty: nothing. carries: acphost's own handlers are in it, as commands of their
+// Run parses the arguments, runs the selected command and returns the exit status. build is the build's description of
+// this program, or empty. carries reports that the program contains acphost's own handlers, as commands with their
 // names.
 func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, carries bool, args []string) int {
 	call := &command.Call{
-		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version, Carries: carries,
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv, Version: buildinfo.Read(build).Version, BundlesHandlers: carries,
 		Terminal: output.IsTerminal, Sockets: rundir.Dirs, FromAgent: peer.FromAgent,
 	}
 	return command.Execute(ctx, call, newRoot(call, programs{
@@ -97,7 +97,8 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 	return root
 }
 
-// WithStopSignals returns a context that the signal ends that ends acphost in order. A second one ends the process.
+// WithStopSignals returns a context that ends with the first signal that ends acphost in order. A second one ends the
+// process.
 func WithStopSignals(ctx context.Context) (context.Context, func()) {
 	return command.WithStopSignals(ctx)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// dangers say what a process of root's that keeps a capability can do to acphost, or to the machine, past every wall.
+// dangers describes for each root capability how a process that keeps it can bypass all confinements of acphost, or
+// damage the machine.
 var dangers = map[string]string{
 	"SYS_ADMIN":          "mount over acphost's files, and do most of what root does",
 	"SYS_PTRACE":         "read and write the memory of acphost's processes, and so approve its own questions",
@@ -36,14 +37,14 @@ var dangers = map[string]string{
 	"KILL":               "end every process, where there is no Landlock domain",
 }
 
-// Dangers say of each capability that agents, or the handlers that act for them, keep what they can do with it that a wall
-// of acphost's is to prevent; one line each. Those that are not among them open no way that is known.
+// Dangers returns a line for each dangerous capability that agents, or the handlers that act for them, keep. Other
+// capabilities have no known way around the confinements.
 func (c *Config) Dangers() []string {
 	var out []string
 	look := func(field string, names []string) {
 		keep, err := proc.ParseCapabilities(names)
 		if err != nil {
-			return // which is an error elsewhere
+			return // reported elsewhere
 		}
 		for _, k := range keep {
 			name := k.String()[len("CAP_"):]

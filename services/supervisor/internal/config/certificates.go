@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Certificate is a file with a certificate that the configuration names.
+// Certificate is a certificate file that the configuration names.
 type Certificate struct {
-	// Setting names it: "admin.tls.cert", "handlers.fs.tls.ca".
+	// Setting is the setting that names it: "admin.tls.cert", "handlers.fs.tls.ca".
 	Setting string
 	// File is its absolute path.
 	File string
 }
 
-// Certificates are the certificates for connections over the network: of the supervisor itself and of each handler that is
-// reached with TLS, and those of their authorities.
+// Certificates returns the certificates for connections over the network: of the supervisor, of each handler that is
+// reached with TLS, and of their authorities.
 func (c *Config) Certificates() []Certificate {
 	var all []Certificate
 	add := func(setting, ca, cert string) {

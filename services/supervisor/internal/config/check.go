@@ -17,22 +17,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// Names of quirks that agents may be given.
+// Names of quirks of agents.
 const (
-	// QuirkNone alone turns off what acphost knows of an agent.
+	// QuirkNone, if it is the only one, disables the quirks that acphost knows of an agent.
 	QuirkNone = "none"
-	// QuirkCreateByReading answers the read of a missing file with empty text.
+	// QuirkCreateByReading means that the read of a missing file is answered with empty text.
 	QuirkCreateByReading = "create_by_reading"
 )
 
-// maxSocketPath is the longest path of a unix socket in bytes: sun_path has 108 with its NUL on Linux, and systems
-// where it is shorter say so when the socket is made.
+// maxSocketPath is the maximum length of a unix socket's path in bytes: sun_path has 108 with its NUL on Linux. Systems
+// with a lower limit report an error when the socket is created.
 const maxSocketPath = 107
 
-// checker gathers what is wrong with a configuration that is right as a message.
+// checker collects the errors of a configuration that is a valid message.
 type checker struct {
 	doc      *yamlproto.Document
-	base     string // the file's folder, which relative paths start from
+	base     string // folder of the file, the base of relative paths
 	home     string
 	problems []error // each a *yamlproto.Error
 }
@@ -41,14 +41,14 @@ func (v *checker) problem(p path, format string, args ...any) {
 	v.problems = append(v.problems, v.doc.Errorf(string(p), format, args...))
 }
 
-// empty reports a key that stands in the file with an empty value, which would mean the default without a word.
+// empty reports an error for a key with an empty value in the file, which would silently mean the default.
 func (v *checker) empty(p path, is bool) {
 	if is && v.doc.Given(string(p)) {
 		v.problem(p, "expected a value, got an empty one; remove the key for the default")
 	}
 }
 
-// err joins the problems in the order in which they stand in the file.
+// err joins the problems in their order in the file.
 func (v *checker) err() error { return yamlproto.Join(nil, v.problems) }
 
 func (v *checker) config(c *configv1.Config) {
@@ -76,7 +76,7 @@ func (v *checker) config(c *configv1.Config) {
 	v.telemetry(c.GetTelemetry())
 }
 
-// unused finds handlers that are called like programs of acphost's own and that no route uses: they would take no part.
+// unused reports handlers that no route uses, and whose names resemble those of acphost's own handlers.
 func (v *checker) unused(c *configv1.Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
 		if Kind(name) != route.KindExtension || slices.Contains(slices.Collect(maps.Values(c.GetRoutes())), name) {
@@ -95,7 +95,7 @@ func (v *checker) unused(c *configv1.Config) {
 	}
 }
 
-// routes checks how methods and targets are spelled. Whether a handler declares a method is only known once it runs.
+// routes checks the spelling of methods and targets. Only a running handler can tell whether it declares a method.
 func (v *checker) routes(c *configv1.Config) {
 	good := true
 	for _, name := range slices.Sorted(maps.Keys(c.GetRoutes())) {
@@ -185,21 +185,21 @@ func (v *checker) limits(l *configv1.Limits) {
 	v.bound(at.to("turn_grace_ms"), uint64(l.GetTurnGraceMs()), 1, 60000)
 }
 
-// misplaced says of a field that is set what alone it is for.
+// misplaced reports a field that is set although it applies only to something else.
 func (v *checker) misplaced(p path, set bool, only string) {
 	if set {
 		v.problem(p, "it is for %s", only)
 	}
 }
 
-// bound demands low ≤ n ≤ high. 0 stands for the default. high fits in an int64, as sizes are counted.
+// bound requires low ≤ n ≤ high. 0 means the default. high fits into an int64.
 func (v *checker) bound(p path, n, low, high uint64) {
 	if n != 0 && (n < low || n > high) {
 		v.problem(p, "expected %d to %d, or 0 for the default, got %d", low, high, n)
 	}
 }
 
-// oneOf demands one of a few words, or none.
+// oneOf requires one of a few words, or no value.
 func (v *checker) oneOf(p path, got string, words ...string) {
 	if got != "" && !slices.Contains(words, got) {
 		last := len(words) - 1
@@ -207,7 +207,7 @@ func (v *checker) oneOf(p path, got string, words ...string) {
 	}
 }
 
-// socket demands an absolute path that fits into a unix socket's address.
+// socket requires an absolute path that fits into the address of a unix socket.
 func (v *checker) socket(p path, name string) {
 	switch {
 	case !filepath.IsAbs(name) || strings.ContainsRune(name, 0):
@@ -217,7 +217,7 @@ func (v *checker) socket(p path, name string) {
 	}
 }
 
-// expand returns an absolute path, "~" in front replaced by the home directory.
+// expand returns an absolute path, with a leading "~" replaced by the home directory.
 func (v *checker) expand(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
 		if !filepath.IsAbs(v.home) {

@@ -1,8 +1,8 @@
 // Package config reads the configuration file: it finds, parses and validates the file, and applies defaults.
 //
-// The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message and the
-// settings of acphost's own handlers, and names the line and column of a mistake. It must not know how a setting is
-// acted on: it starts nothing, and opens no other file.
+// The file is YAML with the fields of the message acphost.config.v1.Config. The package knows that message and the
+// settings of acphost's own handlers, and reports the line and column of an error. It must not know the effect of a
+// setting: it starts no processes, and reads no other file.
 package config
 
 import (
@@ -24,37 +24,38 @@ const EnvFile = "ACPHOST_CONFIG"
 // maxFileSize bounds the configuration file, in bytes.
 const maxFileSize = 1 << 20
 
-// Config is a configuration that was read and found good.
+// Config is a valid configuration.
 type Config struct {
-	// Proto is what the file says, with every relative path and "~" made absolute, and no defaults filled in; see
-	// Effective. Never nil.
+	// Proto contains the values of the file, with every relative path and "~" made absolute, and without defaults; see
+	// Effective. It is never nil.
 	Proto *configv1.Config
-	// File is the file's absolute path. Empty: there was none, and all is default.
+	// File is the absolute path of the file. Empty means that there was none, and that all values are defaults.
 	File string
-	// Warnings say what a person should know of the file though it was taken, one sentence each.
+	// Warnings are sentences about problems of a file that was accepted.
 	Warnings []string
 
-	folder      string              // acphost's own configuration folder; empty: unknown
-	state       string              // acphost's own state folder; empty: unknown
-	userPolicy  string              // the user's rule file at its usual place; empty: not there, or not asked
-	adminPolicy bool                // the administrator's rule file is there
+	folder string // folder of acphost's configuration; empty: unknown
+	state  string // folder of acphost's state; empty: unknown
+	// the user's rule file at its default path; empty: it does not exist, or was not looked up
+	userPolicy  string
+	adminPolicy bool                // the administrator's rule file exists
 	doc         *yamlproto.Document // nil without a file
 }
 
 // Load reads the configuration. The file is path, else $ACPHOST_CONFIG, else acphost/config.yaml under $XDG_CONFIG_HOME
-// or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default one, the defaults count. env
-// looks up environment variables, as os.Getenv does. Load looks whether the rule files of the user and of the
-// administrator are there; it reads none.
+// or ~/.config. A file that path or $ACPHOST_CONFIG names must exist; without the default file, the defaults apply. env
+// looks up environment variables, as os.Getenv does. Load checks whether the rule files of the user and of the
+// administrator exist; it does not read them.
 //
-// A file without content is an error, because one that was truncated would turn off the policy that it named; "{}" means
-// the defaults. A file that others could have written is refused, since it names programs that are started. If its content is wrong,
-// the error joins one *yamlproto.Error for each problem.
+// An empty file is an error, because a truncated file would disable the policy that it named; "{}" means the defaults.
+// A file that other users could have written is rejected, because it names programs that are started. If the content is
+// invalid, the error joins one *yamlproto.Error for each problem.
 func Load(path string, env func(string) string) (*Config, error) {
 	c := &Config{Proto: &configv1.Config{}, folder: Folder(env), state: ownfile.StateDir(env)}
 	if err := c.load(path, env); err != nil {
 		return nil, err
 	}
-	c.look()
+	c.findRuleFiles()
 	return c, nil
 }
 
@@ -75,7 +76,7 @@ func (c *Config) load(path string, env func(string) string) error {
 	}
 	data, warnings, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
-		if _, err := os.Lstat(path); err == nil { // the defaults would turn the policy off
+		if _, err := os.Lstat(path); err == nil { // the defaults would disable the policy
 			return fmt.Errorf("configuration file: %s is a symbolic link to a file that is missing; restore the file, or remove the link for the defaults", path)
 		}
 		return nil
@@ -87,20 +88,22 @@ func (c *Config) load(path string, env func(string) string) error {
 	if err != nil {
 		return err
 	}
-	if doc.Empty() { // it may have lost its content: the defaults would turn the policy off
+	if doc.Empty() { // it may have been truncated: the defaults would disable the policy
 		return fmt.Errorf("configuration file: %s has no content; restore it, or write {} in it for the defaults", path)
 	}
 	expandPermission(doc)
 	expandEnv(doc)
 	c.File, c.Warnings, c.doc = path, warnings, doc
-	unread := doc.DecodeWhatCanBe(c.Proto) // what could be read is checked all the same: all mistakes are told at once
+	// check the values that could be parsed, so that all errors are reported at once
+	unread := doc.DecodeWhatCanBe(c.Proto)
 	v := checker{doc: doc, base: filepath.Dir(path), home: env("HOME")}
 	v.config(c.Proto)
 	if err := yamlproto.Join(unread, v.problems); err != nil {
 		files := v
 		files.problems = nil
 		if name := c.Proto.GetPermission().GetPolicy(); name != "" && filepath.Ext(name) == "" && !IsReadyPolicy(name) {
-			files.ruleFile("permission.policy", v.rules(name)) // a misspelled ready policy would be the next mistake to be told
+			// so that a misspelled name of a ready policy is reported at once, too
+			files.ruleFile("permission.policy", v.rules(name))
 		}
 		return yamlproto.Join(unread, v.problems, files.problems...)
 	}
@@ -108,22 +111,22 @@ func (c *Config) load(path string, env func(string) string) error {
 	return nil
 }
 
-// Folder returns acphost's own folder among the user's configurations: acphost under $XDG_CONFIG_HOME, else under
-// ~/.config. Empty: the environment names neither it nor a home directory. env looks up environment variables, as
+// Folder returns the folder of acphost's configuration: acphost under $XDG_CONFIG_HOME, else under ~/.config. It is
+// empty if the environment contains neither that variable nor a home directory. env looks up environment variables, as
 // os.Getenv does.
 func Folder(env func(string) string) string {
 	return ownfile.BaseDir(env, "XDG_CONFIG_HOME", ".config", "acphost")
 }
 
-// ReadOwn returns the content of a file that says what is started, such as the configuration: a regular one of at most
-// 1 MiB that no other user could have written. The error wraps fs.ErrNotExist if it is missing, and else says what to
-// do.
+// ReadOwn returns the content of a file that determines which programs are started, such as the configuration. It must
+// be a regular file of at most 1 MiB that no other user could have written. The error wraps fs.ErrNotExist if it is
+// missing. Other errors say what to do.
 func ReadOwn(path string) ([]byte, error) {
 	data, _, err := read(path)
 	return data, err
 }
 
-// read returns the content of a regular file that nobody else may write.
+// read returns the content of a regular file that no other user may write.
 func read(path string) (data []byte, warnings []string, err error) {
 	data, err = regular.ReadIf(path, maxFileSize, func(info fs.FileInfo) (err error) {
 		warnings, err = trusted(path, info)
@@ -132,7 +135,8 @@ func read(path string) (data []byte, warnings []string, err error) {
 	return data, warnings, err
 }
 
-// trusted refuses a file that another user could have written, and warns where one may be able to.
+// trusted returns an error for a file that another user could have written, and a warning for a file that another user
+// may be able to write.
 func trusted(path string, info fs.FileInfo) (warnings []string, err error) {
 	if owner, _, known := ownfile.Owner(info); known && owner != 0 && owner != os.Geteuid() {
 		return nil, fmt.Errorf("%s belongs to user %d, who could have acphost start any program; make it your own: chown %d %s",

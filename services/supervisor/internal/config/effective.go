@@ -11,10 +11,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// Defaults that the message Config documents.
+// The defaults that the message Config documents.
 const (
 	defaultInitializeTimeoutSeconds = 60
-	defaultStopGraceMS              = 5000 // Codex needs a little over 2000
+	defaultStopGraceMS              = 5000 // Codex needs slightly more than 2000
 	defaultMaxMessageBytes          = limits.Message
 	defaultMaxQueuedRequests        = 1024
 	defaultMaxQueuedBytes           = limits.Waiting
@@ -22,11 +22,11 @@ const (
 	defaultTurnGraceMS              = 400
 )
 
-// Effective returns a copy of the configuration with every default filled in: acphost's own handlers stand among the
-// handlers, each with its command, and permd has the rule files among its settings. Whoever decides is there as the
-// handler "permission"; those of a chain are "permission", "permission-2" and so on in their order. What only the start
-// can tell stays empty: the agent's name, its quirks and the admin socket; so do files of the state folder where there
-// is none. The settings of handlers have their own defaults, which the handlers fill in.
+// Effective returns a copy of the configuration with every default filled in: handlers contains acphost's own handlers,
+// each with its command, and the settings of permd contain the rule files. The policy is the handler "permission"; the
+// policies of a chain are "permission", "permission-2" and so on in their order. Values that only the start determines
+// are empty: the agent's name, its quirks and the admin socket, and files of the state folder if there is none. The
+// settings of handlers have defaults of their own, which the handlers fill in.
 func (c *Config) Effective() *configv1.Config {
 	e := proto.CloneOf(c.Proto)
 	if e.Handlers == nil {
@@ -68,8 +68,8 @@ func (c *Config) Effective() *configv1.Config {
 	return e
 }
 
-// Shown returns the effective configuration as a file that means the same: where permission says who decides, it says
-// all, and no handlers stand beside it.
+// Shown returns the effective configuration as a file with the same meaning: permission contains the policies, and
+// handlers does not.
 func (c *Config) Shown() *configv1.Config {
 	e := c.Effective()
 	if p := c.Proto.GetPermission(); len(p.GetChain()) > 0 || len(p.GetCommand()) > 0 || p.GetAddress() != "" {
@@ -78,7 +78,7 @@ func (c *Config) Shown() *configv1.Config {
 	return e
 }
 
-// orNew returns m, or an empty message for a nil one.
+// orNew returns m, or an empty message if m is nil.
 func orNew[M any](m *M) *M {
 	if m == nil {
 		return new(M)
@@ -86,7 +86,7 @@ func orNew[M any](m *M) *M {
 	return m
 }
 
-// orDefault sets a field that says nothing.
+// orDefault sets a field that is zero.
 func orDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

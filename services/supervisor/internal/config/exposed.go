@@ -18,9 +18,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// CheckExposed returns an error for every handler that an agent could call by itself, past the policy, and that is not
-// said to be meant so: its secret or its key is a file that the agent's user can read, or it has neither. The error joins
-// one *yamlproto.Error a problem. Handlers that acphost starts with keys of its own are none of them.
+// CheckExposed returns an error for every handler that an agent could call without the policy, unless the configuration
+// allows that: its secret or its key is a file that the agent's user can read, or it has neither. The error joins one
+// *yamlproto.Error for each problem. Handlers that acphost starts are excluded, because acphost creates their keys.
 func (c *Config) CheckExposed() error {
 	v := checker{doc: c.doc}
 	look := func(at path, name string, h *configv1.Handler) {
@@ -43,15 +43,15 @@ func (c *Config) CheckExposed() error {
 	return v.err()
 }
 
-// Exposed returns an error if agents could call the handler of a name by themselves, unless the handler is said to be meant
-// so.
+// Exposed returns an error if agents could call a handler by themselves, unless the handler's configuration allows
+// that.
 func Exposed(name string, h *configv1.Handler, agents *configv1.Agent) error {
 	_, err := exposed(name, h, agents)
 	return err
 }
 
-// Discloses returns an error if a handler could be asked for what agents must not read: acphost starts it, outside of the wall
-// that closes those files, and it acts for agents.
+// Discloses returns an error if a handler could give agents the content of files that they must not read: acphost
+// starts it without the confinement that closes those files, and it acts for agents.
 func Discloses(name string, h *configv1.Handler, agents *configv1.Agent) error {
 	if len(agents.GetUnreadable()) == 0 || h.GetAddress() != "" || Kind(name) == route.KindPermission {
 		return nil
@@ -81,7 +81,7 @@ func exposed(name string, h *configv1.Handler, agents *configv1.Agent) (field st
 		return "address", fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
 			"give it mutual TLS (tls) or a secret (secret_file), or %s", meant)
 	}
-	if why := who.reads(file); why != "" && !closed(agents, file) {
+	if why := who.reads(file); why != "" && !closedToAgents(agents, file) {
 		return field, fmt.Errorf("an agent could read this %s, %s, and call the sidecar by itself: %s; %s, or %s", theirs, file, why, who.remedy(file), meant)
 	}
 	if h.GetSecretFile() != "" && sidecarUID(name, h, agentUser != "", who) == who.uid {
@@ -90,8 +90,8 @@ func exposed(name string, h *configv1.Handler, agents *configv1.Agent) (field st
 	return "", nil
 }
 
-// CheckListen returns an error if agents could call over TCP with keys that lie about the server's own, unless that is said
-// to be meant so: over TCP the certificate alone counts, so that they would answer their own questions.
+// CheckListen returns an error if agents could read keys of callers beside the server's own, unless the configuration
+// allows that. Over TCP only the certificate counts, so agents could answer their own questions.
 func (c *Config) CheckListen() error {
 	a := c.Proto.GetAdmin()
 	if a.GetListen() == "" || a.GetAgentsMayUseKeys() {
@@ -107,7 +107,7 @@ func (c *Config) CheckListen() error {
 		return fmt.Errorf("serve at %s: whether agents could take callers' keys cannot be told: agent.user: %w", a.GetListen(), err)
 	}
 	for _, key := range keys {
-		if why := who.reads(key); why != "" && !closed(c.Proto.GetAgent(), key) {
+		if why := who.reads(key); why != "" && !closedToAgents(c.Proto.GetAgent(), key) {
 			return fmt.Errorf("serve at %s: an agent could read %s and call with it, which is all that counts over TCP: %s; "+
 				"move it to where its owner is (a server needs ca.crt, server.crt and server.key alone, which \"acphost certs init\" "+
 				"puts into a folder of their own, to be taken elsewhere), or run agents as another user (agent.user), or, on a machine "+
@@ -117,7 +117,7 @@ func (c *Config) CheckListen() error {
 	return nil
 }
 
-// sidecarUID is the user that a sidecar on a unix socket must run as: where agent.user is set, that user, unless the
+// sidecarUID returns the user that a sidecar on a unix socket must run as: if agent.user is set, that user, unless the
 // sidecar is a policy.
 func sidecarUID(name string, h *configv1.Handler, agentUser bool, agent reader) uint32 {
 	switch {
@@ -129,19 +129,19 @@ func sidecarUID(name string, h *configv1.Handler, agentUser bool, agent reader) 
 	return uint32(os.Geteuid())
 }
 
-// closed reports whether a file is one that agents cannot read, whoever they run as.
-func closed(agents *configv1.Agent, file string) bool {
+// closedToAgents reports whether the confinement of agents closes a file, independent of their user.
+func closedToAgents(agents *configv1.Agent, file string) bool {
 	real := paths.Real(filepath.Clean(file))
 	return slices.ContainsFunc(agents.GetUnreadable(), func(dir string) bool { return paths.Below(paths.Real(dir), real) })
 }
 
-// reader is whom agents run as, as far as files ask for it.
+// reader is the user that agents run as, with the attributes that file permissions depend on.
 type reader struct {
 	uid    uint32
 	groups []uint32
 }
 
-// readerOf finds a user by name or number; empty: this process's.
+// readerOf looks up a user by name or number. An empty name means the user of this process.
 func readerOf(name string) (reader, error) {
 	if name == "" {
 		return reader{uid: uint32(os.Geteuid())}, nil
@@ -153,15 +153,16 @@ func readerOf(name string) (reader, error) {
 	return reader{uid: u.UID, groups: append(slices.Clone(u.Groups), u.GID)}, nil
 }
 
-// reads says why a process of the user can read a file that this one can; empty: it cannot. Folders on the way are not
-// looked at: who can search them may change. A file that is not there is read by nobody else than this user.
+// reads returns the reason why a process of the user can read a file that this process can read, or "". It does not
+// check the parent folders, because their permissions may change. It assumes that only this user can read a missing
+// file.
 func (r reader) reads(file string) string {
 	info, err := os.Stat(file)
 	switch {
 	case r.uid == 0 && os.Geteuid() != 0:
 		return "it runs as root"
 	case r.uid == uint32(os.Geteuid()):
-		if err == nil && notOurs(info) && unreadable(file) {
+		if err == nil && ownedByOther(info) && unreadable(file) {
 			return ""
 		}
 		return fmt.Sprintf("it runs as the same user as acphost (%d)", r.uid)
@@ -183,8 +184,8 @@ func (r reader) reads(file string) string {
 	return ""
 }
 
-// notOurs reports whether a file is another user's, so that its mode is not ours to change.
-func notOurs(info fs.FileInfo) bool {
+// ownedByOther reports whether a file belongs to another user, so that this user cannot change its mode.
+func ownedByOther(info fs.FileInfo) bool {
 	owner, _, known := ownfile.Owner(info)
 	return known && owner != os.Geteuid()
 }
@@ -198,7 +199,7 @@ func unreadable(file string) bool {
 	return errors.Is(err, fs.ErrPermission)
 }
 
-// remedy says what closes a file to the user.
+// remedy says how to make a file unreadable for the user.
 func (r reader) remedy(file string) string {
 	if r.uid == uint32(os.Geteuid()) || r.uid == 0 {
 		return "run agents as another user (agent.user, which takes root), or close the file to them (agent.unreadable)"

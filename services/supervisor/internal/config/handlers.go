@@ -22,10 +22,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// ownHandler is one of the handlers that acphost brings along.
+// ownHandler is one of acphost's own handlers.
 type ownHandler struct {
 	program  string
-	settings proto.Message // empty; says what its settings may be
+	settings proto.Message // an empty message that defines its settings
 }
 
 // ownHandlers returns acphost's own handlers by their names in the configuration.
@@ -37,14 +37,14 @@ func ownHandlers() map[string]ownHandler {
 	}
 }
 
-// isOwn reports whether the entry of this name runs acphost's own handler, perhaps with settings or an environment.
+// isOwn reports whether a handler with this name is acphost's own. It may have settings or an environment.
 func isOwn(name string, h *configv1.Handler) bool {
 	own, ok := ownHandlers()[name]
 	return ok && h.GetAddress() == "" && (len(h.GetCommand()) == 0 || h.GetCommand()[0] == own.program)
 }
 
-// Kind returns what the handler of a name is there for: route.KindFS, KindTerminal or KindPermission for the three that
-// replace or are acphost's own, KindPermission too for "permission-2" and so on of a chain, else route.KindExtension.
+// Kind returns the kind of the handler with a name: route.KindFS, KindTerminal or KindPermission for the three that are
+// or replace acphost's own, KindPermission also for "permission-2" and so on of a chain, else route.KindExtension.
 func Kind(name string) string {
 	if _, ok := ownHandlers()[name]; ok {
 		return name
@@ -68,7 +68,7 @@ func (v *checker) handler(name string, h *configv1.Handler) {
 	v.entry(at, name, h)
 }
 
-// entry checks how one handler is reached and what it is told. name is its name among acphost's own, if it is one.
+// entry checks the connection and the settings of one handler. name is its name among acphost's own handlers, or empty.
 func (v *checker) entry(at path, name string, h *configv1.Handler) {
 	command, address := len(h.GetCommand()) > 0, h.GetAddress() != ""
 	switch {
@@ -104,7 +104,7 @@ func (v *checker) command(at path, h *configv1.Handler) {
 	}
 }
 
-// arguments demands words that a process can have.
+// arguments requires words that can be arguments of a process.
 func (v *checker) arguments(at path, command []string) {
 	for i, arg := range command {
 		if strings.ContainsRune(arg, 0) {
@@ -113,7 +113,7 @@ func (v *checker) arguments(at path, command []string) {
 	}
 }
 
-// child checks what only means something for a handler that acphost starts.
+// child checks settings that apply only to a handler that acphost starts.
 func (v *checker) child(at path, h *configv1.Handler) {
 	const keys = "address only: acphost makes the keys for the handlers that it starts itself"
 	v.misplaced(at.to("tls"), h.GetTls() != nil, keys)
@@ -154,7 +154,7 @@ func (v *checker) address(at path, h *configv1.Handler) {
 	}
 }
 
-// secret checks by what a sidecar on a unix socket knows acphost.
+// secret checks the secret by which a sidecar on a unix socket authenticates acphost.
 func (v *checker) secret(at path, h *configv1.Handler) {
 	switch file := h.GetSecretFile(); {
 	case file == "" && h.GetTls() == nil:
@@ -174,15 +174,14 @@ func (v *checker) tls(at path, t *configv1.TLS) {
 	}
 }
 
-// tlsFiles are the fields of a message that name files, if there is a message.
+// tlsFiles yields the fields of a message that name files. t may be nil.
 func tlsFiles(t *configv1.TLS) iter.Seq2[string, *string] {
 	return func(yield func(string, *string) bool) {
 		_ = t != nil && yield("ca", &t.Ca) && yield("cert", &t.Cert) && yield("key", &t.Key)
 	}
 }
 
-// settings checks the settings of acphost's own handlers; those of others are checked by the handlers themselves, when
-// they are configured.
+// settings checks the settings of acphost's own handlers. Other handlers check their settings when they are configured.
 func (v *checker) settings(at path, own ownHandler, settings *structpb.Struct) {
 	if settings == nil {
 		return
@@ -201,7 +200,7 @@ func (v *checker) settings(at path, own ownHandler, settings *structpb.Struct) {
 	v.settingBounds(at, own.settings)
 }
 
-// mistakes returns the single errors that yamlproto has joined.
+// mistakes returns the single errors in an error of yamlproto.
 func mistakes(err error) []*yamlproto.Error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*yamlproto.Error
@@ -216,7 +215,7 @@ func mistakes(err error) []*yamlproto.Error {
 	return []*yamlproto.Error{{Message: err.Error()}}
 }
 
-// settingBounds checks the bounds that the settings' messages document.
+// settingBounds checks the limits that the settings' messages document.
 func (v *checker) settingBounds(at path, settings proto.Message) {
 	switch s := settings.(type) {
 	case *fsv1.Settings:

@@ -12,10 +12,9 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 )
 
-// SetPolicy has another rule file count than permission.policy says, or than the user's at its usual place: policy is
-// the name of a ready one, or a file, relative to the working directory. It is for a flag, before anything is
-// started. What else stands in the configuration counts as before, and so do the administrator's and a workspace's
-// rule files.
+// SetPolicy replaces permission.policy, and the user's rule file at its default path. policy is the name of a ready
+// policy, or a file relative to the working directory. It is for a flag, and must be called before anything is started.
+// All other settings remain, including the administrator's and a workspace's rule files.
 func (c *Config) SetPolicy(policy string) error {
 	if policy == "" {
 		return errors.New("expected a file or the name of a ready policy (" + strings.Join(readyPolicies, ", ") + "), got nothing")
@@ -51,9 +50,9 @@ func (c *Config) SetPolicy(policy string) error {
 	return nil
 }
 
-// Ruled reports whether rules decide about what happens in a workspace: a policy was chosen, or the workspace has
-// rules of its own that count. dir is the workspace's folder; empty: it is not known.
-func (c *Config) Ruled(dir string) bool {
+// HasRules reports whether rules decide about actions in a workspace: a policy was chosen, or the workspace has rules
+// of its own that are used. dir is the workspace's folder, or empty if it is unknown.
+func (c *Config) HasRules(dir string) bool {
 	if c.PolicySet() {
 		return true
 	}
@@ -64,7 +63,7 @@ func (c *Config) Ruled(dir string) bool {
 	return err == nil
 }
 
-// WorkspaceRules reports whether rules that a workspace has itself count.
+// WorkspaceRules reports whether the rules of workspaces are used.
 func (c *Config) WorkspaceRules() bool {
 	return c.Proto.GetPermission().GetWorkspacePolicy() != "ignore"
 }

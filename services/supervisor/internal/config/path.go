@@ -6,10 +6,11 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// path leads to a value in the file, as errors show it and yamlproto finds it: agent.quirks[0], routes["fs/*"].
+// path is the path of a value in the file, as it is shown in errors and used by yamlproto: agent.quirks[0],
+// routes["fs/*"].
 type path string
 
-// to returns a path that goes on from p: by names of fields and keys of maps, and by indices of lists, which are ints.
+// to returns a path below p. The steps are names of fields, keys of maps, and indices of lists, which are ints.
 func (p path) to(steps ...any) path {
 	for _, step := range steps {
 		name, isName := step.(string)

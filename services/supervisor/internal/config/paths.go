@@ -12,25 +12,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// PathMaps returns how the paths of a handler are mapped; nil: they are not.
+// PathMaps returns the path mapping of a handler, or nil.
 func PathMaps(h *configv1.Handler) (*pathmap.Maps, error) {
 	all := make([]pathmap.Map, len(h.GetPaths()))
 	for i, m := range h.GetPaths() {
-		all[i] = pathmap.Map{Here: tidy(m.GetHere()), There: tidy(m.GetThere())}
+		all[i] = pathmap.Map{Here: trimSlash(m.GetHere()), There: trimSlash(m.GetThere())}
 	}
 	return pathmap.New(all)
 }
 
-// tidy takes the slash off the end of a path that is otherwise clean.
-func tidy(name string) string {
+// trimSlash removes the slash at the end of a path that is otherwise clean.
+func trimSlash(name string) string {
 	if clean := filepath.Clean(name); clean+"/" == name {
 		return clean
 	}
 	return name
 }
 
-// pathMaps checks how the paths of a sidecar are mapped. A folder that is a link at the client is refused: sessions name the
-// folder that it leads to as often as the link, and only one of the two would be translated.
+// pathMaps checks the path mapping of a sidecar. It rejects a folder that is a symbolic link at the client: sessions
+// name the target of the link as often as the link, and only one of them would be translated.
 func (v *checker) pathMaps(at path, name string, h *configv1.Handler) {
 	all := h.GetPaths()
 	v.misplaced(at, len(all) > 0 && h.GetAddress() == "",
@@ -39,12 +39,12 @@ func (v *checker) pathMaps(at path, name string, h *configv1.Handler) {
 		"handlers that answer methods only: a policy gets the client's paths")
 	for i, m := range all {
 		if m.GetHere() == "" || m.GetThere() == "" {
-			continue // the error says what is expected
+			continue // already reported
 		}
 		if dir, err := v.expand(m.GetHere()); err == nil && m.GetHere()[0] == '~' {
 			m.Here = dir
 		}
-		if dir := tidy(m.GetHere()); filepath.IsAbs(dir) && filepath.Clean(dir) == dir {
+		if dir := trimSlash(m.GetHere()); filepath.IsAbs(dir) && filepath.Clean(dir) == dir {
 			if real := paths.Real(dir); real != dir {
 				v.problem(at.to(i, pathmap.SideHere), "%s leads to %s by a symbolic link: name that folder, and open sessions in it", dir, real)
 			}
@@ -56,7 +56,7 @@ func (v *checker) pathMaps(at path, name string, h *configv1.Handler) {
 	}
 }
 
-// mappedRoots finds roots of every session that a sidecar has under no path.
+// mappedRoots reports roots of every session that have no path in a sidecar.
 func (v *checker) mappedRoots(c *configv1.Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
 		mapped, err := PathMaps(c.GetHandlers()[name])
@@ -68,7 +68,7 @@ func (v *checker) mappedRoots(c *configv1.Config) {
 			if err != nil {
 				continue
 			}
-			if _, err := mapped.There(dir); err != nil {
+			if _, err := mapped.SidecarPath(dir); err != nil {
 				v.problem(path("workspace.extra_roots").to(i, "path"), "%s is a name of the sidecar %q for another folder (handlers.%s.paths): "+
 					"give that folder another path in the sidecar", dir, name, name)
 			}

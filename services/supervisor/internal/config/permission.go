@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// DefaultAdminPolicy is the administrator's rule file.
+	// DefaultAdminPolicy is the default path of the administrator's rule file.
 	DefaultAdminPolicy = "/etc/acphost/policy.yaml"
-	// WorkspacePolicy is a repository's own rule file, below a root of a session.
+	// WorkspacePolicy is the path of a repository's own rule file, below a root of a session.
 	WorkspacePolicy = ".acphost/policy.yaml"
 
-	userPolicyName = "policy.yaml" // in the user's configuration folder
-	trustName      = "trust.json"  // in the state folder, as the next two
+	userPolicyName = "policy.yaml" // in the folder of the user's configuration
+	trustName      = "trust.json"  // in the state folder, as are the next two
 	grantsName     = "grants.jsonl"
 	auditName      = "audit.jsonl"
 )
@@ -36,20 +36,20 @@ const (
 	maxDecideTimeoutMS = 5000
 )
 
-// IsReadyPolicy reports whether a name is that of a rule file that permd comes with, and so is no file's.
+// IsReadyPolicy reports whether a name is the name of a rule file that permd contains, and not of a file.
 func IsReadyPolicy(name string) bool {
 	return slices.Contains(readyPolicies, name)
 }
 
-// readyPolicies are the rule files that permd comes with.
+// readyPolicies are the rule files that permd contains.
 var readyPolicies = []string{"ask", "workspace", "readonly", "headless"}
 
-// ReadyPolicies returns their names.
+// ReadyPolicies returns the names of the ready policies.
 func ReadyPolicies() []string { return slices.Clone(readyPolicies) }
 
-// PolicySet reports whether somebody chose a policy: a rule file (of the configuration, of the user's or the
-// administrator's at its usual place), or a program that is not acphost's own permd. Without one, questions go to the
-// client untouched and calls are only counted.
+// PolicySet reports whether a policy was chosen: a rule file (in the configuration, or the user's or the
+// administrator's at its default path), or a program other than acphost's own permd. Without a policy, questions go to
+// the client unchanged, and calls are only counted.
 func (c *Config) PolicySet() bool {
 	if c.adminPolicy {
 		return true
@@ -62,10 +62,10 @@ func (c *Config) PolicySet() bool {
 	return false
 }
 
-// Deciders returns how many policies are asked, 1 at least.
-func (c *Config) Deciders() int { return len(c.permissionHandlers()) }
+// PolicyCount returns the number of policies, at least 1.
+func (c *Config) PolicyCount() int { return len(c.permissionHandlers()) }
 
-// Permd returns the settings in effect of acphost's own permd, paths absolute; nil if it is not asked.
+// Permd returns the effective settings of acphost's own permd with absolute paths, or nil if it is not used.
 func (c *Config) Permd() *permissionv1.Settings {
 	for _, h := range c.permissionHandlers() {
 		if isPermd(h) {
@@ -79,8 +79,8 @@ func (c *Config) Permd() *permissionv1.Settings {
 	return nil
 }
 
-// permissionHandlers returns copies of the handlers that decide, in the order in which they are written, every default
-// filled in. There is one at least.
+// permissionHandlers returns copies of the policies in their order, with every default filled in. There is at least
+// one.
 func (c *Config) permissionHandlers() []*configv1.Handler {
 	p := c.Proto.GetPermission()
 	var all []*configv1.Handler
@@ -110,7 +110,7 @@ func (c *Config) permissionHandlers() []*configv1.Handler {
 	return all
 }
 
-// permdSettings fills in what the settings of permd do not say.
+// permdSettings fills in the defaults of permd's settings.
 func (c *Config) permdSettings(given *structpb.Struct) *structpb.Struct {
 	settings := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for name, value := range given.GetFields() {
@@ -133,7 +133,7 @@ func (c *Config) permdSettings(given *structpb.Struct) *structpb.Struct {
 	return settings
 }
 
-// settingName returns the snake_case name of a setting of permd that is written by its JSON name.
+// settingName returns the snake_case name of a setting of permd for its JSON name.
 func settingName(name string) string {
 	if fd := (&permissionv1.Settings{}).ProtoReflect().Descriptor().Fields().ByJSONName(name); fd != nil {
 		return fd.TextName()
@@ -154,7 +154,7 @@ var furtherPermission = lazyregexp.New(`^` + route.KindPermission + `-[0-9]+$`)
 // isPermd reports whether a permission handler is acphost's own.
 func isPermd(h *configv1.Handler) bool { return isOwn(route.KindPermission, h) }
 
-// effectivePermission fills in the defaults of everything but who decides.
+// effectivePermission fills in the defaults of all fields except the policies.
 func (c *Config) effectivePermission(p *configv1.Permission) {
 	for i := range p.GetChain() {
 		p.Chain[i] = c.permissionHandlers()[i]
@@ -179,9 +179,9 @@ func (c *Config) effectivePermission(p *configv1.Permission) {
 	orDefault(&p.Audit.OnFailure, "deny")
 }
 
-// look finds the rule files that count because they are there, and says what a person should know of what it finds. A
-// file that cannot be looked at counts as there: permd then says what is wrong with it.
-func (c *Config) look() {
+// findRuleFiles finds the rule files that are used because they exist, and adds warnings about them. A file that cannot
+// be examined counts as existing, so that permd reports its error.
+func (c *Config) findRuleFiles() {
 	there := func(name string) bool {
 		_, err := os.Lstat(name)
 		return name != "" && !os.IsNotExist(err)
@@ -212,11 +212,11 @@ func (c *Config) look() {
 	}
 }
 
-// theRecord is what warnings call the audit.
+// theRecord is the name of the audit in warnings.
 const theRecord = "the record of decisions"
 
-// keptInMemory names what the state folder would have a file for, that is not disabled, and whose file the configuration does not
-// name.
+// keptInMemory names the data that would be stored in the state folder, that is not disabled, and whose file is not
+// configured.
 func (c *Config) keptInMemory() (kept []string) {
 	p := c.Proto.GetPermission()
 	if g := p.GetGrants(); !g.GetDisabled() && g.GetFile() == "" {
@@ -228,7 +228,7 @@ func (c *Config) keptInMemory() (kept []string) {
 	return kept
 }
 
-// stateFile returns the path of a file of the state folder; "" without a folder.
+// stateFile returns the path of a file in the state folder, or "" without a folder.
 func (c *Config) stateFile(name string) string {
 	if c.state == "" {
 		return ""
@@ -236,7 +236,7 @@ func (c *Config) stateFile(name string) string {
 	return filepath.Join(c.state, name)
 }
 
-// expandPermission gives the short forms of the permission policy their meaning.
+// expandPermission expands the short forms of the permission settings.
 func expandPermission(doc *yamlproto.Document) {
 	doc.ExpandList("permission", "chain")
 	doc.ExpandTexts("permission.chain", "command")
@@ -276,7 +276,7 @@ func (v *checker) permission(c *configv1.Config) {
 	v.oneOf(audit.to("on_failure"), p.GetAudit().GetOnFailure(), "deny", "allow")
 }
 
-// deciders checks who decides: one of four ways to say it, or none.
+// deciders checks that at most one of the four settings for policies is used.
 func (v *checker) deciders(c *configv1.Config) {
 	p, at := c.GetPermission(), path("permission")
 	ways := []struct {
@@ -325,7 +325,7 @@ func (v *checker) deciders(c *configv1.Config) {
 	}
 }
 
-// policy checks that the rule file has a permd that reads it, and that nothing says otherwise.
+// policy checks that there is a permd for the rule file, and that no other setting contradicts it.
 func (v *checker) policy(c *configv1.Config) {
 	p, at := c.GetPermission(), path("permission.policy")
 	if strings.ContainsRune(p.GetPolicy(), 0) {
@@ -360,7 +360,7 @@ func (v *checker) policy(c *configv1.Config) {
 	}
 }
 
-// rules returns what a rule file is given to permd as: the name of a ready policy, or an absolute path.
+// rules returns a rule file in the form for permd: the name of a ready policy, or an absolute path.
 func (v *checker) rules(policy string) string {
 	if IsReadyPolicy(policy) {
 		return policy

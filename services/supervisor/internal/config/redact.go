@@ -11,9 +11,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// Redacted returns a copy of a configuration that can be shown: in the environment, settings and command lines of
-// handlers, policies and agents, the values of names that look like those of secrets are replaced, and so is what
-// is one by its form, and the value of each header. See package secret.
+// Redacted returns a copy of a configuration without secrets: in the environment, settings and command lines of
+// handlers, policies and agents, it replaces the values of names that look like those of secrets, values that look like
+// secrets, and the value of each header. See package secret.
 func Redacted(c *configv1.Config) *configv1.Config {
 	c = proto.CloneOf(c)
 	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
@@ -47,7 +47,7 @@ func redactStruct(s *structpb.Struct, hidden bool) {
 	}
 }
 
-// redactValue redacts text only: "max_tokens: 4096" is no secret. Inside of a secret all text is.
+// redactValue redacts strings only: "max_tokens: 4096" is not a secret. If hidden is set, it redacts all strings.
 func redactValue(name string, v *structpb.Value, hidden bool) {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StructValue:

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// resolve makes the paths of a checked configuration absolute.
+// resolve makes the paths of a valid configuration absolute.
 func (v *checker) resolve(c *configv1.Config) {
 	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
 		v.program(h.GetCommand())
@@ -74,7 +74,7 @@ func clean(name *string) {
 	}
 }
 
-// absolute resolves a path against the file's folder.
+// absolute resolves a path relative to the file's folder.
 func (v *checker) absolute(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -82,9 +82,9 @@ func (v *checker) absolute(name string) string {
 	return filepath.Join(v.base, name)
 }
 
-// CheckFiles returns an error for every file that the configuration names and that is not there: programs (a bare name
-// is looked for where own says), the rule file, keys. Load does not look, since files may be made between
-// reading the configuration and using it. The same goes for the agents' user. The error joins one *yamlproto.Error a problem.
+// CheckFiles returns an error for every missing file that the configuration names: programs (own locates bare names),
+// the rule file, and keys. Load does not check them, because they may be created later. CheckFiles also checks the
+// agents' user. The error joins one *yamlproto.Error for each problem.
 func (c *Config) CheckFiles(own ownhandler.Programs) error {
 	v := checker{doc: c.doc}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
@@ -102,7 +102,8 @@ func (c *Config) CheckFiles(own ownhandler.Programs) error {
 	if c.adminPolicy {
 		v.regular(at.to("admin_policy"), c.Permd().GetAdminPolicy(), 0)
 	}
-	if _, err := c.AgentUser(); err != nil && !errors.Is(err, proc.ErrNotRoot) { // whoever checks need not be who runs it
+	// the user of the check may differ from the user that runs acphost
+	if _, err := c.AgentUser(); err != nil && !errors.Is(err, proc.ErrNotRoot) {
 		v.problem(path("agent.user"), "%v", errors.Unwrap(err))
 	}
 	return v.err()
@@ -124,7 +125,7 @@ func (v *checker) regularTLS(at path, t *configv1.TLS) {
 	}
 }
 
-// ruleFile demands a rule file. If there is none, the name may be a slip of that of a ready policy.
+// ruleFile requires a rule file. If the file is missing, its name may be a misspelled name of a ready policy.
 func (v *checker) ruleFile(p path, name string) {
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) || filepath.Ext(name) != "" {
 		v.regular(p, name, 0)
@@ -135,7 +136,7 @@ func (v *checker) ruleFile(p path, name string) {
 		yamlproto.DidYouMean(base, readyPolicies))
 }
 
-// regular demands a regular file with any of the given mode bits, if there are some.
+// regular requires a regular file with one of the given mode bits, if mode is not 0.
 func (v *checker) regular(p path, name string, mode os.FileMode) {
 	info, err := os.Stat(name)
 	switch {
@@ -148,13 +149,12 @@ func (v *checker) regular(p path, name string, mode os.FileMode) {
 	}
 }
 
-// ProtectedPaths returns the files and folders that no agent may touch, sorted: acphost's configuration folder and its
-// state folder (there or not: a file made in one of them counts from the next start), the configuration file, rule
-// files, the programs that decide, remembered answers, the records of decisions and of sessions, keys, files that hold the
-// values of agents' environment variables, sockets of sidecars and of the supervisor, and whatever more the caller has,
-// such as the folder of the admin socket. Where a path leads through
-// symbolic links, both spellings are among them. The rule files of workspaces are not: which there are, only a session
-// tells.
+// ProtectedPaths returns the files and folders that agents must not access, sorted: acphost's configuration folder and
+// its state folder (even if missing, because a file in them is used from the next start on), the configuration file,
+// rule files, the programs of policies, stored answers, the records of decisions and of sessions, keys, files with the
+// values of agents' environment variables, sockets of sidecars and of the supervisor, and the paths in more, such as
+// the folder of the admin socket. If a path contains symbolic links, the result contains the resolved path, too. Rule
+// files of workspaces are not included, because they depend on the session.
 func (c *Config) ProtectedPaths(more ...string) []string {
 	e := c.Effective()
 	p := e.GetPermission()
@@ -184,8 +184,8 @@ func (c *Config) ProtectedPaths(more ...string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(protected)))
 }
 
-// programFiles returns the files that a command names by absolute paths: the program itself, or what its interpreter
-// runs. An agent that can write them decides by itself from the next start.
+// programFiles returns the files that a command names by absolute paths: the program, or the script that its
+// interpreter runs. An agent that can write them can replace the policy.
 func programFiles(command []string) []string {
 	var files []string
 	for _, arg := range command {
@@ -196,7 +196,7 @@ func programFiles(command []string) []string {
 	return files
 }
 
-// auditFiles returns the file of the record of decisions and those that were put aside.
+// auditFiles returns the file of the record of decisions and its rotated files.
 func auditFiles(a *configv1.Audit) []string {
 	files := []string{a.GetFile()}
 	for i := range a.GetKeep() {

@@ -13,24 +13,24 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 )
 
-// Modes of the sandbox.
+// The modes of the sandbox.
 const (
 	SandboxOff     = "off"
 	SandboxObserve = "observe"
 	SandboxEnforce = "enforce"
 )
 
-// What an agent's processes connect to.
+// The networks of an agent's processes.
 const (
 	NetworkOpen  = "open"
 	NetworkProxy = "proxy"
 	NetworkNone  = "none"
 )
 
-// Networks are the values of sandbox.network.
+// Networks returns the values of sandbox.network.
 func Networks() []string { return []string{NetworkOpen, NetworkProxy, NetworkNone} }
 
-// SandboxModes are the modes of the sandbox.
+// SandboxModes returns the values of sandbox.mode.
 func SandboxModes() []string { return []string{SandboxOff, SandboxObserve, SandboxEnforce} }
 
 // sandbox checks the settings of the sandbox.
@@ -57,7 +57,7 @@ func (v *checker) sandbox(c *configv1.Config) {
 	}
 }
 
-// networkConflict says why there is no sandbox for a network that is not open; empty: there is one, or none is needed.
+// networkConflict returns the reason why the configured network is not available without a sandbox, or "".
 func networkConflict(c *configv1.Config) string {
 	s := c.GetSandbox()
 	if n := s.GetNetwork(); n == "" || n == NetworkOpen || s.GetMode() != "" && s.GetMode() != SandboxOff {
@@ -66,8 +66,8 @@ func networkConflict(c *configv1.Config) string {
 	return "nothing keeps an agent to the network without the sandbox: set sandbox.mode to enforce, or to observe, which refuses nothing; or leave out this"
 }
 
-// SetSandbox has another mode count than sandbox.mode, and another network than sandbox.network. Empty: what is configured counts. It
-// is for flags, which its errors name, before anything is started.
+// SetSandbox replaces sandbox.mode and sandbox.network. An empty value keeps the configured one. It is for flags, which
+// its errors name, and must be called before anything is started.
 func (c *Config) SetSandbox(mode, network string) error {
 	s := &configv1.Sandbox{}
 	if c.Proto.GetSandbox() != nil {
@@ -96,8 +96,8 @@ func (c *Config) SetSandbox(mode, network string) error {
 	return nil
 }
 
-// SandboxUnruled says that there is a sandbox, and no rules by which it decides; empty: that is not so.
-func (c *Config) SandboxUnruled() string {
+// SandboxWithoutRules returns a text that says that there is a sandbox without rules for its decisions, or "".
+func (c *Config) SandboxWithoutRules() string {
 	if c.Sandbox() == SandboxOff || c.PolicySet() {
 		return ""
 	}
@@ -108,7 +108,7 @@ func (c *Config) SandboxUnruled() string {
 	return "there is no policy: nothing that the agent does by itself is decided or recorded" + but
 }
 
-// Network returns what an agent's processes connect to.
+// Network returns the network of an agent's processes.
 func (c *Config) Network() string {
 	switch n := c.Proto.GetSandbox().GetNetwork(); {
 	case n != "":
@@ -127,16 +127,16 @@ func (c *Config) Reads() bool {
 	return c.containsCommands()
 }
 
-// containingPolicies are the ready-made policies that allow commands whatever their line says, if all actions of processes are decided on.
+// containingPolicies are the ready policies that allow all commands, if all actions of their processes are decided on.
 var containingPolicies = []string{"workspace", "headless", "readonly"}
 
-// containsCommands reports whether all actions of processes are decided on unless the configuration says otherwise: the policy asks much less
-// then, and nothing that it relies on is left out.
+// containsCommands reports whether all actions of processes are decided on by default: the policy then asks much less,
+// and needs these decisions.
 func (c *Config) containsCommands() bool {
 	return c.Sandbox() == SandboxEnforce && slices.Contains(containingPolicies, c.Permd().GetPolicy())
 }
 
-// sandboxConflict says which setting the sandbox cannot stand beside; empty: none.
+// sandboxConflict names the setting that cannot be combined with the sandbox, or returns "".
 func sandboxConflict(c *configv1.Config) string {
 	if m := c.GetSandbox().GetMode(); m == "" || m == SandboxOff {
 		return ""
@@ -152,7 +152,7 @@ func sandboxConflict(c *configv1.Config) string {
 	return ""
 }
 
-// Sandbox is the mode of the sandbox; SandboxOff where nothing is said.
+// Sandbox returns the mode of the sandbox. The default is SandboxOff.
 func (c *Config) Sandbox() string {
 	if m := c.Proto.GetSandbox().GetMode(); m != "" {
 		return m

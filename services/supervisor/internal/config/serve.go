@@ -26,10 +26,10 @@ const (
 	defaultMaxSessions = 1000
 
 	maxDrainMS   = 3600000
-	maxAgentName = 128 // characters
+	maxAgentName = 128 // in characters
 )
 
-// expandEnv gives plain text its meaning where the value of an environment variable stands.
+// expandEnv expands plain text as the value of an environment variable.
 func expandEnv(doc *yamlproto.Document) {
 	doc.ExpandMap("agent.env", "value")
 	expandHeaders(doc)
@@ -40,12 +40,13 @@ func expandEnv(doc *yamlproto.Document) {
 	}
 }
 
-// namedAgents are the agents that the configuration describes: those that start at once, and those of gateways.
+// namedAgents returns the agents in the configuration: those that start at once, and those of gateways.
 func namedAgents(c *configv1.Config) []*configv1.ServeAgent {
 	return slices.Concat(c.GetServe().GetAgents(), c.GetServe().GetGatewayAgents())
 }
 
-// GatewayAgentName is the name by which clients elsewhere ask for an agent: its own, else its preset's, else its program's.
+// GatewayAgentName returns the name by which remote clients select an agent: its own, else its preset's, else its
+// program's.
 func GatewayAgentName(a *configv1.ServeAgent) string {
 	name := cmp.Or(a.GetName(), a.GetPreset())
 	if name == "" && len(a.GetCommand()) > 0 {
@@ -54,7 +55,7 @@ func GatewayAgentName(a *configv1.ServeAgent) string {
 	return name
 }
 
-// admin checks who may look into a supervisor, and from where.
+// admin checks who may call the supervisor's services, and from where.
 func (v *checker) admin(a *configv1.Admin) {
 	at := path("admin")
 	if a.GetSocket() != "" {
@@ -86,10 +87,10 @@ func (v *checker) serve(s *configv1.Serve) {
 	}
 	v.bound(at.to("max_agents"), uint64(s.GetMaxAgents()), 1, 1000)
 	v.bound(at.to("max_sessions"), uint64(s.GetMaxSessions()), 1, 100000)
-	most := int(s.GetMaxAgents())
-	orDefault(&most, defaultMaxAgents)
-	if n := len(s.GetAgents()); n > most {
-		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, most)
+	limit := int(s.GetMaxAgents())
+	orDefault(&limit, defaultMaxAgents)
+	if n := len(s.GetAgents()); n > limit {
+		v.problem(at.to("agents"), "these are %d agents, and max_agents is %d", n, limit)
 	}
 	for i, a := range s.GetAgents() {
 		v.serveAgent(at.to("agents", i), a)
@@ -140,7 +141,7 @@ func (v *checker) env(at path, env map[string]*configv1.EnvValue) {
 	}
 }
 
-// resolveServe makes the paths of files absolute that admin, agent and serve name.
+// resolveServe makes the paths in admin, agent and serve absolute.
 func (v *checker) resolveServe(c *configv1.Config) {
 	v.resolveTLS(c.GetAdmin().GetTls())
 	v.resolveTelemetry(c.GetTelemetry().GetOtlp())
@@ -155,7 +156,8 @@ func (v *checker) resolveServe(c *configv1.Config) {
 	}
 }
 
-// envValues are the values of all environment variables of agents, and of the headers of reports. Some may be nil.
+// envValues returns the values of all environment variables of agents, and of the headers for telemetry. Some may be
+// nil.
 func envValues(c *configv1.Config) []*configv1.EnvValue {
 	all := slices.Collect(maps.Values(c.GetAgent().GetEnv()))
 	all = slices.AppendSeq(all, maps.Values(c.GetTelemetry().GetOtlp().GetHeaders()))
@@ -165,8 +167,8 @@ func envValues(c *configv1.Config) []*configv1.EnvValue {
 	return all
 }
 
-// KeyFiles are the files that hold nothing but a key: those of agents' variables, and the keys of TLS. Paths are absolute and
-// clean; a file need not be there.
+// KeyFiles returns the files that contain only a key: those of agents' variables, and the keys of TLS. Paths are
+// absolute and clean. The files may be missing.
 func (c *Config) KeyFiles() []string {
 	e := c.Effective()
 	files := []string{e.GetAdmin().GetTls().GetKey()}
@@ -183,12 +185,12 @@ func (c *Config) KeyFiles() []string {
 	return slices.Compact(slices.Sorted(slices.Values(files)))
 }
 
-// serveFiles are the files with secrets that admin, agent and serve name, and the folder of "acphost certs init" if the
-// server's keys are in one: its clients' keys lie beside the server's folder, and the authority's too.
+// serveFiles returns the files with secrets in admin, agent and serve. If the server's keys are in a folder of "acphost
+// certs init", it also returns that folder, because it contains the keys of clients, and perhaps of the authority.
 func serveFiles(c *configv1.Config) []string {
 	t := c.GetAdmin().GetTls()
 	files := []string{t.GetCa(), t.GetCert(), t.GetKey()}
-	for dir, n := t.GetKey(), 0; t.GetKey() != "" && n < 2; n++ { // of the server, and above it
+	for dir, n := t.GetKey(), 0; t.GetKey() != "" && n < 2; n++ { // the server's folder and its parent
 		if dir = filepath.Dir(dir); isThere(filepath.Join(dir, certs.CAKeyFile)) || holdsClients(dir) {
 			files = append(files, dir)
 		}
@@ -207,7 +209,7 @@ func holdsClients(dir string) bool {
 	})
 }
 
-// checkServeFiles looks whether the files that admin, agent and serve name are there.
+// checkServeFiles checks that the files in admin, agent and serve exist.
 func (v *checker) checkServeFiles(c *configv1.Config) {
 	v.regularTLS(path("admin.tls"), c.GetAdmin().GetTls())
 	v.envFiles(path("agent.env"), c.GetAgent().GetEnv())
@@ -228,7 +230,7 @@ func (v *checker) envFiles(at path, env map[string]*configv1.EnvValue) {
 	}
 }
 
-// effectiveServe fills in the defaults of agents without an editor.
+// effectiveServe fills in the defaults for agents without an editor.
 func effectiveServe(e *configv1.Config) {
 	e.Agent.MaxRestarts = cmp.Or(e.Agent.MaxRestarts, proto.Uint32(defaultMaxRestarts))
 	e.Serve = orNew(e.Serve)

@@ -20,10 +20,10 @@ const (
 	maxTelemetryInterval     = 3600
 )
 
-// expandHeaders gives plain text its meaning where the value of a header stands.
+// expandHeaders expands plain text as the value of a header.
 func expandHeaders(doc *yamlproto.Document) { doc.ExpandMap("telemetry.otlp.headers", "value") }
 
-// telemetry checks where metrics go.
+// telemetry checks the destination of metrics.
 func (v *checker) telemetry(t *configv1.Telemetry) {
 	o, at := t.GetOtlp(), path("telemetry.otlp")
 	if o == nil {
@@ -55,7 +55,7 @@ func (v *checker) telemetry(t *configv1.Telemetry) {
 	if o.GetMetricsDisabled() {
 		v.misplaced(at.to("interval_seconds"), o.GetIntervalSeconds() != 0, "metrics only, and metrics_disabled turns them off")
 	}
-	if r := o.GetTraces().GetSampleRatio(); !(r >= 0 && r <= 1) { // NaN is neither
+	if r := o.GetTraces().GetSampleRatio(); !(r >= 0 && r <= 1) { // false for NaN
 		v.problem(at.to("traces", "sample_ratio"), "expected 0 to 1, got %v", r)
 	}
 }
@@ -83,7 +83,7 @@ func (v *checker) resolveTelemetry(o *configv1.OTLP) {
 	}
 }
 
-// checkTelemetryFiles looks whether the files are there.
+// checkTelemetryFiles checks that the files exist.
 func (v *checker) checkTelemetryFiles(o *configv1.OTLP) {
 	if o.GetCa() != "" {
 		v.regular(path("telemetry.otlp.ca"), o.GetCa(), 0)
@@ -91,7 +91,7 @@ func (v *checker) checkTelemetryFiles(o *configv1.OTLP) {
 	v.envFiles(path("telemetry.otlp.headers"), o.GetHeaders())
 }
 
-// redactHeaders replaces all values: whatever a header is called, it may be what lets its sender in.
+// redactHeaders replaces all values, because any header may authenticate its sender.
 func redactHeaders(headers map[string]*configv1.EnvValue) {
 	for _, value := range headers {
 		if value.GetValue() != "" {

@@ -1,7 +1,7 @@
 package config
 
-// Unapplied says which settings of agents are set and do not apply to all of run, prompt, chat and serve, one sentence each.
-// All other settings of agents apply to each of them.
+// Unapplied returns a sentence for each setting of agents that is set and does not apply to all of run, prompt, chat
+// and serve. All other settings of agents apply to each of them.
 func (c *Config) Unapplied() []string {
 	var notes []string
 	add := func(set bool, key, commands, why string) {

@@ -10,9 +10,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// Unwritable says that agents and their commands cannot write in a folder though acphost runs as root, and what helps;
-// empty: they can, as far as that can be seen. They have none of root's capabilities unless the configuration names them,
-// and so cannot write what belongs to somebody else, as the files of a folder that is mounted into a container do.
+// Unwritable says that agents and their commands cannot write in a folder although acphost runs as root, and what to
+// do, or "" if they probably can. They have none of root's capabilities unless the configuration lists them, and so
+// cannot write files of other users, such as those of a folder that is mounted into a container.
 func (c *Config) Unwritable(dir string) string {
 	agent := c.Proto.GetAgent()
 	info, err := os.Stat(dir)

@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/internal/users"
 )
 
-// AgentUser finds the user that agents run as, and the handlers that act for them; nil: the one that runs this process.
-// An error says that there is no such user, or wraps proc.ErrNotRoot.
+// AgentUser looks up the user of agents, and of the handlers that act for them. Nil means the user of this process. The
+// error says that there is no such user, or wraps proc.ErrNotRoot.
 func (c *Config) AgentUser() (*proc.User, error) {
 	name := c.Proto.GetAgent().GetUser()
 	if name == "" {
@@ -21,7 +21,7 @@ func (c *Config) AgentUser() (*proc.User, error) {
 	return u, nil
 }
 
-// AgentConfinement says behind which walls agents run.
+// AgentConfinement returns the confinement of agents.
 func (c *Config) AgentConfinement() (proc.Confinement, error) {
 	cfg := c.Proto.GetAgent()
 	keep, err := proc.ParseCapabilities(cfg.GetCapabilities())

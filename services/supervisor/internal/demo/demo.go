@@ -1,8 +1,8 @@
-// Package demo plays one turn of the scripted agent for a person to watch. It makes a small workspace, starts the real
-// supervisor as an editor would, plays that editor, and tells the turn as a story.
+// Package demo plays one turn of the scripted agent for a user to watch. It creates a small workspace, starts the real
+// supervisor as an editor would, acts as that editor, and prints the turn step by step.
 //
-// The story shows only what the package has checked: answers come over the wire, the supervisor's own log says who gave them,
-// and the file is read from disk at the end.
+// The output contains only checked facts: answers arrive over the wire, the supervisor's log names the handler of each
+// answer, and the file is read from disk at the end.
 package demo
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// What the script of the demo agent works on.
+// The files and commands of the demo agent's script.
 const (
 	prompt  = "Please fix the spelling in notes.md, and show me that it is right."
 	before  = "# Notes\n\nWe will recieve the parts on Monday.\nThe manual is in the box.\n"
@@ -43,21 +43,21 @@ rules:
 `
 )
 
-// timeout bounds the whole turn.
+// timeout limits the whole turn.
 const timeout = 60 * time.Second
 
-// Options say what is played, and where.
+// Options configure a demo.
 type Options struct {
-	// Exe is acphost's own program; the handlers and the agent stand next to it.
+	// Exe is acphost's own program. The handlers and the agent are in the same folder.
 	Exe string
-	// Dir is where the workspace is made and kept. Empty: a temporary folder, removed in the end.
+	// Dir is the folder for the workspace, which is kept. Empty means a temporary folder, which is removed at the end.
 	Dir string
-	// Stdout takes the story, with colours if Color.
+	// Stdout receives the output, with colours if Color is set.
 	Stdout io.Writer
 	Color  bool
 }
 
-// Run plays the demo and returns the exit status: 0 only if everything that is told really happened.
+// Run plays the demo and returns the exit status: 0 only if every step was confirmed.
 func Run(ctx context.Context, o Options) int {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func play(ctx context.Context, o Options, s *story) error {
 	}
 	turn := turn{editor: e, story: s, workspace: w}
 	err = turn.play(ctx)
-	if ctx.Err() != nil { // it has got TERM
+	if ctx.Err() != nil { // it has received SIGTERM
 		defer time.AfterFunc(killTime, e.kill).Stop()
 	}
 	processes, listed := proc.Descendants(e.pid())
@@ -99,16 +99,16 @@ func play(ctx context.Context, o Options, s *story) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	if errors.Is(listed, proc.ErrUnsupported) { // only Linux knows whose child a process is
+	if errors.Is(listed, proc.ErrUnsupported) { // only Linux supports listing child processes
 		return s.end(0)
 	}
-	if err := errors.Join(listed, gone(ctx, processes)); err != nil {
+	if err := errors.Join(listed, waitGone(ctx, processes)); err != nil {
 		return err
 	}
 	return s.end(len(processes) + 1)
 }
 
-// workspace is the folder that the agent may touch, and what stands beside it.
+// workspace is the folder that the agent may access, and the files beside it.
 type workspace struct{ top, root, config string }
 
 func makeWorkspace(dir string) (workspace, error) {
@@ -141,7 +141,7 @@ func makeWorkspace(dir string) (workspace, error) {
 	return w, nil
 }
 
-// check reads what is on disk.
+// check checks the files on disk.
 func (w workspace) check() error {
 	got, err := os.ReadFile(filepath.Join(w.root, "notes.md"))
 	if err != nil {
@@ -153,8 +153,9 @@ func (w workspace) check() error {
 	return nil
 }
 
-// gone waits until none of the processes is left. They were the supervisor's, which has ended: nobody tells of them.
-func gone(ctx context.Context, pids []int) error {
+// waitGone waits until none of the processes exists. Their parent, the supervisor, has ended, so nothing else reports
+// their end.
+func waitGone(ctx context.Context, pids []int) error {
 	for {
 		var left []int
 		for _, pid := range pids {

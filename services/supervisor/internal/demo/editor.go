@@ -17,22 +17,22 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// editor is the plainest editor: it runs the supervisor, asks, and listens.
+// editor is a minimal editor: it runs the supervisor, sends requests, and receives updates.
 type editor struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	updates chan update // closed when the agent's side is at its end
+	updates chan update // closed at the end of the supervisor's output
 	answers chan answer
 	events  chan event
-	heard   []event // taken from events, and not asked for yet
+	heard   []event // events that were received and not used yet
 	reading sync.WaitGroup
 
 	mu    sync.Mutex
-	words []string // the last lines of standard error that are no event
+	words []string // the last lines of standard error that are not events
 	next  int
 }
 
-// answer is the response to a request of the editor's.
+// answer is the response to a request of the editor.
 type answer struct {
 	ID     int
 	Result json.RawMessage
@@ -53,11 +53,11 @@ type update struct {
 	Output   struct {
 		ExitCode *int
 		Output   string
-		Code     int // of the error that a step met
+		Code     int // of the error that a step received
 	} `json:"rawOutput"`
 }
 
-// event is a line of the supervisor's log that tells of a request: who answered, and how long it took.
+// event is a line of the supervisor's log about a request: the handler that answered, and the latency.
 type event struct {
 	Msg     string
 	Door    string
@@ -70,15 +70,15 @@ type event struct {
 	Reason  string
 }
 
-// permissionMethod is how an agent asks; the supervisor tells what was decided, not who was called.
+// permissionMethod is the method of permission requests. For these, the supervisor logs the decision, not the handler.
 const permissionMethod = "session/request_permission"
 
-// decided: the supervisor's own line about a decision, not permd's.
+// decided reports whether the line is about a decision and was logged by the supervisor, not by permd.
 func (e event) decided() bool { return e.Msg == "decided" && e.Door != "" }
 
 func (e event) took() time.Duration { return time.Duration(e.Micros) * time.Microsecond }
 
-// killTime is how long the supervisor may take to end after TERM until it is killed: the demo ends within a second.
+// killTime is the time between SIGTERM and SIGKILL for the supervisor: the demo ends within a second.
 const killTime = 800 * time.Millisecond
 
 func startEditor(ctx context.Context, dir string, argv ...string) (*editor, error) {
@@ -89,9 +89,9 @@ func startEditor(ctx context.Context, dir string, argv ...string) (*editor, erro
 		events:  make(chan event, 256),
 	}
 	e.cmd.Dir = dir
-	// TERM, since the supervisor has processes to end. It does so within a second.
+	// Use SIGTERM, because the supervisor has to end its processes. It needs less than a second.
 	e.cmd.Cancel = func() error { return e.cmd.Process.Signal(syscall.SIGTERM) }
-	e.cmd.WaitDelay = killTime + 100*time.Millisecond // where processes cannot be listed
+	e.cmd.WaitDelay = killTime + 100*time.Millisecond // for systems that cannot list processes
 	in, err := e.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -109,13 +109,13 @@ func startEditor(ctx context.Context, dir string, argv ...string) (*editor, erro
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
 	e.reading.Go(func() { e.listen(out) })
-	e.reading.Go(func() { e.overhear(errs) })
+	e.reading.Go(func() { e.readLog(errs) })
 	return e, nil
 }
 
 func (e *editor) pid() int { return e.cmd.Process.Pid }
 
-// listen sorts what the agent's side says.
+// listen reads the supervisor's output and sorts it into answers and updates.
 func (e *editor) listen(out io.Reader) {
 	defer close(e.answers)
 	defer close(e.updates)
@@ -142,21 +142,21 @@ func (e *editor) listen(out io.Reader) {
 	}
 }
 
-// overhear reads the supervisor's log.
-func (e *editor) overhear(errs io.Reader) {
+// readLog reads the supervisor's log.
+func (e *editor) readLog(errs io.Reader) {
 	defer close(e.events)
 	lines := bufio.NewScanner(errs)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var ev event
-		// A call that was denied went no further; one that was allowed is told of when it was answered.
+		// A call that was denied has no other line. A call that was allowed has one when it is answered.
 		if json.Unmarshal(lines.Bytes(), &ev) == nil && (ev.Msg == "routed" || ev.decided() && (ev.Door == "request" || ev.Verdict == "deny")) {
 			if ev.Door == "request" {
 				ev.Method = permissionMethod
 			}
 			select {
 			case e.events <- ev:
-			default: // nobody waits for so many
+			default: // more than are read: dropped
 			}
 			continue
 		}
@@ -167,7 +167,7 @@ func (e *editor) overhear(errs io.Reader) {
 	}
 }
 
-// ask sends a request; its answer comes on answers.
+// ask sends a request. Its answer is sent to answers.
 func (e *editor) ask(method string, params any) error {
 	e.next++
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": e.next, "method": method, "params": params})
@@ -181,12 +181,12 @@ func (e *editor) ask(method string, params any) error {
 // call sends a request, waits for its answer, and reads the result into v unless v is nil.
 func (e *editor) call(ctx context.Context, method string, params, v any) error {
 	if err := e.ask(method, params); err != nil {
-		return e.broken(method, err)
+		return e.wrapError(method, err)
 	}
 	select {
 	case a, ok := <-e.answers:
 		if !ok {
-			return e.broken(method, errors.New("the supervisor closed its output"))
+			return e.wrapError(method, errors.New("the supervisor closed its output"))
 		}
 		if a.Error != nil {
 			return fmt.Errorf("%s: %s (%d)", method, a.Error.Message, a.Error.Code)
@@ -196,13 +196,13 @@ func (e *editor) call(ctx context.Context, method string, params, v any) error {
 		}
 		return json.Unmarshal(a.Result, v)
 	case <-ctx.Done():
-		return e.broken(method, ctx.Err())
+		return e.wrapError(method, ctx.Err())
 	}
 }
 
-// told returns what the supervisor logged about the next request of that method. It logs a request when the answer is
-// on its way, so the lines of two requests may change places.
-func (e *editor) told(ctx context.Context, method string) (event, error) {
+// nextEvent returns the supervisor's log line about the next request of a method. The supervisor logs a request while
+// its answer is sent, so the lines of two requests may be swapped.
+func (e *editor) nextEvent(ctx context.Context, method string) (event, error) {
 	for {
 		if i := slices.IndexFunc(e.heard, func(ev event) bool { return ev.Method == method }); i >= 0 {
 			ev := e.heard[i]
@@ -217,12 +217,12 @@ func (e *editor) told(ctx context.Context, method string) (event, error) {
 			}
 		case <-ctx.Done():
 		}
-		return event{}, e.broken(method, errors.New("the supervisor did not say who answered"))
+		return event{}, e.wrapError(method, errors.New("the supervisor did not say who answered"))
 	}
 }
 
-// broken adds what the supervisor said last.
-func (e *editor) broken(what string, err error) error {
+// wrapError adds the last lines of the supervisor to an error.
+func (e *editor) wrapError(what string, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.words) == 0 {
@@ -231,26 +231,26 @@ func (e *editor) broken(what string, err error) error {
 	return fmt.Errorf("%s: %w; the supervisor's last words:\n%s", what, err, strings.Join(e.words, "\n"))
 }
 
-// kill kills the supervisor and all below it.
+// kill kills the supervisor and all its descendants.
 func (e *editor) kill() {
-	pids, _ := proc.Descendants(e.pid()) // without /proc, the handlers end when they see that the supervisor has
+	pids, _ := proc.Descendants(e.pid()) // without /proc, the handlers end when they notice the end of the supervisor
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
 	_ = e.cmd.Process.Kill()
 }
 
-// stop goes away, as an editor does that closes, and waits for the supervisor's end.
+// stop closes the connection, as an editor that exits does, and waits for the supervisor's end.
 func (e *editor) stop() error {
 	_ = e.in.Close()
-	go func() { // what still comes is of no interest
+	go func() { // discard the remaining answers
 		for range e.updates {
 			continue
 		}
 	}()
 	e.reading.Wait()
 	if err := e.cmd.Wait(); err != nil {
-		return e.broken("the supervisor did not end well", err)
+		return e.wrapError("the supervisor did not end well", err)
 	}
 	return nil
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// story is what a person reads.
+// story prints the steps for the user.
 type story struct {
 	out   io.Writer
 	color bool
-	err   error // the first failure to write
+	err   error // the first write error
 	took  time.Duration
 	count int
 }
 
-// The colours, by what they stand for.
+// The colours by their meaning.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -46,7 +46,7 @@ func (s *story) step(title string) {
 	s.print("\n  %s    %s\n", s.paint(cyan, "agent"), s.paint(bold, title))
 }
 
-// request tells of one request: what was asked, who answered, how long it took, and what.
+// request prints one request: its subject, the handler that answered, the latency, and the answer.
 func (s *story) request(method, about, who string, took time.Duration, answer string) {
 	s.took += took
 	s.count++
@@ -57,7 +57,8 @@ func (s *story) request(method, about, who string, took time.Duration, answer st
 	s.print("    %s %s\n", s.paint(green, fmt.Sprintf("← %-5s %7s", who, short(took))), answer)
 }
 
-// end closes the story, and returns what kept it from being told. processes were seen to end; 0: they were not counted.
+// end prints the end, and returns the first write error. processes is the number of processes that were confirmed to
+// have ended, or 0 if they were not counted.
 func (s *story) end(processes int) error {
 	left := "."
 	if processes > 0 {
@@ -79,7 +80,7 @@ func (s *story) print(format string, args ...any) {
 
 func (s *story) paint(color, text string) string { return safetext.Paint(s.color, color, text) }
 
-// short rounds a time to what a person reads.
+// short rounds a duration for display.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Millisecond:

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// internalError is the code of JSON-RPC with which a denied call is refused.
+// internalError is the JSON-RPC error code for a denied call.
 const internalError = -32603
 
-// turn is one prompt and all that it causes.
+// turn is the state of one prompt.
 type turn struct {
 	editor    *editor
 	story     *story
 	workspace workspace
-	terminal  string // the id of the terminal that the client was shown
-	shown     bool   // it got the terminal's output
+	terminal  string // id of the terminal that was shown to the client
+	shown     bool   // the client received the terminal's output
 }
 
 func (t *turn) play(ctx context.Context) error {
@@ -45,7 +45,7 @@ func (t *turn) play(ctx context.Context) error {
 		select {
 		case u, ok := <-t.editor.updates:
 			if !ok {
-				return t.editor.broken("the turn", errors.New("the supervisor closed its output"))
+				return t.editor.wrapError("the turn", errors.New("the supervisor closed its output"))
 			}
 			if err := t.update(ctx, u, done); err != nil {
 				return err
@@ -54,7 +54,7 @@ func (t *turn) play(ctx context.Context) error {
 			if a.Error != nil {
 				return fmt.Errorf("session/prompt: %s (%d)", a.Error.Message, a.Error.Code)
 			}
-			// The answer comes after all updates on the wire; what is left of them is in the channel.
+			// The answer arrives after all updates. The remaining updates are in the channel.
 			for len(t.editor.updates) > 0 {
 				if err := t.update(ctx, <-t.editor.updates, done); err != nil {
 					return err
@@ -62,12 +62,12 @@ func (t *turn) play(ctx context.Context) error {
 			}
 			return t.complete(done)
 		case <-ctx.Done():
-			return t.editor.broken("the turn", ctx.Err())
+			return t.editor.wrapError("the turn", ctx.Err())
 		}
 	}
 }
 
-// complete reports whether everything was seen that the script does.
+// complete reports whether all steps of the script were observed.
 func (t *turn) complete(done map[string]bool) error {
 	for _, id := range []string{"read", "edit", "run", "pry"} {
 		if !done[id] {
@@ -90,7 +90,8 @@ func (t *turn) update(ctx context.Context, u update, done map[string]bool) error
 		if t.terminal == "" {
 			t.terminal = terminalOf(u.Content)
 		}
-		if !strings.Contains(string(u.Content), `"terminal"`) { // the one that introduces the terminal repeats a title
+		// the update that introduces the terminal repeats a title
+		if !strings.Contains(string(u.Content), `"terminal"`) {
 			t.story.step(u.Title)
 		}
 	case "tool_call_update":
@@ -105,7 +106,7 @@ func (t *turn) update(ctx context.Context, u update, done map[string]bool) error
 	return nil
 }
 
-// finished tells of the requests that a step made, now that their answers are known.
+// finished prints the requests of a step after their answers are known.
 func (t *turn) finished(ctx context.Context, u update) error {
 	switch u.ID {
 	case "read":
@@ -145,9 +146,9 @@ func (t *turn) finished(ctx context.Context, u update) error {
 	return nil
 }
 
-// request waits for the supervisor's own word on a request, and tells of it.
+// request waits for the supervisor's log line about a request, and prints it.
 func (t *turn) request(ctx context.Context, method, about string, answer func(event) (string, error)) error {
-	e, err := t.editor.told(ctx, method)
+	e, err := t.editor.nextEvent(ctx, method)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (t *turn) request(ctx context.Context, method, about string, answer func(ev
 	return nil
 }
 
-// daemon names the daemon behind a handler.
+// daemon returns the name of a handler's program.
 func daemon(method string, e event) string {
 	switch {
 	case method == permissionMethod, e.decided():
@@ -203,7 +204,7 @@ func textOf(content json.RawMessage) string {
 
 func terminalOf(content json.RawMessage) string {
 	var items []struct{ TerminalID string }
-	_ = json.Unmarshal(content, &items) // what is no list has none
+	_ = json.Unmarshal(content, &items) // an invalid list has no items
 	for _, it := range items {
 		if it.TerminalID != "" {
 			return it.TerminalID
@@ -214,9 +215,9 @@ func terminalOf(content json.RawMessage) string {
 
 func excerpt(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	const most = 46
-	if r := []rune(text); len(r) > most {
-		text = string(r[:most]) + "…"
+	const limit = 46
+	if r := []rune(text); len(r) > limit {
+		text = string(r[:limit]) + "…"
 	}
 	return fmt.Sprintf("%q", text)
 }

@@ -1,10 +1,11 @@
 // Package dialect describes, as data, how agents present their tools: the agents' names for themselves, their tools,
 // and the meaning of each member of a tool's input.
 //
-// There is one file for each agent that was studied (agents/*.json), and common.json for what agents have in common. Users
-// add dialects of their own, in the same form, to agents.json. The notes in a file say where its facts come from.
+// There is one file for each supported agent (agents/*.json), and common.json for members that agents have in common.
+// Users add dialects of their own, in the same format, to agents.json. The notes in a file give the sources of its
+// facts.
 //
-// The package holds data and checks it. How an input is read by it, intent knows.
+// The package holds and validates data. Package intent interprets inputs by it.
 package dialect
 
 import (
@@ -22,53 +23,55 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Dialect is how one agent says what its tools are about to do.
+// Dialect describes the tool calls of one agent.
 type Dialect struct {
-	// Agents are what such an agent calls itself, in lower case and without the scope of an npm package, or begins with. One with a
-	// scope ("@scope/cli") is compared with the whole name, for a package whose name alone is not enough. A
-	// user's dialect needs none: it is for the agent that it is configured for.
+	// Agents are the names, or beginnings of names, that the agent gives itself, in lower case and without the scope of
+	// an npm package. An entry with a scope ("@scope/cli") is compared with the whole name, for packages whose name
+	// alone is ambiguous. A user's dialect needs no entry: it belongs to the agent for which it is configured.
 	Agents []string `json:"agents"`
-	// Notes say where the facts come from, for people.
+	// Notes give the sources of the facts, for readers.
 	Notes []string `json:"notes"`
-	// Members are the meanings of the members of an input, by their names in lower case. They come before the common ones.
+	// Members maps the names of members of an input, in lower case, to their meanings. They have precedence over the
+	// common ones.
 	Members map[string]Meaning `json:"members"`
-	// Tools are the agent's own tools, by their names as the agent states them. If there are some, the input of another tool
-	// that is named, an MCP server's say, is never certain.
+	// Tools are the agent's own tools, by the names that the agent uses. If there are any, the input of another named
+	// tool, such as a tool of an MCP server, is never certain.
 	Tools map[string]Tool `json:"tools"`
-	// ToolInTitle: a title begins with the name of the tool, and ": " if more follows.
+	// ToolInTitle means that a title begins with the name of the tool, followed by ": " if it is longer.
 	ToolInTitle bool `json:"tool_in_title"`
-	// TitleIsCommand: if a call of kind execute has no input, its title is the command line. No built-in dialect says so: an
-	// agent may write anything into a title, so it is for the user to trust it.
+	// TitleIsCommand means that the title of a call of kind execute without input is its command line. No built-in
+	// dialect sets it, because an agent may write anything into a title; a user may decide to trust it.
 	TitleIsCommand bool `json:"title_is_command"`
-	// Titled are the versions of the agent whose titles are commands; nil: none are.
+	// Titled lists the versions of the agent whose titles are commands. Nil means none.
 	Titled *Titled `json:"titled"`
-	// Elsewhere: a command may run in another directory than the session's, and the question does not say so. Nil: as the
-	// dialect below says, or false.
+	// Elsewhere means that a command may run in another directory than the session's without a mention in the question.
+	// Nil means the value of the dialect below, or false.
 	Elsewhere *bool `json:"elsewhere"`
-	// Environment are variables that the agent sets on commands, each "NAME=VALUE", and that change nothing of what
-	// runs. "*" as the value is any value, and at the end of a name, where no program but the agent reads such names,
-	// the rest of it: "AGENT_*=*".
+	// Environment lists variables, "NAME=VALUE", that the agent sets on commands, and that do not change what is run.
+	// The value "*" means any value. A "*" at the end of a name means any rest, for names that only the agent reads:
+	// "AGENT_*=*".
 	Environment []string `json:"environment"`
-	// Readings are what data cannot say, in order.
+	// Readings are special rules for calls, in order.
 	Readings []Reading `json:"readings"`
-	// Temporary are what the agent adds to the name of a file, as a pattern of path.Match's, to write it anew beside the
-	// old one before it takes its place: ".tmp.*". Who has allowed a change to the file has allowed that.
+	// Temporary lists suffixes of temporary files, as patterns of path.Match: ".tmp.*". The agent writes a new version
+	// of a file to such a file beside it, and then renames it. Approving a change to the file covers its temporary
+	// copy.
 	Temporary []string `json:"temporary"`
-	// Wraps are how the agent wraps a command line if it starts the shell by itself.
+	// Wraps describes how the agent wraps a command line if it starts the shell by itself.
 	Wraps []Wrap `json:"wraps"`
 }
 
-// Titled says of versions of an agent, the program of which was read, that a call of kind execute without an input has the
-// command as its title, whole and unchanged. Other versions may put the model's own words there.
+// Titled lists versions of an agent whose program was examined: the title of a call of kind execute without input is
+// the command, complete and unchanged. Other versions may use the model's own words.
 type Titled struct {
-	// Versions are as the agent states its own at initialize.
+	// Versions are the versions in the agent's answer to initialize.
 	Versions []string `json:"versions"`
-	// Here is how the text beside a command that is asked about begins if the command runs in the session's folder: words of
-	// the program, which the model cannot put there. Empty: the text says nothing of it.
+	// Here is the beginning of the text beside a command if the command runs in the session's folder. It is a text of
+	// the program, which the model cannot produce. Empty means that the text does not say it.
 	Here string `json:"here"`
 }
 
-// Sets reports whether an entry of an environment is a known one (see Environment).
+// Sets reports whether an entry of an environment matches an entry of Environment.
 func Sets(known, entry string) bool {
 	name, value, _ := strings.Cut(known, "=")
 	given, text, ok := strings.Cut(entry, "=")
@@ -78,74 +81,75 @@ func Sets(known, entry string) bool {
 
 // Tool is one of an agent's own tools.
 type Tool struct {
-	// Kind is ACP's, where the agent says that it is none or another; empty: as the agent says.
+	// Kind is the ACP kind of the tool, for agents that report none or a wrong one. Empty means the agent's kind.
 	Kind string `json:"kind"`
-	// Members come before the dialect's.
+	// Members have precedence over the dialect's.
 	Members map[string]Meaning `json:"members"`
-	// Input is what an input is that is no object; empty: it is not known.
+	// Input is the meaning of an input that is not an object. Empty means unknown.
 	Input Meaning `json:"input"`
-	// Here: it works in the session's folder if it names no other.
+	// Here means that the tool works in the session's folder if its input names no other.
 	Here bool `json:"here"`
-	// Names: it looks for files by their names, and reads none.
+	// Names means that the tool searches names of files, and reads no contents.
 	Names bool `json:"names"`
-	// Elsewhere comes before the dialect's.
+	// Elsewhere has precedence over the dialect's.
 	Elsewhere *bool `json:"elsewhere"`
-	// Doubt is why a call of it is never certain; empty: it can be.
+	// Doubt is the reason why a call of the tool is never certain, or empty.
 	Doubt string `json:"doubt"`
 }
 
-// Meaning is what a member of an input stands for.
+// Meaning is the meaning of a member of an input.
 type Meaning string
 
 // The meanings.
 const (
 	// Command is a command: a line for a shell, or a list of a program and its arguments.
 	Command Meaning = "command"
-	// Commands are several: a list of lines, or of objects with a command each; or one line.
+	// Commands are several commands: a list of lines, a list of objects with a command each, or one line.
 	Commands Meaning = "commands"
-	// Arguments are a list for the program that Command names.
+	// Arguments is a list of arguments for the program in Command.
 	Arguments Meaning = "arguments"
-	// Directory is where the command runs. Without a command it is a Path.
+	// Directory is the working directory of the command. Without a command it is a Path.
 	Directory Meaning = "directory"
 	// Environment are variables for the command.
 	Environment Meaning = "environment"
-	// Path is a file or folder, or a list of some; a member of a list may be an object with members of its own.
+	// Path is a file or folder, or a list of them. An element of a list may be an object with members.
 	Path Meaning = "path"
-	// End is one end of a move or a copy, such as "source". It is a path if the other one is there too, if the tool moves
-	// something, or if it cannot be anything else.
+	// End is one end of a move or a copy, such as "source". It is a path if the other end is present, too, if the tool
+	// moves something, or if no other meaning is possible.
 	End Meaning = "end"
-	// URL is an address, or a list of some. One of a file is a Path.
+	// URL is an address, or a list of addresses. The URL of a file is a Path.
 	URL Meaning = "url"
-	// Patch is a text in the form of a patch: unified, git's, or that of apply_patch. The files are those that it names.
+	// Patch is a patch in unified format, git's format, or the format of apply_patch. Its files are those that it
+	// names.
 	Patch Meaning = "patch"
-	// Changes is an object whose names are files, and which says what is done to each.
+	// Changes is an object that maps files to their changes.
 	Changes Meaning = "changes"
-	// Pattern is a pattern of files or of text below the folder that is searched.
+	// Pattern is a pattern of files or of text below the searched folder.
 	Pattern Meaning = "pattern"
-	// Text is what is written, searched for or asked; it names nothing. Beside a command it is not certain what it is for.
+	// Text is a text to write, to search for or to ask. It names no file. Beside a command, its purpose is not certain.
 	Text Meaning = "text"
-	// Written is Text that is written into the file. A call that has it reads nothing alone, whatever the agent calls it.
+	// Written is Text that is written into the file. A call with it is never only a read, whatever its kind.
 	Written Meaning = "written"
-	// Note says nothing of what is done: a description, a limit.
+	// Note does not affect the action: a description or a limit.
 	Note Meaning = "note"
-	// Nested is an object, or a list of objects, with members that mean the same there.
+	// Nested is an object, or a list of objects, whose members have the same meanings.
 	Nested Meaning = "nested"
-	// More asks for more than the action itself.
+	// More requests more than the action itself.
 	More Meaning = "more"
-	// Question is a question of the agent's own, which allowing it does not answer.
+	// Question is a question of the agent, which allowing the call does not answer.
 	Question Meaning = "question"
-	// Subagent names another agent that is started, of which nothing is told or asked any more.
+	// Subagent names another agent that is started, whose actions are not reported or asked about.
 	Subagent Meaning = "subagent"
-	// Whole is in an input that holds all that the question asks for, so that words beside it only repeat it.
+	// Whole occurs in an input that contains everything that the question asks for, so that other text only repeats it.
 	Whole Meaning = "whole"
-	// Unknown takes a common meaning away.
+	// Unknown removes a common meaning.
 	Unknown Meaning = "unknown"
-	// PatchedFiles is OpenCode's list of the files of a patch; PatchedNames is a path, unless such a list is beside it.
+	// PatchedFiles is OpenCode's list of the files of a patch. PatchedNames is a path, unless such a list is present.
 	PatchedFiles Meaning = "patched_files"
 	PatchedNames Meaning = "patched_names"
 )
 
-// Meanings are all of them, in the order of the documentation.
+// Meanings returns all meanings, in the order of the documentation.
 func Meanings() []Meaning {
 	return []Meaning{
 		Command, Commands, Arguments, Directory, Environment, Path, End, URL, Patch, Changes, Pattern, Text, Written, Note, Nested, More,
@@ -153,45 +157,47 @@ func Meanings() []Meaning {
 	}
 }
 
-// Reading is something that is done with a call beside what data says.
+// Reading is a special rule for calls that data cannot describe.
 type Reading string
 
 // The readings.
 const (
-	// Requote takes off quotes that Codex leaves around a line.
+	// Requote removes quotes that Codex leaves around a line.
 	Requote Reading = "requote"
-	// WordsAskForMore: words in the content of a question about a command ask for more than the command.
+	// WordsAskForMore means that text in the content of a question about a command requests more than the command.
 	WordsAskForMore Reading = "words_ask_for_more"
-	// PatchIsShown: a patch has no input; its files are the locations and its diffs those of the report before it.
+	// PatchIsShown means that a patch has no input; its files are the locations, and its diffs are in the report before
+	// it.
 	PatchIsShown Reading = "patch_is_shown"
-	// Located: the directory of a command is in the report of it, before or just after the question.
+	// Located means that the directory of a command is in its report, before or just after the question.
 	Located Reading = "located"
-	// OnlyExecuteRuns: what is called a command in a call of another kind is no command of the agent's.
+	// OnlyExecuteRuns means that a Command in a call of another kind than execute is not a command of the agent.
 	OnlyExecuteRuns Reading = "only_execute_runs"
-	// FoldersFirst: questions of kind other with locations ask about the folders of a command before the command itself.
+	// FoldersFirst means that questions of kind other with locations ask about the folders of a command before the
+	// command itself.
 	FoldersFirst Reading = "folders_first"
-	// ShellTakenOff: the agent takes a shell off the beginning of a line, and spaces off its ends, and not as a shell reads the
-	// line.
+	// ShellTakenOff means that the agent removes a shell at the beginning of a line, and spaces at its ends, by other
+	// rules than a shell's.
 	ShellTakenOff Reading = "shell_taken_off"
 )
 
-// Readings are all of them.
+// Readings returns all readings.
 func Readings() []Reading {
 	return []Reading{Requote, WordsAskForMore, PatchIsShown, Located, FoldersFirst, OnlyExecuteRuns, ShellTakenOff}
 }
 
-// kinds are ACP's kinds of tools.
+// kinds are the kinds of tools in ACP.
 var kinds = []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 
-// Mistake is what is wrong with a dialect.
+// Mistake is an error in a dialect.
 type Mistake struct {
-	// At is the JSON pointer of the place, from the dialect on.
+	// At is the JSON pointer of its position in the dialect.
 	At string
-	// Message says what was expected.
+	// Message describes the expected value.
 	Message string
 }
 
-// Check returns what is wrong with a dialect; nil: nothing.
+// Check returns the first error in a dialect, or nil.
 func (d *Dialect) Check() *Mistake {
 	if m := checkMembers("/members", d.Members); m != nil {
 		return m
@@ -262,19 +268,19 @@ func join[T ~string](list []T) string {
 	return strings.Join(words, ", ")
 }
 
-// escaped is a name as a JSON pointer has it.
+// escaped returns a name escaped for a JSON pointer.
 func escaped(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. Members that a dialect does not have are refused: a slip of the pen must not
-// leave a doubt out.
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. Unknown members are rejected, because a misspelled member could
+// omit a doubt.
 func (d *Dialect) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain Dialect
 	return json.UnmarshalDecode(dec, (*plain)(d), json.RejectUnknownMembers(true))
 }
 
-// Over returns the dialect with another one below it, which says what this one does not.
+// Over returns the dialect with the values of below for all that it does not set.
 func (d *Dialect) Over(below *Dialect) *Dialect {
 	switch {
 	case d == nil:
@@ -307,11 +313,12 @@ func laid[V any](below, above map[string]V) map[string]V {
 	return both
 }
 
-// Common is what agents have in common. It is shared: nobody may change it.
+// Common returns the dialect that all agents have in common. It is shared and must not be modified.
 func Common() *Dialect { return known()[commonFile] }
 
-// Of returns the dialect of an agent by the name that it gives itself: the one whose own name is the longest beginning of it;
-// nil if there is none. npm packages carry a scope: "@scope/codex-acp" (see Dialect.Agents). It is shared: nobody may change it.
+// Of returns the dialect of an agent by the name that it gives itself: the dialect with the longest entry of Agents
+// that the name begins with, or nil. npm packages have a scope: "@scope/codex-acp" (see Dialect.Agents). The result is
+// shared and must not be modified.
 func Of(name string) *Dialect {
 	whole := strings.ToLower(name)
 	base := path.Base(whole)
@@ -336,7 +343,7 @@ var files embed.FS
 
 const commonFile = "common.json"
 
-// known are the built-in dialects, by their files.
+// known returns the built-in dialects, by their files.
 var known = sync.OnceValue(func() map[string]*Dialect {
 	all := map[string]*Dialect{}
 	names, _ := fs.Glob(files, "agents/*.json") // the pattern is well-formed

@@ -8,29 +8,29 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// Wrap is how an agent wraps a command line in one of its own, which it has a shell run: the line is one word in quotes, with
-// words of the agent's before and after it ("source FILE && eval 'LINE' && pwd").
+// Wrap describes how an agent wraps a command line in a line of its own for a shell: the command line is one quoted
+// word, with text of the agent before and after it ("source FILE && eval 'LINE' && pwd").
 type Wrap struct {
-	// Options are the shell's, between its name and the line: ["-c", "-l"].
+	// Options are the options of the shell between its name and the line: ["-c", "-l"].
 	Options []string `json:"options"`
-	// Before is what stands before the quoted line, and After what stands after it. A "*" is a name of a file: letters, digits and
-	// "/._-~+" alone.
+	// Before is the text before the quoted line, and After the text after it. A "*" is the name of a file: only
+	// letters, digits and "/._-~+".
 	Before string `json:"before"`
-	// Repeated may stand any number of times after Before, and Last stands after that; empty: neither does. A "*" is as
+	// Repeated arguments may follow Before in any number, and Last may follow them. Empty means none. A "*" is as
 	// above.
 	Repeated string `json:"repeated"`
 	Last     string `json:"last"`
 	After    string `json:"after"`
-	// Raw: the line is not quoted. One that what stands after it could be part of is not taken off.
+	// Raw means that the line is not quoted. A line that could contain the text after it is not unwrapped.
 	Raw bool `json:"raw"`
 }
 
 // wrapShells are the shells that agents start.
 var wrapShells = []string{"sh", "bash", "zsh", "dash"}
 
-// Unwrap takes the wrapping off: head is the shell and its options, line what the shell runs. It reports false for a
-// line that is not wrapped in just this way, and for one with a file that is not the agent's own, as kept says: the
-// shell reads or writes these besides.
+// Unwrap removes the wrapping. head is the shell with its options, line is the line that the shell runs. It returns
+// false for a line that is not wrapped in exactly this way, and for one with a file that kept does not report as the
+// agent's own, because the shell reads or writes these files, too.
 func (w Wrap) Unwrap(head []string, line string, kept func(file string) bool) (inner string, ok bool) {
 	if len(head) != len(w.Options)+1 || !slices.Equal(head[1:], w.Options) || !isShell(head[0]) {
 		return "", false
@@ -67,7 +67,8 @@ func isShell(program string) bool {
 	return slices.Contains(wrapShells, name) && (dir == "" || dir == "/bin/" || dir == "/usr/bin/")
 }
 
-// cutPattern takes a pattern off the beginning of text. Each "*" takes as much as it can, for which is has to hold.
+// cutPattern removes a pattern from the beginning of text. Each "*" matches as much as possible, and is must return
+// true for it.
 func cutPattern(text, pattern string, is func(string) bool) (rest string, ok bool) {
 	for i, part := range strings.Split(pattern, "*") {
 		if i > 0 {
@@ -84,8 +85,8 @@ func cutPattern(text, pattern string, is func(string) bool) (rest string, ok boo
 	return text, true
 }
 
-// quoted is where a word in single quotes ends that text begins with. A quote within it is written with the word's own quotes
-// closed: '"'"' or '\” .
+// quoted returns the end of the word in single quotes that text begins with. A quote in the word is written as '"'"' or
+// '\”.
 func quoted(text string) int {
 	at := 0
 	for {

@@ -25,23 +25,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// slow is how long an agent may take to answer before that is worth a word.
+// slow is the time to an agent's answer from which on a warning is reported.
 const slow = 10 * time.Second
 
-// todoUser says what helps where agents cannot run as their user.
-const todoUser = "correct agent.user in the configuration, or run acphost as root"
+// adviceUser says what to do if agents cannot run as their user.
+const adviceUser = "correct agent.user in the configuration, or run acphost as root"
 
-// todoSandbox says what helps where no agent can be confined.
-const todoSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
+// adviceSandbox says what to do if agents cannot be confined.
+const adviceSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 
-// todoVersion2 says what to expect of an agent that speaks version 2 of ACP alone.
-const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
+// adviceVersion2 describes the limits of an agent that supports only version 2 of ACP.
+const adviceVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
 	"so handlers serve this agent nothing: it reaches files and runs commands itself"
 
-// agent starts the agent as run would, asks it who it is, and ends it.
+// agent starts the agent as run would, sends it initialize, and ends it.
 func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	in := d.in(Agent)
-	in.ok("command", strings.Join(secret.Shown(d.Agent.Command), " "))
+	in.ok("command", strings.Join(secret.RedactedArgv(d.Agent.Command), " "))
 	cfg := c.Effective().GetAgent()
 	walls, err := c.AgentConfinement()
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	}
 	user, err := c.AgentUser()
 	if err != nil {
-		in.problem("user", err.Error(), todoUser)
+		in.problem("user", err.Error(), adviceUser)
 		return
 	}
 	env, err := agentspec.Environ(user.Environ(os.Environ()), agentspec.Resolver{Config: cfg}.Variables(d.Agent.Env))
@@ -67,7 +67,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	defer cancel()
 	answer, err := d.Ask(ctx, spec, d.Version)
 	if err != nil {
-		in.problem("handshake", err.Error(), todoFor(err))
+		in.problem("handshake", err.Error(), adviceFor(err))
 		return
 	}
 	who := strings.TrimSpace(answer.Name + " " + answer.Version)
@@ -80,7 +80,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	case answer.Protocol > acp.LatestVersion:
 		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d or before", acp.LatestVersion))
 	case answer.Protocol == 2:
-		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), todoVersion2)
+		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), adviceVersion2)
 	case took > slow:
 		in.warn("handshake", detail, "editors may give up before that; an agent that is installed starts faster than one that npx runs")
 	default:
@@ -100,28 +100,29 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	d.sandbox(c)
 }
 
-// sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
+// sandbox reports the restrictions that the sandbox would have. The agent was started without it, because no policy is
+// running.
 func (d *doctor) sandbox(c *config.Config) {
 	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
-	case err == nil && c.SandboxUnruled() != "":
-		in.warn("sandbox", "no rules: "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
+	case err == nil && c.SandboxWithoutRules() != "":
+		in.warn("sandbox", "no rules: "+c.SandboxWithoutRules(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
 		in.ok("sandbox", "observe: what the agent does by itself is recorded, and nothing is refused")
 	case err == nil:
 		in.warn("sandbox", "enforce: the policy decides about what the agent does by itself. The agent was started outside the sandbox here: "+
 			"whether the policy lets it start inside was not tried", "try it: acphost prompt --sandbox enforce "+d.agentWords()+"; \"acphost policy why --denied\" says what was denied last")
 	case c.Proto.GetSandbox().GetRequire():
-		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
+		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", adviceSandbox)
 	default:
-		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todoSandbox)
+		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", adviceSandbox)
 	}
 	d.network(c, err)
 }
 
-// agentWords are the arguments of a command that runs the agent: the flags that doctor was given, and the agent.
+// agentWords returns the arguments of a command that runs the agent: the flags of doctor, and the agent.
 func (d *doctor) agentWords() string {
 	flags := ""
 	if len(d.Flags) > 0 {
@@ -130,10 +131,11 @@ func (d *doctor) agentWords() string {
 	if d.Agent.Preset {
 		return flags + "--agent " + d.Agent.Name + " hello"
 	}
-	return flags + "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
+	return flags + "hello -- " + strings.Join(secret.RedactedArgv(d.Agent.Command), " ")
 }
 
-// network says what would stand of the network, if it is not open. confined is why the agent cannot be confined; nil: it can.
+// network reports the restrictions of a network that is not open. confined is the reason why the agent cannot be
+// confined, or nil.
 func (d *doctor) network(c *config.Config, confined error) {
 	in, network, observed := d.in(Agent), c.Network(), c.Sandbox() == config.SandboxObserve
 	const policy = "set a policy, with rules that name machines (host)"
@@ -165,10 +167,10 @@ func (d *doctor) network(c *config.Config, confined error) {
 	}
 }
 
-// nodeTimeout bounds how long Node.js may take to say its version.
+// nodeTimeout limits the time until Node.js reports its version.
 const nodeTimeout = 10 * time.Second
 
-// node looks whether an agent that is a package of npm supports the Node.js that would run it.
+// node checks whether an agent that is an npm package supports the Node.js that would run it.
 func (d *doctor) node(ctx context.Context, env []string) {
 	in := d.in(Agent)
 	node, program := lookPath(env, "node"), d.Agent.Command[0]
@@ -205,7 +207,7 @@ func (d *doctor) node(ctx context.Context, env []string) {
 	}
 }
 
-// lookPath finds a program in the absolute folders of an environment's PATH; empty: it is not there.
+// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if there is none.
 func lookPath(environ []string, program string) string {
 	for _, entry := range slices.Backward(environ) { // the last one counts
 		list, ok := strings.CutPrefix(entry, "PATH=")
@@ -223,8 +225,8 @@ func lookPath(environ []string, program string) string {
 	return ""
 }
 
-// todoFor says what helps against an agent that gave no answer.
-func todoFor(err error) string {
+// adviceFor says what to do about an agent that did not answer.
+func adviceFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
 	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {
 		return strings.TrimPrefix(step, "; ")
@@ -244,8 +246,8 @@ func todoFor(err error) string {
 	return "run it by itself to see what it says; is it given the flag that makes it speak ACP?"
 }
 
-// authentication lists the ways to log in, with what a person can run: a login that is known needs no way that the agent
-// offers, and may be all there is of it on a terminal.
+// authentication lists the ways to log in, with commands for the user. A preset's login command works even if the agent
+// offers no method, and may be the only one that works on a terminal.
 func (d *doctor) authentication(methods []handshake.AuthMethod) {
 	in := d.in(Agent)
 	detail := "the agent offers none"
@@ -265,16 +267,16 @@ func (d *doctor) authentication(methods []handshake.AuthMethod) {
 	in.tell(Finding{Area: in.name, Check: "login", Level: OK, Detail: detail, Todo: todo})
 }
 
-// capabilities writes what the agent can do as a line: members that are true, and objects by what is in them.
+// capabilities formats the capabilities of an agent in a line: members that are true, and the members of objects.
 func capabilities(raw []byte) string {
 	var names []string
 	walk(raw, "", 3, &names)
 	if len(names) == 0 {
 		return "none beyond what every agent has"
 	}
-	const most = 40
-	if len(names) > most {
-		names = append(names[:most], "…")
+	const limit = 40
+	if len(names) > limit {
+		names = append(names[:limit], "…")
 	}
 	return strings.Join(names, ", ")
 }
@@ -293,7 +295,7 @@ func walk(raw []byte, prefix string, depth int, names *[]string) {
 			if depth > 1 {
 				walk(value, name+".", depth-1, names)
 			}
-			if len(*names) == before && prefix != "" { // an empty object says that it can
+			if len(*names) == before && prefix != "" { // an empty object means that it has the capability
 				*names = append(*names, name)
 			}
 		}

@@ -25,13 +25,13 @@ const (
 	stopTimeout   = 10 * time.Second
 )
 
-// configuration looks at the configuration file and at the files that it names. It returns nil if nothing can be started by
-// it; not handlers: they cannot.
+// configuration checks the configuration file and the files that it names. It returns nil if the configuration is
+// unusable. handlers is false if only handlers cannot be started.
 func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers bool) {
 	in := d.in(Configuration)
 	c, err := config.Load(d.ConfigFile, d.Env)
 	if err != nil {
-		in.problem("file", err.Error(), "correct it; \""+d.again("acphost config check")+"\" checks it again")
+		in.problem("file", err.Error(), "correct it; \""+d.commandFor("acphost config check")+"\" checks it again")
 		return nil, false
 	}
 	if d.Override != nil {
@@ -42,7 +42,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	}
 	user, err := c.AgentUser()
 	if err != nil {
-		in.problem("user", err.Error(), todoUser)
+		in.problem("user", err.Error(), adviceUser)
 		return nil, false
 	}
 	if user != nil {
@@ -52,7 +52,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	file = cmp.Or(file, "none, the defaults count")
 	if err := c.CheckFiles(d.Programs); err != nil {
 		in.problem("file", err.Error(), "correct the paths, or put the files there; acphost's own programs stand next to acphost; \""+
-			d.again("acphost config check")+"\" checks it again")
+			d.commandFor("acphost config check")+"\" checks it again")
 		return c, false
 	}
 	in.ok("file", file)
@@ -63,11 +63,11 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 		in.warn("capabilities", why, "")
 	}
 	if err := c.CheckListen(); err != nil {
-		in.problem("keys", err.Error(), "acphost does not serve before; \""+d.again("acphost config check")+"\" checks it again")
+		in.problem("keys", err.Error(), "acphost does not serve before; \""+d.commandFor("acphost config check")+"\" checks it again")
 	}
 	if err := c.CheckExposed(); err != nil {
 		in.problem("handlers", err.Error(), "close the file to the agent, or accept it in the handler's configuration; acphost does not start before; \""+
-			d.again("acphost config check")+"\" checks it again")
+			d.commandFor("acphost config check")+"\" checks it again")
 	}
 	for _, warning := range c.Warnings {
 		in.warn("file", warning, "")
@@ -79,15 +79,15 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	return c, true
 }
 
-// again is a command that looks at the same configuration file.
-func (d *doctor) again(command string) string {
+// commandFor returns a command that uses the same configuration file.
+func (d *doctor) commandFor(command string) string {
 	if d.ConfigFile == "" {
 		return command
 	}
 	return command + " --config " + d.ConfigFile
 }
 
-// certificates says how long the certificates of the configuration are valid.
+// certificates reports how long the certificates of the configuration are valid.
 func (d *doctor) certificates(c *config.Config) {
 	in, now := d.in(Configuration), time.Now()
 	for _, cert := range c.Certificates() {
@@ -96,13 +96,13 @@ func (d *doctor) certificates(c *config.Config) {
 			in.problem("certificate", cert.Setting+": "+err.Error(), certs.RenewHint)
 			continue
 		}
-		detail := fmt.Sprintf("%s: %s: %s", cert.Setting, cert.File, v.Left(now))
+		detail := fmt.Sprintf("%s: %s: %s", cert.Setting, cert.File, v.Remaining(now))
 		switch {
 		case now.After(v.Until):
 			in.problem("certificate", detail, certs.RenewHint)
 		case now.Before(v.From):
 			in.problem("certificate", detail, "set the clock of this machine")
-		case v.Soon(now):
+		case v.RenewalDue(now):
 			in.warn("certificate", detail, certs.RenewHint)
 		default:
 			in.ok("certificate", detail)
@@ -110,7 +110,7 @@ func (d *doctor) certificates(c *config.Config) {
 	}
 }
 
-// journal looks at the folder of the record where it is not below the state folder, which is looked at with the machine.
+// journal checks the folder of the journal if it is outside of the state folder, which the machine's checks include.
 func (d *doctor) journal(c *config.Config) {
 	in, j := d.in(Configuration), c.Effective().GetJournal()
 	switch dir := j.GetDir(); {
@@ -124,7 +124,7 @@ func (d *doctor) journal(c *config.Config) {
 	}
 }
 
-// policy has permd read the rule files.
+// policy checks the rule files with permd.
 func (d *doctor) policy(ctx context.Context, c *config.Config) {
 	in := d.in(Configuration)
 	if !c.PolicySet() {
@@ -194,7 +194,7 @@ func (d *doctor) ruleFile(ctx context.Context, service permissionv1.PolicyServic
 	}
 }
 
-// presets looks at the files that name agents, and which of those are installed.
+// presets checks the files that define presets, and lists the installed ones.
 func (d *doctor) presets() {
 	in := d.in(Configuration)
 	catalog, err := preset.Load(d.Env)

@@ -1,8 +1,7 @@
-// Package doctor checks whether acphost can work on this machine: the system, the configuration, the handlers and an agent. It
-// describes each problem in words, and says what to do about it.
+// Package doctor checks whether acphost can work on this machine: the system, the configuration, the handlers and an
+// agent. It describes each problem, and says what to do about it.
 //
-// A check changes nothing: what it starts, it ends. The package decides nothing itself: each check calls the package that does
-// the real work.
+// A check changes nothing, and ends each process that it starts. Each check calls the package that does the real work.
 package doctor
 
 import (
@@ -17,20 +16,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
-// Level says how good what was found is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels. Their text is stable: it is in the JSON.
 const (
-	// OK: as it should be.
+	// OK means that there is no problem.
 	OK Level = "ok"
-	// Warning: it works, but not as well or as safely as it could.
+	// Warning means that it works, but not as well or as safely as possible.
 	Warning Level = "warning"
-	// Problem: it does not work.
+	// Problem means that it does not work.
 	Problem Level = "problem"
 )
 
-// The areas, in the order in which they are looked at. Their text is stable.
+// The areas, in the order of the checks. Their text is stable.
 const (
 	Machine       = "machine"
 	Configuration = "configuration"
@@ -38,63 +37,65 @@ const (
 	Agent         = "agent"
 )
 
-// Finding is one thing that was looked at. The JSON names are for scripts and stay.
+// Finding is the result of one check. The JSON names are stable, because scripts use them.
 type Finding struct {
 	Area  string `json:"area"`
 	Check string `json:"check"` // a few words: "landlock"
 	Level Level  `json:"level"`
-	// Detail is what was found. It may have several lines.
+	// Detail describes the result. It may have several lines.
 	Detail string `json:"detail"`
-	// Todo is what to do next; empty: nothing.
+	// Todo says what to do next, or is empty.
 	Todo string `json:"todo,omitempty"`
 }
 
-// Options say what to look at.
+// Options configure the checks.
 type Options struct {
 	// Env looks up environment variables, as os.Getenv does. Required.
 	Env func(string) string
-	// ConfigFile is the configuration file; empty: the usual one.
+	// ConfigFile is the configuration file. Empty means the default one.
 	ConfigFile string
-	// Override changes what the configuration says, as flags of the commands that run agents do; nil: nothing does.
+	// Override changes the configuration, as flags of the commands that run agents do. Nil changes nothing.
 	Override func(*config.Config) error
-	// Flags are the flags that Override and ConfigFile stand for, but --sandbox. Advised commands have them too.
+	// Flags are the flags that correspond to Override and ConfigFile, without --sandbox. Commands in advice have them,
+	// too.
 	Flags []string
-	// Dir is the folder that the agent works in, whose rule file counts too. Required.
+	// Dir is the working folder of the agent, whose rule file is checked, too. Required.
 	Dir string
-	// Programs says where acphost's own handlers are. Required.
+	// Programs locates acphost's own handlers. Required.
 	Programs ownhandler.Programs
-	// Version is acphost's.
+	// Version is the version of acphost.
 	Version string
-	// Permd starts permd, which alone can read rule files. Required.
+	// Permd starts permd, which checks rule files. Required.
 	Permd func(context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error)
-	// Agent is the agent to start and ask; nil: none is.
+	// Agent is the agent to check, or nil.
 	Agent *AgentCommand
-	// Ask starts an agent and asks it, as handshake.Ask does. Required with Agent.
+	// Ask starts an agent and sends it initialize, as handshake.Query does. Required with Agent.
 	Ask func(context.Context, agent.Spec, string) (*handshake.Answer, error)
 	// Guard is the command that guards the agent, as agent.Spec has it.
 	Guard []string
-	// Logger gets what the parts log. Required.
+	// Logger receives the logs of the parts that are checked. Required.
 	Logger *slog.Logger
 }
 
-// AgentCommand is an agent to look at.
+// AgentCommand is an agent to check.
 type AgentCommand struct {
-	// Name is its name for people and in hints.
+	// Name is its name for users and in hints.
 	Name string
-	// Command is its command line. Env are the variables of its preset, which agent.env and this process's are added to.
+	// Command is its command line. Env are the variables of its preset. agent.env and the environment of this process
+	// are added to them.
 	Command, Env []string
-	// Preset: "acphost agents login NAME" knows it.
+	// Preset means that "acphost agents login NAME" accepts it.
 	Preset bool
-	// Login: of a preset, the command that logs in is known, whatever the agent offers.
+	// Login means that the preset has a login command, independent of the methods that the agent offers.
 	Login bool
-	// Tested are the versions of the agent that acphost was tested with; nil: they are not known.
+	// Tested are the versions of the agent that acphost was tested with, or nil if they are unknown.
 	Tested []string
 }
 
-// handlersTimeout bounds the starts of all handlers together.
+// handlersTimeout limits the starts of all handlers together.
 const handlersTimeout = 30 * time.Second
 
-// Run looks at everything and hands over what it finds, as it finds it. It returns the number of problems.
+// Run runs all checks and passes each finding to tell. It returns the number of problems.
 func Run(ctx context.Context, o Options, tell func(Finding)) (problems int) {
 	d := &doctor{Options: o, tell: func(f Finding) {
 		if f.Level == Problem {
@@ -109,7 +110,7 @@ func Run(ctx context.Context, o Options, tell func(Finding)) (problems int) {
 	}
 	switch {
 	case o.Agent == nil:
-	case c == nil: // as whom it is to run, and behind which walls, is not known
+	case c == nil: // the user and the confinement of the agent are unknown
 		d.in(Agent).warn("command", "not started: the configuration says as which user an agent runs, and it cannot be used",
 			"correct what the configuration's part above says, and run doctor again")
 	default:
@@ -123,7 +124,7 @@ type doctor struct {
 	tell func(Finding)
 }
 
-// area says what is found in one area.
+// area is the list of findings of one area.
 type area struct {
 	name string
 	tell func(Finding)

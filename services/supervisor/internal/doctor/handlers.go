@@ -15,12 +15,12 @@ import (
 
 const todoUnconfined = "correct its settings, or have a handler run commands that can: acphost's own termd, on Linux on amd64 or arm64"
 
-// within is a context that ends after a time, with a cause that people understand.
+// within returns a context with a timeout, and with a cause for users.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 }
 
-// handlers starts every handler, and stops it again.
+// handlers starts and stops every handler.
 func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 	in := d.in(Handlers)
 	ctx, cancel := within(ctx, handlersTimeout)
@@ -30,7 +30,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 		s := h.Status
 		where := s.GetAddress()
 		if where == "" {
-			where = strings.Join(secret.Shown(s.GetCommand()), " ")
+			where = strings.Join(secret.RedactedArgv(s.GetCommand()), " ")
 		}
 		if h.Err != nil {
 			todo := "run it by itself to see more, or leave it out of the configuration"
@@ -77,8 +77,8 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 	}
 }
 
-// paths looks whether a sidecar has the folders that it is said to see under other paths.
-func (d *doctor) paths(h host.Checked) {
+// paths checks whether a sidecar has the folders of its path mapping.
+func (d *doctor) paths(h host.HandlerCheck) {
 	in, name := d.in(Handlers), h.Status.GetName()
 	there := map[string]string{}
 	var maps []string

@@ -14,15 +14,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// Bytes that should be free where acphost writes.
+// Bytes that should be free in the folders of acphost.
 const (
 	littleSpace = 100 << 20
 	noSpace     = 10 << 20
 )
 
-// Names of sockets in their folder are at most "." or a process id, a dash, 8 digits and an ending.
+// Names of sockets have at most "." or a process id, a dash, 8 digits and an extension.
 const (
-	maxSocketPath = 107 // what a unix socket's address holds without its NUL, on Linux
+	maxSocketPath = 107 // limit of a unix socket's path without its NUL, on Linux
 	socketName    = len("/4194304-00000000.sock")
 )
 
@@ -30,7 +30,7 @@ func (d *doctor) machine() {
 	in := d.in(Machine)
 	kernel(in)
 	if err := sandbox.Supported(); err != nil {
-		in.warn("sandbox", err.Error()+": agents run without it (sandbox.mode), or not at all (sandbox.require)", todoSandbox)
+		in.warn("sandbox", err.Error()+": agents run without it (sandbox.mode), or not at all (sandbox.require)", adviceSandbox)
 	} else {
 		in.ok("sandbox", "it can be had: --sandbox enforce, or sandbox.mode, has rules decide about what agents do by themselves")
 	}
@@ -48,7 +48,7 @@ func (d *doctor) machine() {
 	}
 }
 
-// folder looks at one of acphost's own folders. closed are the permissions that others must not have.
+// folder checks one of acphost's own folders. closed are the permissions that others must not have.
 func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 	check := what + " folder"
 	if dir == "" {
@@ -85,7 +85,7 @@ func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 	}
 }
 
-// variable is the environment variable that names the folder in which one of acphost's own folders is.
+// variable returns the environment variable for the parent of one of acphost's own folders.
 func variable(folder string) string {
 	switch folder {
 	case "configuration":
@@ -96,7 +96,7 @@ func variable(folder string) string {
 	return "XDG_STATE_HOME"
 }
 
-// existing returns the nearest folder above a path, or the path itself, that exists.
+// existing returns the path itself, or the nearest parent folder that exists.
 func existing(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
@@ -106,7 +106,7 @@ func existing(path string) string {
 	}
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for users.
 func size(n uint64) string {
 	switch {
 	case n >= 10<<30:

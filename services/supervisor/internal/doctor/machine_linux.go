@@ -11,10 +11,10 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// minFiles is how many open files a supervisor with a few sessions should be allowed.
+// minFiles is the number of open files that a supervisor with a few sessions needs.
 const minFiles = 1024
 
-// kernel looks at what the walls around an agent are made of.
+// kernel checks the features of the kernel that confine agents.
 func kernel(in area) {
 	in.ok("system", "linux "+release())
 	if err := proc.ConfineSupported(); err != nil {
@@ -57,7 +57,7 @@ func kernel(in area) {
 	}
 }
 
-// processes looks at /proc, by which descendants are found.
+// processes checks /proc, which is needed to find descendants.
 func processes(in area) {
 	if _, err := proc.Descendants(os.Getpid()); err != nil {
 		in.problem("/proc", fmt.Sprintf("processes cannot be found, and calls that change something are refused: %v", err),

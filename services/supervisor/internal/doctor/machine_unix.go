@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writable reports whether this user can make files in a folder.
+// writable reports whether this user can create files in a folder.
 func writable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }
 
-// space looks at how much room there is where acphost writes.
+// space checks the free space of a file system that acphost writes to.
 func space(in area, dir string) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// checkWidth is the width of the column of checks: findings are printed as they come, so it cannot follow from them.
+// checkWidth is the width of the column of checks. It is constant, because findings are printed one by one.
 const checkWidth = 20
 
 // levelWidth is the width of the column of levels.
 const levelWidth = len(Warning)
 
-// Printer writes findings for people, as they come.
+// Printer writes findings for users, one by one.
 type Printer struct {
-	// Out takes the text.
+	// Out receives the text.
 	Out io.Writer
 	// Color uses colours, for a terminal.
 	Color bool
@@ -26,7 +26,7 @@ type Printer struct {
 	area string
 }
 
-// Print writes one finding: its level, what was looked at, what was found; below it, what to do.
+// Print writes one finding: its level, check and detail, and below it what to do.
 func (p *Printer) Print(f Finding) {
 	if f.Area != p.area {
 		if p.area != "" {
@@ -48,7 +48,7 @@ func (p *Printer) Print(f Finding) {
 	}
 }
 
-// Summary writes what it all comes to.
+// Summary writes the numbers of problems and warnings.
 func (p *Printer) Summary(all []Finding) {
 	count := map[Level]int{}
 	for _, f := range all {
@@ -67,7 +67,7 @@ func (p *Printer) Summary(all []Finding) {
 	fmt.Fprintf(p.Out, "\n%s\n", p.paint(color, verdict))
 }
 
-// Report is all findings as one object for JSON.
+// Report returns all findings as one object for JSON.
 func Report(all []Finding) any {
 	wrong := slices.ContainsFunc(all, func(f Finding) bool { return f.Level == Problem })
 	return struct {

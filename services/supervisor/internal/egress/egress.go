@@ -1,13 +1,13 @@
 // Package egress provides the HTTP proxy on the loopback interface through which one agent connects to the network. It
-// takes CONNECT, by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that
-// the agent names it asks a Decider. It looks up the name itself, checks the addresses, and connects to what it has
-// checked.
+// accepts CONNECT, by which clients reach HTTPS and other services, and requests for http URLs. For each machine it
+// asks a Decider. It resolves the name itself, checks the addresses, and connects to an address that it has checked.
 //
-// Programs in a sandbox that know nothing of proxies look up a name and connect to its address. The sandbox makes tunnels of both: the proxy
-// answers the look-up with an address that stands for the name, and a tunnel to this address leads to the machine of that name.
+// Programs in a sandbox that do not support proxies resolve a name and connect to its address. The sandbox makes
+// tunnels of both: the proxy answers the look-up with an address that represents the name, and a tunnel to this address
+// leads to the machine of that name.
 //
-// What a client says inside of a tunnel, its TLS server name (SNI) among it, is not looked at: who may reach one machine of a content
-// network may reach what else the same machine serves.
+// The proxy does not inspect the data in a tunnel, nor its TLS server name (SNI): a client that may connect to one
+// machine of a content network may reach all other names that the same machine serves.
 //
 // The package knows HTTP and TCP. It must not know policies, agents or ACP.
 package egress
@@ -31,73 +31,73 @@ import (
 
 // Target is a machine that an agent wants to connect to over TCP.
 type Target struct {
-	// Host is how the agent names it.
+	// Host is the machine as the agent names it.
 	Host hosts.Host
 	Port uint16
-	// Addresses are those of the machine. There are none before its name has been looked up.
+	// Addresses are the addresses of the machine. They are empty before its name was resolved.
 	Addresses []netip.Addr
-	// Upstream: another proxy looks the name up and connects to the machine, so there are no addresses.
+	// Upstream means that another proxy resolves the name and connects to the machine, so there are no addresses.
 	Upstream bool
 }
 
-// Final reports whether the target is connected to if it is allowed now: nothing more will be known of it.
+// Final reports whether the proxy connects to the target if it is allowed now, because the target is complete.
 func (t Target) Final() bool { return t.Upstream || len(t.Addresses) > 0 }
 
-// String is "host:port".
+// String returns "host:port".
 func (t Target) String() string { return t.Host.WithPort(t.Port) }
 
-// Verdict is what a Decider says.
+// Verdict is the result of a Decider.
 type Verdict int
 
 // The verdicts.
 const (
 	// Refuse is the zero value.
 	Refuse Verdict = iota
-	// Ask refuses, too: the user has been asked, and a later try may succeed.
+	// Ask also refuses: the user has been asked, and a later attempt may succeed.
 	Ask
 	Allow
 )
 
-// Decision is a verdict and its reason, for the agent.
+// Decision is a verdict with its reason, which is sent to the agent.
 type Decision struct {
 	Verdict Verdict
 	Reason  string
-	// Special allows addresses that are not on the internet: loopback, private and link-local ones. It is to be set only if
-	// somebody has named these addresses. Services for metadata stay refused.
+	// Special allows addresses that are not on the internet: loopback, private and link-local addresses. Set it only if
+	// a rule names these addresses. Addresses of metadata services are rejected in any case.
 	Special bool
 }
 
-// Decider decides on a target. A target by its name is decided on twice: before the name is looked up, because a look-up can carry
-// data to whoever serves the name, and with its addresses. It is called from several goroutines at once, must not wait for a person,
-// and returns when the context ends. After Options.Patience the target is refused.
+// Decider decides on a target. A target with a name is decided on twice: before the name is resolved, because a look-up
+// can send data to the operator of the name's servers, and with its addresses. A Decider is called concurrently, must
+// not wait for a user, and must return when the context ends. After Options.Timeout the target is rejected.
 type Decider func(context.Context, Target) Decision
 
-// Options are those of a Proxy. All but Decide have defaults.
+// Options configure a Proxy. All fields except Decide have defaults.
 type Options struct {
-	// Decide is required.
+	// Decide decides on targets. Required.
 	Decide Decider
-	// Logger gets each connection: those that were refused at level info, the others at level debug. Default: none.
+	// Logger receives each connection: rejected ones at level info, others at level debug. Default: none.
 	Logger *slog.Logger
-	// LookUp finds the addresses of a name, which is complete: no search domains count. Default: the loopback
-	// interface for "localhost", and /etc/hosts and DNS for all others.
+	// LookUp returns the addresses of a complete name: search domains do not apply. Default: the loopback interface for
+	// "localhost", and /etc/hosts and DNS for all others.
 	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Upstream returns the proxy that leads to a machine; nil: the machine is connected to directly. Such proxies are found by the variables
-	// HTTPS_PROXY and NO_PROXY of acphost itself. Default: none.
+	// Upstream returns the proxy for a target, or nil to connect directly. UpstreamFromEnvironment returns such a
+	// function. Default: none.
 	Upstream func(Target) *url.URL
-	// MostConnections bounds the connections of clients at once. Others wait to be accepted. Default: 256.
-	MostConnections int
-	// HeaderTimeout is how long a client may take for the header of a request. Default: 10 s.
+	// MaxConnections limits the concurrent connections of clients. Others wait to be accepted. Default: 256.
+	MaxConnections int
+	// HeaderTimeout limits the time for the header of a request. Default: 10 s.
 	HeaderTimeout time.Duration
-	// Idle is after how long without data a connection is closed. Default: 10 min.
+	// Idle is the time without data after which a connection is closed. Default: 10 min.
 	Idle time.Duration
-	// Patience bounds each of decision, look-up and connecting. Default: 10 s.
-	Patience time.Duration
+	// Timeout limits the time of each decision, look-up and connection attempt. Default: 10 s.
+	Timeout time.Duration
 }
 
-// mostHeader bounds the header of a request, in bytes. The server of net/http adds 4 KiB.
-const mostHeader = 32 << 10
+// maxHeader limits the header of a request, in bytes. The server of net/http adds 4 KiB.
+const maxHeader = 32 << 10
 
-// Proxy is a proxy that listens. Its methods are safe for concurrent use.
+// Proxy is a listening proxy. It is safe for concurrent use.
 type Proxy struct {
 	Options
 	at      netip.AddrPort
@@ -116,7 +116,7 @@ type Proxy struct {
 	tunnel map[net.Conn]struct{} // guarded by mu: both ends of each tunnel
 }
 
-// Start begins to listen on a free port of 127.0.0.1. The proxy serves until it is closed.
+// Start listens on a free port of 127.0.0.1. The proxy serves until it is closed.
 func Start(o Options) (*Proxy, error) {
 	o.fill()
 	l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // it does not wait
@@ -128,11 +128,11 @@ func Start(o Options) (*Proxy, error) {
 	p.forward = p.forwarder()
 	p.server = &http.Server{
 		Handler: httppanics.Handler(o.Logger, http.HandlerFunc(p.serve)), ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: min(o.Idle, time.Minute),
-		MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
 		BaseContext:                  func(net.Listener) context.Context { return p.ctx },
 		DisableGeneralOptionsHandler: true,
 	}
-	limited := newLimited(l, o.MostConnections)
+	limited := newLimited(l, o.MaxConnections)
 	p.work.Go(panics.Guard(o.Logger, "accepting the agent's connections", func() { _ = p.server.Serve(limited) }))
 	return p, nil
 }
@@ -149,37 +149,37 @@ func (o *Options) fill() {
 			*d = value
 		}
 	}
-	if o.MostConnections <= 0 {
-		o.MostConnections = 256
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 256
 	}
 	or(&o.HeaderTimeout, 10*time.Second)
 	or(&o.Idle, 10*time.Minute)
-	or(&o.Patience, 10*time.Second)
+	or(&o.Timeout, 10*time.Second)
 }
 
 // lookUp is the default of Options.LookUp.
 func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
-	if name == "localhost" { // RFC 6761: it is this machine, whatever a name service says
+	if name == "localhost" { // RFC 6761: always this machine, independent of name services
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
 	}
-	return (&net.Resolver{PreferGo: true}).LookupNetIP(ctx, "ip", name+".") // the dot: no search domains
+	return (&net.Resolver{PreferGo: true}).LookupNetIP(ctx, "ip", name+".") // the dot disables search domains
 }
 
-// Address is where the proxy listens.
+// Address returns the address of the listener.
 func (p *Proxy) Address() netip.AddrPort { return p.at }
 
-// URL is what clients are given, with the secret that keeps other processes out. It is a secret itself.
+// URL returns the URL for clients, with the password that excludes other processes. The URL is a secret.
 func (p *Proxy) URL() string {
 	u := url.URL{Scheme: "http", Host: p.at.String(), User: url.UserPassword(user, p.secret)}
 	return u.String()
 }
 
-// user is the name before the secret. It means nothing.
+// user is the user name in the URL. It has no meaning.
 const user = "agent"
 
-// Env has clients use the proxy: "NAME=VALUE" for each of the variables by which programs find one. It empties NO_PROXY, so that
-// connections to this machine are decided on, too. Node reads them from its version 22.21 on. RES_OPTIONS makes the C library look up names
-// over TCP, for programs in a sandbox (see names.go).
+// Env returns the environment variables that configure clients to use the proxy, as "NAME=VALUE". It empties NO_PROXY,
+// so that connections to this machine are decided on, too. Node uses the variables from version 22.21 on. RES_OPTIONS
+// makes the C library resolve names over TCP, for programs in a sandbox (see names.go).
 func (p *Proxy) Env() []string {
 	var env []string
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"} {
@@ -188,7 +188,7 @@ func (p *Proxy) Env() []string {
 	return append(env, "NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1", "RES_OPTIONS=use-vc")
 }
 
-// Close ends the proxy and all connections, and waits until nothing of it runs any more.
+// Close closes the proxy and all connections, and waits until all its goroutines have ended.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -204,7 +204,8 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// begin counts a request, for which Close waits; the server does not wait for its handlers. After Close has begun it reports false.
+// begin counts a request, so that Close waits for it; the server of net/http does not wait for its handlers. It returns
+// false after Close was called.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,8 +215,8 @@ func (p *Proxy) begin() bool {
 	return !p.closed
 }
 
-// hold has Close close a connection. If the proxy is closed, it is closed at once.
-func (p *Proxy) hold(conn net.Conn) (release func()) {
+// track registers a connection that Close closes. If the proxy is closed, hold closes the connection at once.
+func (p *Proxy) track(conn net.Conn) (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

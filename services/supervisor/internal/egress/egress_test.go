@@ -418,7 +418,7 @@ func TestProxy_Timeouts(t *testing.T) {
 			"502 acphost: the address of a.test could not be found: it took too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.o.Patience = 30 * time.Millisecond
+			c.o.Timeout = 30 * time.Millisecond
 			if got := newRig(t, c.o).connect(t, "a.test:1"); !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -471,7 +471,7 @@ func TestProxy_SlowClientBlocksNoOthers(t *testing.T) {
 }
 
 func TestProxy_LimitsConnections(t *testing.T) {
-	r := newRig(t, Options{MostConnections: 2})
+	r := newRig(t, Options{MaxConnections: 2})
 	port := echo(t, "tcp4")
 	first := r.dial(t, "CONNECT allowed.test:"+port+" HTTP/1.1\r\nSECRET\r\n\r\n")
 	second := r.dial(t, "CONNECT allowed.test:"+port+" HTTP/1.1\r\nSECRET\r\n\r\n")

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// limited is a listener that accepts only so many connections at once. The kernel keeps the others waiting.
+// limited is a listener with a limit of concurrent connections. Other connections wait in the kernel's queue.
 type limited struct {
 	net.Listener
 	room   chan struct{}
@@ -13,8 +13,8 @@ type limited struct {
 	finish sync.Once
 }
 
-func newLimited(l net.Listener, most int) *limited {
-	return &limited{Listener: l, room: make(chan struct{}, most), done: make(chan struct{})}
+func newLimited(l net.Listener, limit int) *limited {
+	return &limited{Listener: l, room: make(chan struct{}, limit), done: make(chan struct{})}
 }
 
 func (l *limited) Accept() (net.Conn, error) {
@@ -36,7 +36,7 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// limitedConn makes room for another one when it is closed.
+// limitedConn allows another connection when it is closed.
 type limitedConn struct {
 	*net.TCPConn
 	leave func()

@@ -18,28 +18,31 @@ import (
 )
 
 const (
-	// dnsPort is the port of name servers. A tunnel to this port, at any machine, leads to the proxy's own name service.
+	// dnsPort is the port of name servers. A tunnel to this port, on any machine, leads to the proxy's own name
+	// service.
 	dnsPort = 53
 	// maxNames limits the names that have an address. The range has 131,070.
 	maxNames = 16384
-	// nameTTL is how long programs may cache an address. An address always stands for the same name.
+	// nameTTL is the number of seconds that programs may cache an address. An address always represents the same name.
 	nameTTL = 600
 	// maxQuery is the maximum size of a query in bytes. Queries for one name are shorter.
 	maxQuery = 1232
 )
 
-// nameRange are the addresses that stand for names. RFC 2544 reserves them for benchmarks, so that no machine of the internet has one.
+// nameRange contains the addresses that represent names. RFC 2544 reserves them for benchmarks, so that no machine on
+// the internet has one.
 var nameRange = netip.MustParsePrefix("198.18.0.0/15")
 
-// nameTable gives names an address each, without looking them up: a look-up can carry data to whoever serves the name, so the name is decided on
-// first, when a program connects. The zero value is ready. It is safe for concurrent use.
+// nameTable assigns an address to each name, without resolving the name: a look-up can send data to the operator of the
+// name's servers, so the name is decided on first, when a program connects. The zero value is ready. It is safe for
+// concurrent use.
 type nameTable struct {
 	mu     sync.Mutex
 	byName map[string]netip.Addr // guarded by mu
 	known  []string              // guarded by mu: known[i] is the name of the address number i+1 of the range
 }
 
-// address returns the address that stands for a name; false: there are too many names.
+// address returns the address that represents a name. It returns false if there are too many names.
 func (n *nameTable) address(name string) (netip.Addr, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +64,7 @@ func (n *nameTable) address(name string) (netip.Addr, bool) {
 	return a, true
 }
 
-// name returns the name that an address stands for.
+// name returns the name that an address represents.
 func (n *nameTable) name(a netip.Addr) (string, bool) {
 	base, raw := nameRange.Addr().As4(), a.As4()
 	i := int(binary.BigEndian.Uint32(raw[:])) - int(binary.BigEndian.Uint32(base[:])) - 1
@@ -73,7 +76,7 @@ func (n *nameTable) name(a netip.Addr) (string, bool) {
 	return n.known[i], true
 }
 
-// host returns the machine that a client means: the one whose name an address stands for, or h itself.
+// host returns the machine that a client means: the name that an address represents, or h itself.
 func (n *nameTable) host(h hosts.Host) (hosts.Host, error) {
 	a := h.Address.Unmap()
 	if !a.IsValid() || !nameRange.Contains(a) {
@@ -92,11 +95,12 @@ func (p *Proxy) serveNames(w http.ResponseWriter) {
 	if err != nil {
 		return
 	}
-	defer p.hold(client)()
+	defer p.track(client)()
 	p.answerQueries(client, buffered.Reader)
 }
 
-// answerQueries answers queries, each with its length before it (RFC 1035, section 4.2.2), until the client ends or sends no more.
+// answerQueries answers queries, each with a length prefix (RFC 1035, section 4.2.2), until the client closes the
+// connection or is idle.
 func (p *Proxy) answerQueries(client net.Conn, queries *bufio.Reader) {
 	for {
 		_ = client.SetDeadline(time.Now().Add(p.HeaderTimeout))
@@ -122,11 +126,11 @@ func (p *Proxy) answerQueries(client net.Conn, queries *bufio.Reader) {
 	}
 }
 
-// errQuery says that a message is no query with one question.
+// errQuery means that a message is not a query with one question.
 var errQuery = errors.New("not a query")
 
-// answer answers a query: with the address that stands for the name for type A, and without a record for other types. Names that no machine
-// can have do not exist.
+// answer answers a query: with the address that represents the name for type A, and without records for other types.
+// Invalid host names do not exist.
 func (n *nameTable) answer(query []byte) ([]byte, error) {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(query)

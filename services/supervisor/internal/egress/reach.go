@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/reason"
 )
 
-// refusal is an answer to a request that goes no further. Its text is for the agent.
+// refusal is an error response. Its text is for the agent.
 type refusal struct {
 	status int
 	text   string
@@ -27,12 +27,12 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// errLate ends what takes longer than the proxy's patience.
-var errLate = errors.New("it took too long")
+// errTimeout is the cause of a timeout.
+var errTimeout = errors.New("it took too long")
 
-// reach decides on a target and connects to it. The context ends, too, if the client says before that it sends nothing more: it is
-// taken to be gone.
-func (p *Proxy) reach(ctx context.Context, to Target) (net.Conn, error) {
+// dial decides on a target and connects to it. The context also ends if the client closes its sending direction before
+// the connection is made: it counts as closed then.
+func (p *Proxy) dial(ctx context.Context, to Target) (net.Conn, error) {
 	special, err := p.decide(ctx, &to)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (p *Proxy) reach(ctx context.Context, to Target) (net.Conn, error) {
 	return p.connect(ctx, to)
 }
 
-// decide asks about the target, and finds its addresses.
+// decide calls the Decider for the target, and resolves its addresses.
 func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error) {
 	if to.Host.Address.IsValid() {
 		to.Addresses = []netip.Addr{to.Host.Address}
@@ -56,7 +56,7 @@ func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error
 	if _, err := p.ask(ctx, *to); err != nil {
 		return false, err
 	}
-	look, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	look, cancel := context.WithTimeoutCause(ctx, p.Timeout, errTimeout)
 	defer cancel()
 	found, err := p.LookUp(look, to.Host.Name)
 	if err == nil && len(found) == 0 {
@@ -70,18 +70,18 @@ func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error
 			to.Addresses = append(to.Addresses, address)
 		}
 	}
-	if len(to.Addresses) > mostAddresses {
-		to.Addresses = to.Addresses[:mostAddresses]
+	if len(to.Addresses) > maxAddresses {
+		to.Addresses = to.Addresses[:maxAddresses]
 	}
 	return p.ask(ctx, *to)
 }
 
-// mostAddresses is how many addresses of a machine are tried.
-const mostAddresses = 16
+// maxAddresses limits the addresses of a machine that are tried.
+const maxAddresses = 16
 
-// ask calls the Decider, and gives it up if it does not return in time.
+// ask calls the Decider, and returns an error if it does not return in time.
 func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errTimeout)
 	defer cancel()
 	answer := make(chan Decision, 1)
 	p.work.Go(func() {
@@ -111,7 +111,8 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// check refuses targets one of whose addresses is not to be reached, so that no name leads to where its rule does not.
+// check rejects a target if one of its addresses is not allowed, so that no name leads to addresses that its rule does
+// not cover.
 func (p *Proxy) check(to Target, special bool) error {
 	for _, address := range to.Addresses {
 		switch {
@@ -126,9 +127,9 @@ func (p *Proxy) check(to Target, special bool) error {
 	return nil
 }
 
-// connect connects to the first of the target's addresses that answers.
+// connect connects to the first address of the target that answers.
 func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errTimeout)
 	defer cancel()
 	if p.Upstream != nil {
 		if by := p.Upstream(to); by != nil {
@@ -137,7 +138,7 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 	}
 	var last error
 	for i, address := range to.Addresses {
-		dialer := net.Dialer{Timeout: p.Patience / time.Duration(len(to.Addresses)-i)}
+		dialer := net.Dialer{Timeout: p.Timeout / time.Duration(len(to.Addresses)-i)}
 		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(address, to.Port).String())
 		if err == nil {
 			return conn, nil
@@ -147,13 +148,13 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 		}
 	}
 	status := http.StatusBadGateway
-	if causeOf(last) == errLate.Error() {
+	if causeOf(last) == errTimeout.Error() {
 		status = http.StatusGatewayTimeout
 	}
 	return nil, refuse(status, "%s could not be reached: %s", to, causeOf(last))
 }
 
-// reason is an error in the words of the system.
+// causeOf returns the message of the operating system in an error.
 func causeOf(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -163,7 +164,7 @@ func causeOf(err error) string {
 	case errors.As(err, &dns):
 		return "the name service does not answer"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Timeout():
-		return errLate.Error()
+		return errTimeout.Error()
 	case errors.As(err, &op):
 		return op.Err.Error()
 	}

@@ -28,12 +28,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer p.work.Done()
 	if !p.admits(r.Header["Proxy-Authorization"]) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="acphost"`)
-		p.say(w, refuse(http.StatusProxyAuthRequired, "this proxy is for another process: use the proxy that HTTPS_PROXY names"))
+		p.sendError(w, refuse(http.StatusProxyAuthRequired, "this proxy is for another process: use the proxy that HTTPS_PROXY names"))
 		return
 	}
 	to, err := target(r)
 	if err != nil {
-		p.say(w, refuse(http.StatusBadRequest, "%s", err))
+		p.sendError(w, refuse(http.StatusBadRequest, "%s", err))
 		return
 	}
 	if r.Method == http.MethodConnect && to.Port == dnsPort {
@@ -41,17 +41,17 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if to.Host, err = p.names.host(to.Host); err != nil {
-		p.say(w, err)
+		p.sendError(w, err)
 		return
 	}
 	began := time.Now()
-	conn, err := p.reach(r.Context(), to)
+	conn, err := p.dial(r.Context(), to)
 	if err != nil {
 		p.Logger.Info("refused a connection of the agent", "to", to.String(), "reason", err.Error())
-		p.say(w, err)
+		p.sendError(w, err)
 		return
 	}
-	defer p.hold(conn)()
+	defer p.track(conn)()
 	p.Logger.Debug("connected the agent", "to", to.String(), "address", conn.RemoteAddr().String())
 	defer func() {
 		p.Logger.Debug("closed a connection of the agent", "to", to.String(), slog.Duration("after", time.Since(began)))
@@ -63,12 +63,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx := context.WithValue(r.Context(), connKey{}, &pinned{Conn: conn, idle: p.Idle})
 	control := http.NewResponseController(w)
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &patientBody{r.Body, control, p.Idle}
+		r.Body = &deadlineBody{r.Body, control, p.Idle}
 	}
-	p.forward.ServeHTTP(&patientWriter{w, control, p.Idle}, r.WithContext(ctx))
+	p.forward.ServeHTTP(&deadlineWriter{w, control, p.Idle}, r.WithContext(ctx))
 }
 
-// admits reports whether the secret is right. It takes as long for any other.
+// admits reports whether the password is right. It compares in constant time.
 func (p *Proxy) admits(given []string) bool {
 	if len(given) != 1 {
 		return false
@@ -78,7 +78,7 @@ func (p *Proxy) admits(given []string) bool {
 	return strings.EqualFold(scheme, "Basic") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(encoded)), []byte(want)) == 1
 }
 
-// target reads where a request goes.
+// target parses the target of a request.
 func target(r *http.Request) (Target, error) {
 	if r.Method == http.MethodConnect {
 		host, port, err := hosts.Split(r.RequestURI)
@@ -109,8 +109,8 @@ func target(r *http.Request) (Target, error) {
 	return Target{Host: host, Port: port}, nil
 }
 
-// say answers with an error. Many clients show only the status line, so that has the text, too.
-func (p *Proxy) say(w http.ResponseWriter, err error) {
+// sendError responds with an error. Many clients show only the status line, so it contains the text, too.
+func (p *Proxy) sendError(w http.ResponseWriter, err error) {
 	r := refuse(http.StatusBadGateway, "%s", err)
 	_ = errors.As(err, &r)
 	text := "acphost: " + printable(r.text)
@@ -120,7 +120,7 @@ func (p *Proxy) say(w http.ResponseWriter, err error) {
 		http.Error(w, text, r.status)
 		return
 	}
-	defer p.hold(conn)()
+	defer p.track(conn)()
 	authenticate := ""
 	if value := w.Header().Get("Proxy-Authenticate"); value != "" {
 		authenticate = "Proxy-Authenticate: " + value + "\r\n"
@@ -128,17 +128,18 @@ func (p *Proxy) say(w http.ResponseWriter, err error) {
 	_ = conn.SetDeadline(time.Now().Add(p.HeaderTimeout))
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\n%sConnection: close\r\n\r\n%s\n",
 		r.status, text, len(text)+1, authenticate, text)
-	// What the client still sends is read for a while: a connection that is closed with unread data is reset, and the answer lost.
+	// Read the remaining data of the client for a while: closing a connection with unread data resets it, and the
+	// response would be lost.
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
 		_, _ = io.CopyN(io.Discard, conn, 1<<20)
 	}
 }
 
-// mostText bounds a text for the agent, in bytes.
-const mostText = 400
+// maxText limits a text for the agent, in bytes.
+const maxText = 400
 
-// printable makes a text fit for a status line: printable characters of ASCII alone.
+// printable replaces characters that are not allowed in a status line: all but printable ASCII.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -146,17 +147,18 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-	return text[:min(len(text), mostText)]
+	return text[:min(len(text), maxText)]
 }
 
-// relay makes a tunnel of the client's connection.
+// relay connects the client's connection with the server's.
 func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
 	client, buffered, err := openTunnel(w, p.Idle)
 	if err != nil {
 		return
 	}
-	defer p.hold(client)()
-	// Data of either direction keeps both alive: who sends much hears nothing for long.
+	defer p.track(client)()
+	// Data in either direction keeps both directions alive: a client that sends a large file receives nothing for a
+	// long time.
 	alive := func() {
 		at := time.Now().Add(p.Idle)
 		_ = client.SetDeadline(at)
@@ -179,7 +181,7 @@ func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
 	both.Wait()
 }
 
-// openTunnel takes over the client's connection, and confirms the tunnel. The caller closes the connection.
+// openTunnel hijacks the client's connection, and confirms the tunnel. The caller closes the connection.
 func openTunnel(w http.ResponseWriter, idle time.Duration) (net.Conn, *bufio.ReadWriter, error) {
 	client, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -193,14 +195,14 @@ func openTunnel(w http.ResponseWriter, idle time.Duration) (net.Conn, *bufio.Rea
 	return client, buffered, nil
 }
 
-// sent is what the client sends: what the HTTP server has read already, and then the connection.
+// sent returns the data of the client: the bytes that the HTTP server has buffered, and then the connection.
 func sent(buffered *bufio.Reader, conn net.Conn) io.Reader {
 	already, _ := buffered.Peek(buffered.Buffered())
 	return io.MultiReader(strings.NewReader(string(already)), conn)
 }
 
-// pump copies one direction of a tunnel. At its end it tells the receiver that nothing follows, and the other direction may go on. It
-// reports false if that direction must not.
+// pump copies one direction of a tunnel. At its end it closes the sending direction of to, so that the other direction
+// can continue. It returns false if that is impossible and the other direction must be closed.
 func pump(to net.Conn, from io.Reader, alive func()) bool {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -222,15 +224,15 @@ func pump(to net.Conn, from io.Reader, alive func()) bool {
 	}
 }
 
-// connKey is the key of the connection that a request for a URL was given.
+// connKey is the context key of the connection for a request with a URL.
 type connKey struct{}
 
-// forwarder sends a request for a URL by the connection that was made for it. No connection serves two requests: the next one may
-// be for another machine.
+// forwarder sends a request with a URL over the connection that was made for it. A connection is not reused, because
+// the next request may be for another machine.
 func (p *Proxy) forwarder() http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Host = r.In.URL.Host // and not the header's, which was not decided on
+			r.Out.Host = r.In.URL.Host // the Host header of the request was not decided on
 			r.Out.Close = true
 		},
 		Transport: &http.Transport{
@@ -251,7 +253,7 @@ func (p *Proxy) forwarder() http.Handler {
 	}
 }
 
-// pinned is a connection to a checked address, which is closed after a while without data.
+// pinned is a connection to a checked address. It is closed when it is idle.
 type pinned struct {
 	net.Conn
 	idle  time.Duration
@@ -268,28 +270,28 @@ func (c *pinned) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// patientBody and patientWriter wait for the client for a while, each time.
-type patientBody struct {
+// deadlineBody and deadlineWriter set a new deadline for the client before each call.
+type deadlineBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	idle    time.Duration
 }
 
-func (b *patientBody) Read(data []byte) (int, error) {
+func (b *deadlineBody) Read(data []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
 	return b.ReadCloser.Read(data)
 }
 
-type patientWriter struct {
+type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	idle    time.Duration
 }
 
-func (w *patientWriter) Write(data []byte) (int, error) {
+func (w *deadlineWriter) Write(data []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.idle))
 	return w.ResponseWriter.Write(data)
 }
 
-// Unwrap is for http.ResponseController.
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap is used by http.ResponseController.
+func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// UpstreamFromEnvironment returns an Options.Upstream by the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY of this process, in upper or lower
-// case, for networks that are left through a company's proxy. It returns nil if no proxy is set, and ignores proxies of other kinds than HTTP.
+// UpstreamFromEnvironment returns an Options.Upstream that uses the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY of
+// this process, in upper or lower case, for networks with a company proxy. It returns nil if no proxy is set, and
+// ignores proxies of other types than HTTP.
 func UpstreamFromEnvironment() func(Target) *url.URL {
 	config := httpproxy.FromEnvironment()
 	if config.HTTPSProxy == "" {
@@ -43,7 +44,7 @@ func connectBy(ctx context.Context, by *url.URL, to Target) (net.Conn, error) {
 	}
 	failed := func(err error) error {
 		status := http.StatusBadGateway
-		if causeOf(err) == errLate.Error() {
+		if causeOf(err) == errTimeout.Error() {
 			status = http.StatusGatewayTimeout
 		}
 		return refuse(status, "%s could not be reached through the proxy %s, which HTTPS_PROXY of acphost names: %s", to, by.Host, causeOf(err))
@@ -71,7 +72,7 @@ func connectBy(ctx context.Context, by *url.URL, to Target) (net.Conn, error) {
 	return &readConn{conn, reader}, nil
 }
 
-// tunnelBy asks a proxy for a tunnel, and returns a reader of what comes through it.
+// tunnelBy requests a tunnel from a proxy, and returns a reader of its data.
 func tunnelBy(conn net.Conn, by *url.URL, to Target) (*bufio.Reader, error) {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: to.String()}, Host: to.String(), Header: http.Header{}}
 	if user := by.User; user != nil {
@@ -86,13 +87,13 @@ func tunnelBy(conn net.Conn, by *url.URL, to Target) (*bufio.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK { // the connection is closed, and with it the body
+	if response.StatusCode != http.StatusOK { // the connection is closed, with the body
 		return nil, fmt.Errorf("the proxy answered %q", printable(response.Status))
 	}
 	return reader, nil
 }
 
-// readConn is a connection of which some data has been read already.
+// readConn is a connection of which some data was read into a buffer.
 type readConn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -100,7 +101,7 @@ type readConn struct {
 
 func (c *readConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
 
-// CloseWrite ends one direction.
+// CloseWrite closes the sending direction.
 func (c *readConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -203,7 +203,7 @@ func (d *Decoder) request(f *frame.Frame, m *jsonrpc.Message, session string) {
 	if len(r.key) > maxKept || len(r.method) > maxKept || len(session) > maxKept {
 		return // no well-behaved peer uses such long names, and all of this is kept
 	}
-	switch f.Direction.Whose(false) {
+	switch f.Direction.Requester(false) {
 	case frame.OfClient:
 		d.fromClient(r, m)
 	case frame.OfAgent:
@@ -227,7 +227,7 @@ func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
 	if a.fault != nil && a.repeated() {
 		return
 	}
-	switch f.Direction.Whose(true) {
+	switch f.Direction.Requester(true) {
 	case frame.OfClient:
 		if r := d.client.Delete(key); r != nil {
 			d.clientAnswered(r, &a)

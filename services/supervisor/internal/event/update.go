@@ -97,8 +97,8 @@ type textChunk struct {
 
 // fill sets the content of e, and returns further events.
 func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv1.Event) {
-	if u.kind == nil || acp.OlderUpdate(u.kind) {
-		if today := acp.Today(u.whole); today != nil {
+	if u.kind == nil || acp.IsOlderUpdate(u.kind) {
+		if today := acp.CurrentUpdate(u.whole); today != nil {
 			u.read(today)
 		}
 	}

@@ -41,7 +41,7 @@ func (s *emittedMessages) note(session string, id []byte) bool {
 // returns events for the other blocks. A replacement of an emitted message is not decoded: the event has the raw JSON.
 func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate) (more []*supervisorv1.Event) {
 	if isObject(u.content) || len(u.content) > 0 && u.content[0] == '"' { // a piece of a message, with an older name
-		today := acp.Today(u.whole)
+		today := acp.CurrentUpdate(u.whole)
 		if today == nil {
 			return nil
 		}

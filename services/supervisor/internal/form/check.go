@@ -15,10 +15,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// checker checks values. All patterns together may cost work.
+// checker checks values. work is the budget for all patterns together.
 type checker struct {
 	work    int
-	skipped bool // a pattern was not looked at, for want of work
+	skipped bool // a pattern was skipped, because the budget was used up
 }
 
 func newChecker() *checker { return &checker{work: maxWork} }
@@ -32,7 +32,7 @@ func (c *checker) fits(f *Field, value jsontext.Value) bool {
 		if kind != '0' {
 			return false
 		}
-		n, _ := strconv.ParseFloat(string(value), 64) // one that is too large is infinite
+		n, _ := strconv.ParseFloat(string(value), 64) // a number that is too large is infinite
 		return f.within(n) && (f.Kind == Number || n == math.Trunc(n) && !math.IsInf(n, 0))
 	case Text, One:
 		return kind == '"' && c.textFits(f, text(value))
@@ -67,17 +67,17 @@ func (f *Field) listFits(value jsontext.Value) bool {
 }
 
 func (f *Field) within(n float64) bool {
-	return (f.least == nil || n >= *f.least) && (f.most == nil || n <= *f.most)
+	return (f.minimum == nil || n >= *f.minimum) && (f.maximum == nil || n <= *f.maximum)
 }
 
-// formatted reports whether a text has one of the formats that ACP knows. Any text has another one.
+// formatted reports whether a text has one of the formats of ACP. It returns true for other formats.
 func formatted(format, text string) bool {
 	var err error
 	switch format {
 	case "email":
 		var a *mail.Address
 		if a, err = mail.ParseAddress(text); err == nil && a.Address != text {
-			return false // it has a name or comments, too
+			return false // it also has a name or comments
 		}
 	case "uri":
 		var u *url.URL
@@ -92,8 +92,8 @@ func formatted(format, text string) bool {
 	return err == nil
 }
 
-// matches reports whether a pattern is found in a text. One that Go does not know, or that would cost too much, is the
-// agent's own to check.
+// matches reports whether a pattern matches a part of a text. It returns true for a pattern that Go does not support,
+// or that is too expensive, because the agent has to check it.
 func (c *checker) matches(pattern, text string) bool {
 	if pattern == "" || len(pattern) > maxPattern {
 		return true

@@ -11,19 +11,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind is what a field asks for.
+// Kind is the type of a field's value.
 type Kind int
 
 const (
-	// Unknown is a field that a person cannot be asked for. Any value is let through.
+	// Unknown is a field that users cannot fill in. Any value is accepted.
 	Unknown Kind = iota
 	// Text is any text.
 	Text
 	// Number is a number.
 	Number
-	// Integer is a whole number.
+	// Integer is an integer.
 	Integer
-	// Bool is true or false.
+	// Bool is a boolean.
 	Bool
 	// One is one of the options.
 	One
@@ -31,25 +31,25 @@ const (
 	Many
 )
 
-// Option is a text that can be chosen.
+// Option is a text of a choice.
 type Option struct {
-	// Value is what the agent is told, Title what people are shown.
+	// Value is sent to the agent, Title is shown to the user.
 	Value, Title string
 }
 
-// Field is a property of a form's schema. Its texts are the agent's, as they came.
+// Field is a property of a form's schema. Its texts are unchanged texts of the agent.
 type Field struct {
 	Name     string
-	Title    string // the name, if it has none
-	About    string // what it is; may be empty
+	Title    string // the name, if the schema has no title
+	About    string // the description; may be empty
 	Kind     Kind
 	Required bool
 	Options  []Option       // of One and Many
-	Default  jsontext.Value // a value that fits; nil if there is none
-	Format   string         // of Text: "email", "uri", "date", "date-time", or a word that is not checked
+	Default  jsontext.Value // a valid value, or nil
+	Format   string         // of Text: "email", "uri", "date", "date-time", or a format that is not checked
 
-	least     *float64 // of a number, of a text's length in characters, of how many are chosen
-	most      *float64
+	minimum   *float64 // minimum of a number, of a text's length in characters, or of the number of chosen options
+	maximum   *float64
 	pattern   string
 	textItems bool // of Many: its items are texts
 	err       error
@@ -68,7 +68,7 @@ func newField(name string, property jsontext.Value) *Field {
 	f.Title, f.About, f.Default = cmp.Or(strings.TrimSpace(text(s["title"])), name), text(s["description"]), s["default"]
 	kind := text(s["type"])
 	if s["type"] == nil {
-		// Without a type the value can be anything, unless the schema lists what can be chosen, and all of it is text.
+		// Without a type any value is valid, unless the schema lists all options, and all of them are texts.
 		if list, all := s.options(); len(list) > 0 && all {
 			kind = "string"
 		}
@@ -76,7 +76,7 @@ func newField(name string, property jsontext.Value) *Field {
 	switch kind {
 	case "string":
 		f.Kind = Text
-		f.least, f.most = number(s["minLength"]), number(s["maxLength"])
+		f.minimum, f.maximum = number(s["minLength"]), number(s["maxLength"])
 		f.pattern, f.Format = text(s["pattern"]), text(s["format"])
 		if f.Options, _ = s.options(); len(f.Options) > 0 {
 			f.Kind = One
@@ -86,12 +86,12 @@ func newField(name string, property jsontext.Value) *Field {
 		if kind == "integer" {
 			f.Kind = Integer
 		}
-		f.least, f.most = number(s["minimum"]), number(s["maximum"])
+		f.minimum, f.maximum = number(s["minimum"]), number(s["maximum"])
 	case "boolean":
 		f.Kind = Bool
 	case "array":
 		f.Kind = Many
-		f.least, f.most = number(s["minItems"]), number(s["maxItems"])
+		f.minimum, f.maximum = number(s["minItems"]), number(s["maxItems"])
 		var items schema
 		if json.Unmarshal(s["items"], &items, lenient) == nil {
 			f.Options, _ = items.options()
@@ -109,8 +109,8 @@ func newField(name string, property jsontext.Value) *Field {
 	return f
 }
 
-// options are the texts that can be chosen, none if nothing is known that would narrow the choice. The second result
-// reports whether they are all that can be chosen.
+// options returns the texts that can be chosen. It returns none if the choice is not restricted. all reports whether
+// the list is complete.
 func (s schema) options() (list []Option, all bool) {
 	all = true
 	names := elements(s["enumNames"])
@@ -129,7 +129,7 @@ func (s schema) options() (list []Option, all bool) {
 		for _, v := range elements(alternatives) {
 			var c schema
 			if json.Unmarshal(v, &c, lenient) != nil || c["const"].Kind() != '"' {
-				return nil, false // an alternative that is no constant may allow anything
+				return nil, false // an alternative without a constant may allow any value
 			}
 			list = append(list, Option{Value: text(c["const"]), Title: text(c["title"])})
 		}
@@ -140,31 +140,30 @@ func (s schema) options() (list []Option, all bool) {
 	return list, all
 }
 
-// setDefault keeps the default if it is certain that it fits.
+// setDefault sets the default if it is certain to be valid.
 func (f *Field) setDefault(c *checker) {
 	d := f.Default
 	f.Default, c.skipped = nil, false
-	// Bytes that are no text are replaced first: what is checked is what is sent.
+	// Invalid UTF-8 is replaced first, so that the checked value is the value that is sent.
 	if f.err != nil || d == nil || d.Format(lenient) != nil || !c.fits(f, d) || c.skipped {
 		return
 	}
 	if f.Kind == Number || f.Kind == Integer {
-		d, _ = f.number(string(d)) // spelled as if it had been typed; nil, if it cannot be
+		d, _ = f.number(string(d)) // formatted as typed input, or nil if that is impossible
 	}
 	f.Default = d
 }
 
-// lenient reads what peers write: bytes that are no text are replaced. Names that stand twice are refused, for nobody can
-// say which one counts.
+// lenient replaces invalid UTF-8. Duplicate names are rejected, because parsers differ about which one counts.
 var lenient = jsontext.AllowInvalidUTF8(true)
 
-// text is a text; empty if it is something else.
+// text returns a string, or "" for another value.
 func text(v jsontext.Value) string {
 	s, _ := acp.String(v)
 	return s
 }
 
-// texts are a text, or those of a list.
+// texts returns a string, or the strings of a list.
 func texts(v jsontext.Value) []string {
 	if v.Kind() == '"' {
 		return []string{text(v)}
@@ -178,7 +177,7 @@ func texts(v jsontext.Value) []string {
 	return list
 }
 
-// elements are those of a list; none if it is something else.
+// elements returns the elements of a list, or none for another value.
 func elements(v jsontext.Value) []jsontext.Value {
 	var list []jsontext.Value
 	if json.Unmarshal(v, &list, lenient) != nil {
@@ -187,7 +186,7 @@ func elements(v jsontext.Value) []jsontext.Value {
 	return list
 }
 
-// number is a number; nil if it is something else.
+// number returns a number, or nil for another value.
 func number(v jsontext.Value) *float64 {
 	if v.Kind() != '0' {
 		return nil
@@ -199,8 +198,8 @@ func number(v jsontext.Value) *float64 {
 	return &n
 }
 
-// encode is a text, or a list of texts, as JSON.
+// encode returns a string, or a list of strings, as JSON.
 func encode(v any) jsontext.Value {
-	b, _ := json.Marshal(v, lenient) // it cannot fail
+	b, _ := json.Marshal(v, lenient) // cannot fail
 	return b
 }

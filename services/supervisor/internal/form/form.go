@@ -1,9 +1,9 @@
-// Package form reads the schema of an agent's form, reads what a person types for its fields, and checks the answer. It
-// knows the part of JSON Schema that ACP's elicitation forms have: an object of texts, numbers, booleans and choices.
+// Package form parses the schema of an agent's form, parses typed values for its fields, and validates the answer. It
+// knows the part of JSON Schema that ACP's elicitation forms use: an object of texts, numbers, booleans and choices.
 //
-// The prompt, the chat and the check of answers use this package, so that the supervisor accepts what a person can fill in.
-// The package knows neither questions nor terminals. The schema comes from the agent: its texts are not safe to show, the
-// work that it causes is bounded, and a constraint that is unknown or cannot be read is ignored.
+// The commands prompt and chat and the validation of answers use this package, so that the supervisor accepts every
+// answer that the user can type. The package must not know questions or terminals. The schema comes from the agent: its
+// texts are not safe to display, the work that it causes is limited, and unknown or invalid constraints are ignored.
 package form
 
 import (
@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// maxSchema is the longest schema that is looked at, in bytes. Answers to a longer one are not checked.
+	// maxSchema limits the bytes of a schema. Answers to a larger schema are not checked.
 	maxSchema = 1 << 20
-	// maxFields is how many fields a form may have that a person fills in.
+	// maxFields limits the fields of a form that users fill in.
 	maxFields = 64
-	// maxOptions is how many options a field may have that a person fills in.
+	// maxOptions limits the options of a field that users fill in.
 	maxOptions = 1000
 )
 
-// Form is a schema that was read. Its methods do not change it, and are safe for concurrent use.
+// Form is a parsed schema. Its methods do not modify it, and are safe for concurrent use.
 type Form struct {
-	// Fields are the form's fields, in the order of the schema; also those that a person cannot fill in.
+	// Fields are the form's fields, in the order of the schema, including those that users cannot fill in.
 	Fields []*Field
 	err    error
 }
 
-// Parse reads a form's schema, the requestedSchema of ACP's elicitation/create. It always returns a form: if the schema
-// cannot be read, the form has no fields, and Err says why. The work is bounded, whatever the schema says.
+// Parse parses a form's schema, the requestedSchema of ACP's elicitation/create. It always returns a form: if the
+// schema is invalid, the form has no fields, and Err says why. The work is limited for any schema.
 func Parse(text []byte) *Form {
 	if len(text) > maxSchema {
 		return &Form{err: fmt.Errorf("its schema is longer than %d bytes", maxSchema)}
@@ -69,7 +69,7 @@ func Parse(text []byte) *Form {
 		return true
 	})
 	switch {
-	case err != nil: // the schema was read above, so that its properties can be
+	case err != nil: // the schema is valid JSON, so its properties are, too
 		return &Form{err: fmt.Errorf("its schema cannot be read: %w", err)}
 	case f.err == nil && len(f.Fields) > maxFields:
 		f.err = fmt.Errorf("it has over %d fields", maxFields)
@@ -77,12 +77,12 @@ func Parse(text []byte) *Form {
 	return f
 }
 
-// Err says why a person cannot fill in the form; nil if one can.
+// Err returns the reason why users cannot fill in the form, or nil.
 func (f *Form) Err() error { return f.err }
 
-// Check checks the form's content, a JSON object. The error is a *Misfit about the first field that does not fit, in the
-// order of the content, then about the first that is required and missing, in the order of the schema; another error if the
-// content is no JSON object. Fields that the schema does not have are let through.
+// Check validates the form's content, a JSON object. The error is a *Misfit about the first invalid field, in the order
+// of the content, then about the first missing required field, in the order of the schema; it is another error if the
+// content is not a JSON object. Fields that are not in the schema are accepted.
 func (f *Form) Check(content []byte) error {
 	if jsontext.Value(content).Kind() != '{' {
 		return errors.New("the content is not a JSON object")
@@ -97,7 +97,7 @@ func (f *Form) Check(content []byte) error {
 	err := acp.Members(content, func(name string, value []byte) bool {
 		filled[name] = true
 		if x := fields[name]; x != nil && !c.fits(x, value) {
-			misfit = &Misfit{Field: name, Want: x.Want()}
+			misfit = &ValidationError{Field: name, Want: x.Want()}
 		}
 		return misfit == nil
 	})
@@ -109,13 +109,14 @@ func (f *Form) Check(content []byte) error {
 	}
 	for _, x := range f.Fields {
 		if x.Required && !filled[x.Name] {
-			return &Misfit{Field: x.Name, Missing: true, Want: x.Want()}
+			return &ValidationError{Field: x.Name, Missing: true, Want: x.Want()}
 		}
 	}
 	return nil
 }
 
-// Content returns the form's content as JSON: the values of Fields, in their order. A field whose value is nil is left out.
+// Content returns the form's content as JSON: the values of Fields, in their order. A field whose value is nil is
+// omitted.
 func (f *Form) Content(values []jsontext.Value) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -134,19 +135,19 @@ func (f *Form) Content(values []jsontext.Value) string {
 	return b.String()
 }
 
-// Misfit is a value that is not what its schema asks for. Its text has what was expected and never the value, which may be
-// a secret.
-type Misfit struct {
-	// Field is the field's name; empty if a field was checked alone.
+// ValidationError is the error for an invalid value. Its text describes the expected value and never contains the
+// value, which may be a secret.
+type ValidationError struct {
+	// Field is the field's name. It is empty if only one field was checked.
 	Field string
-	// Missing: the field is required and was left out.
+	// Missing reports that a required field is missing.
 	Missing bool
-	// Want is what was expected, for people.
+	// Want describes the expected value for users.
 	Want string
 }
 
-// Error says which field it is and what was expected.
-func (m *Misfit) Error() string {
+// Error returns the field and the expected value.
+func (m *ValidationError) Error() string {
 	switch {
 	case m.Field == "" && m.Missing:
 		return "it is required"

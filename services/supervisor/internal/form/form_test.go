@@ -80,7 +80,7 @@ func TestCheck_ValueFitsProperty(t *testing.T) {
 			}
 		}
 		for _, v := range strings.Fields(c.misfit) {
-			var m *Misfit
+			var m *ValidationError
 			if err := fits(property, v); !errors.As(err, &m) || !strings.HasPrefix(m.Want, c.want) {
 				t.Errorf("%s of %s: got %v, want that %s is expected", v, property, err, c.want)
 			}
@@ -120,7 +120,7 @@ func TestCheck_HostileSchemaIsCheap(t *testing.T) {
 			}
 		})
 	}
-	var m *Misfit
+	var m *ValidationError
 	err := Parse([]byte(`{"properties":{"a":{"type":"string","enum":[` + long + `"` + text[:1<<10] + `"]}}}`)).Check([]byte(`{"a":"b"}`))
 	if !errors.As(err, &m) || len(err.Error()) > 4<<10 {
 		t.Errorf("the error has %d bytes", len(fmt.Sprint(err)))

@@ -3,16 +3,16 @@ package form
 import "regexp/syntax"
 
 const (
-	// maxPattern is the longest pattern that is looked at, in bytes.
+	// maxPattern limits the bytes of a pattern that is compiled.
 	maxPattern = 1 << 10
-	// maxProgram is how many steps a pattern's program may have: a short pattern can stand for a very long one.
+	// maxProgram limits the steps of a pattern's program: a short pattern can expand to a very long one.
 	maxProgram = 1 << 12
-	// maxWork bounds the steps times characters of all patterns of a form; that many take well under a second.
+	// maxWork limits the steps times characters of all patterns of a form. The limit takes well under a second.
 	maxWork = 1 << 23
 )
 
-// programSize is about how many steps a pattern has once its repetitions are written out, maxProgram+1 if it is more, and 0
-// for one that Go does not know.
+// programSize returns approximately the number of steps of a pattern with its repetitions expanded. It returns
+// maxProgram+1 for a larger number, and 0 for a pattern that Go does not support.
 func programSize(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxExact is the bound below which a float64 holds every whole number exactly.
+// maxExact is the limit below which a float64 represents every integer exactly.
 const maxExact = 1 << 53
 
-// Parse reads what a person has typed. The value is nil if that is blank: the field is left out, whatever its default. An
-// option is chosen by its number, from 1, its title or its value; those of Many are separated by commas, semicolons or
-// spaces. The error is a *Misfit without the field's name.
+// Parse parses typed input. The value is nil if the input is blank: the field is omitted, even if it has a default. An
+// option is chosen by its number, from 1, its title or its value. Options of Many are separated by commas, semicolons
+// or spaces. The error is a *Misfit without the field's name.
 func (f *Field) Parse(typed string) (jsontext.Value, error) {
 	word := strings.TrimSpace(typed)
 	if word == "" {
@@ -28,7 +28,7 @@ func (f *Field) Parse(typed string) (jsontext.Value, error) {
 		case "n", "no", "false", "off", "0":
 			return jsontext.Value("false"), nil
 		}
-		return nil, &Misfit{Want: "y or n"}
+		return nil, &ValidationError{Want: "y or n"}
 	case One:
 		return f.chooseNamed(word)
 	case Many:
@@ -40,8 +40,8 @@ func (f *Field) Parse(typed string) (jsontext.Value, error) {
 	return f.checked(encode(typed))
 }
 
-// Choose returns the value of the options with these indices; a field of kind One takes the first. If there are none, the
-// value is the empty list where that fits and the field is not required, and otherwise nil: the field is left out. The
+// Choose returns the value of the options with these indices. A field of kind One uses the first. Without indices, the
+// value is the empty list if that is valid and the field is not required, and otherwise nil, which omits the field. The
 // error is a *Misfit without the field's name.
 func (f *Field) Choose(indices ...int) (jsontext.Value, error) {
 	chosen := []string{}
@@ -73,7 +73,7 @@ func (f *Field) Chosen(value jsontext.Value) []int {
 	return indices
 }
 
-// Show returns a value of the field for people: titles of options, a text without quotes, other values as JSON.
+// Show formats a value of the field for users: titles of options, a text without quotes, other values as JSON.
 func (f *Field) Show(value jsontext.Value) string {
 	switch f.Kind {
 	case Text:
@@ -88,7 +88,7 @@ func (f *Field) Show(value jsontext.Value) string {
 	return string(value)
 }
 
-// chooseNamed chooses options by what was typed.
+// chooseNamed chooses options by typed words.
 func (f *Field) chooseNamed(words ...string) (jsontext.Value, error) {
 	var indices []int
 	for _, word := range words {
@@ -97,26 +97,26 @@ func (f *Field) chooseNamed(words ...string) (jsontext.Value, error) {
 			i = n - 1
 		}
 		if i < 0 {
-			return nil, &Misfit{Want: "numbers from 1 to " + strconv.Itoa(len(f.Options))}
+			return nil, &ValidationError{Want: "numbers from 1 to " + strconv.Itoa(len(f.Options))}
 		}
 		indices = append(indices, i)
 	}
 	return f.Choose(indices...)
 }
 
-// number reads a number that was typed. Plain digits are kept as they are, so that none is lost; other spellings become
-// plain ones: 1e3 becomes 1000.
+// number parses a typed number. Plain digits are kept, so that none is lost. Other notations are converted: 1e3 becomes
+// 1000.
 func (f *Field) number(typed string) (jsontext.Value, error) {
 	n, err := strconv.ParseFloat(typed, 64)
 	value := jsontext.Value(typed)
 	switch plain := strings.Trim(typed, "-.0123456789") == "" && value.IsValid(); {
 	case err != nil || math.IsInf(n, 0) || math.IsNaN(n):
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	case plain && (f.Kind == Number || !strings.Contains(typed, ".")):
 	case f.Kind == Number:
 		value = strconv.AppendFloat(nil, n, 'g', -1, 64)
 	case n != math.Trunc(n) || math.Abs(n) > maxExact:
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	default:
 		value = strconv.AppendInt(nil, int64(n), 10)
 	}
@@ -125,15 +125,15 @@ func (f *Field) number(typed string) (jsontext.Value, error) {
 
 func (f *Field) missing() error {
 	if f.Required {
-		return &Misfit{Missing: true, Want: f.Want()}
+		return &ValidationError{Missing: true, Want: f.Want()}
 	}
 	return nil
 }
 
-// checked returns the value if it fits.
+// checked returns the value if it is valid.
 func (f *Field) checked(v jsontext.Value) (jsontext.Value, error) {
 	if !newChecker().fits(f, v) {
-		return nil, &Misfit{Want: f.Want()}
+		return nil, &ValidationError{Want: f.Want()}
 	}
 	return v, nil
 }

@@ -51,7 +51,7 @@ func TestTyped_RejectsEmptyRequiredField(t *testing.T) {
 	f := Parse([]byte(`{"properties":{"a":{"type":"string"},"b":{"type":"array","items":{"enum":["x"]}}},"required":["a",7,"b"]}`))
 	for _, x := range f.Fields {
 		for _, typed := range []string{"", "  "} {
-			var m *Misfit
+			var m *ValidationError
 			if v, err := x.Parse(typed); !errors.As(err, &m) || !m.Missing || err.Error() != "it is required" {
 				t.Errorf("%s, typed %q: got %s, %v", x.Name, typed, v, err)
 			}

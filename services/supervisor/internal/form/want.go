@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxShown is how many options are named to people.
+	// maxShown limits the options that are listed for users.
 	maxShown = 12
-	// maxQuoted is how much is shown of a text of the agent's, in bytes.
+	// maxQuoted limits the bytes of an agent's text that are shown.
 	maxQuoted = 80
 )
 
-// formats are the formats of texts that are checked, for people.
+// formats maps the formats that are checked to their descriptions.
 var formats = map[string]string{
 	"email":     "an e-mail address",
 	"uri":       "a URI",
@@ -23,7 +23,7 @@ var formats = map[string]string{
 	"date-time": "a date and time (2006-01-02T15:04:05Z)",
 }
 
-// Want says what a field's value has to be, for people.
+// Want describes the valid values of a field for users.
 func (f *Field) Want() string {
 	switch f.Kind {
 	case Bool:
@@ -53,14 +53,14 @@ func (f *Field) Want() string {
 	return "a value"
 }
 
-// bounds says how large a value may be, in a unit.
+// bounds describes the limits of a value in a unit.
 func (f *Field) bounds(unit string) string {
 	var parts []string
-	if f.least != nil {
-		parts = append(parts, "at least "+strconv.FormatFloat(*f.least, 'g', -1, 64))
+	if f.minimum != nil {
+		parts = append(parts, "at least "+strconv.FormatFloat(*f.minimum, 'g', -1, 64))
 	}
-	if f.most != nil {
-		parts = append(parts, "at most "+strconv.FormatFloat(*f.most, 'g', -1, 64))
+	if f.maximum != nil {
+		parts = append(parts, "at most "+strconv.FormatFloat(*f.maximum, 'g', -1, 64))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -80,7 +80,7 @@ func listed(options []Option) string {
 	return strings.Join(parts, ", ")
 }
 
-// quoted is a text of the agent's in quotes, cut short. What would move a terminal is escaped.
+// quoted returns a text of the agent in quotes, shortened. Control characters are escaped.
 func quoted(s string) string {
 	return strconv.Quote(safetext.Cut(s, maxQuoted+len("…")))
 }

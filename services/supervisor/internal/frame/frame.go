@@ -1,15 +1,15 @@
-// Package frame has the types of an observed message: a Frame says which bytes passed, between whom, and when. The link shows
+// Package frame provides the types of an observed message: a Frame holds its bytes, direction and time. The link passes
 // frames to observers, which number, record and decode them.
 //
-// The package holds types and knows nothing else.
+// The package has types only, and imports no other package of acphost.
 package frame
 
 import "time"
 
-// Direction says where a frame came from and where it goes.
+// Direction names the sender and the receiver of a frame.
 type Direction uint8
 
-// The directions. "Ours" is acphost itself: what it says in its own name, and the answers to its own questions.
+// The directions. "Ours" is acphost itself: its own requests and notifications, and the answers to its requests.
 const (
 	AgentToClient Direction = iota + 1
 	ClientToAgent
@@ -30,7 +30,7 @@ var directions = [...]string{
 	ClientToOurs:   "front-to-ours",
 }
 
-// String is the direction's name: "agent-to-front". Empty for none.
+// String returns the name of the direction, such as "agent-to-front". It is empty for an unknown direction.
 func (d Direction) String() string {
 	if int(d) < len(directions) {
 		return directions[d]
@@ -38,7 +38,7 @@ func (d Direction) String() string {
 	return ""
 }
 
-// ParseDirection is the direction of a name; 0 for none.
+// ParseDirection returns the direction with a name, and 0 if there is none.
 func ParseDirection(name string) Direction {
 	for d, n := range directions {
 		if n == name && n != "" {
@@ -48,22 +48,23 @@ func ParseDirection(name string) Direction {
 	return 0
 }
 
-// MethodSessionClosed is the notification by which acphost says that a session is not there any more, where no answer
-// of the agent's says it. No agent can: it counts only from acphost itself.
+// MethodSessionClosed is the method of the notification by which acphost records that a session was closed, if no
+// answer of the agent reports it. It counts only in a frame of acphost itself, so an agent cannot forge it.
 const MethodSessionClosed = "_acphost/session_closed"
 
-// MethodTurnEnded is the notification by which acphost records that a session has been quiet since the agent answered its
-// prompt: the turn has no more late updates. No client is sent it, and no agent can send it.
+// MethodTurnEnded is the method of the notification by which acphost records that a session has been quiet since the
+// agent answered its prompt: the turn has no more late updates. It is not sent to clients, and an agent cannot forge
+// it.
 const MethodTurnEnded = "_acphost/turn_ended"
 
-// The ends that have requests of their own: ids of one never meet those of another.
+// The ends that send requests. Each end has its own space of request ids.
 const (
 	OfAgent  byte = 'a'
 	OfClient byte = 'f'
 	Ours     byte = 'o'
 )
 
-// whose is whose request a frame of a direction is, and whose it answers.
+// whose maps a direction to the end that sent a request, and to the end whose request a response answers.
 var whose = [...]struct{ request, response byte }{
 	AgentToClient:  {OfAgent, OfClient},
 	ClientToAgent:  {OfClient, OfAgent},
@@ -74,8 +75,8 @@ var whose = [...]struct{ request, response byte }{
 	ClientToOurs:   {Ours, Ours},
 }
 
-// Whose tells whose request a frame is, or answers. 0: it cannot be told.
-func (d Direction) Whose(response bool) byte {
+// Requester returns the end that sent a request, or whose request a response answers. It is 0 for an unknown direction.
+func (d Direction) Requester(response bool) byte {
 	switch {
 	case int(d) >= len(whose):
 		return 0
@@ -85,39 +86,42 @@ func (d Direction) Whose(response bool) byte {
 	return whose[d].request
 }
 
-// Agent is whose link a frame passes.
+// Agent identifies the agent of a link.
 type Agent struct {
-	// ID is its id in this supervisor, Name the one that policies see.
+	// ID identifies the agent in this supervisor. Name is its name in policies.
 	ID, Name string
 }
 
-// Frame is one message that passes. Its bytes are lent for the call that hands it over.
+// Frame is one observed message. Its bytes are valid only during the call that passes it.
 type Frame struct {
-	// Agent is whose link it passes. Nil: the only one's.
+	// Agent is the agent of the link. Nil means the only agent.
 	Agent *Agent
-	// Seq numbers the frames of a supervisor in the order in which they are told; 0: it has no number yet.
+	// Seq numbers the frames of a supervisor in the order in which they are observed. 0 means that the frame has no
+	// number yet.
 	Seq uint64
-	// Time is when it was taken up; zero: now.
+	// Time is the time at which the message was received. Zero means now.
 	Time      time.Time
 	Direction Direction
-	// Handler is whom a request goes to, or an answer comes from, where that is neither the agent nor the client.
+	// Handler is the receiver of a request, or the sender of an answer, if that is neither the agent nor the client.
 	Handler string
-	// Scanned: Line is known to be JSON, and what follows is what it has of it: Method and SessionID unescaped, ID spelled
-	// as it came. Nil: it has none.
+	// Scanned says that Line is valid JSON, and that the next fields hold its members: Method and SessionID unescaped,
+	// ID as in the message. Nil means that the message has no such member.
 	Scanned               bool
 	Method, ID, SessionID []byte
-	// Line is the frame, with its line feed or without; Rest are further pieces of it, or whole lines that go with it.
+	// Line is the message, with or without its line feed. Rest holds further parts of it, or whole lines that belong to
+	// it.
 	Line []byte
 	Rest [][]byte
-	// Brief: Line stands for a frame that is larger: it has what is told of that, and not the rest.
+	// Brief says that Line is a shortened form of a larger message, with the members that observers need.
 	Brief bool
-	// Omitted is the size in bytes of the whole message, if Line has its small members alone; else 0.
+	// Omitted is the size in bytes of the whole message if Line holds only its small members, else 0.
 	Omitted int
 }
 
-// Observer sees what passes: every frame once where it is taken up and goes on unchanged, and once for each part of its way
-// where it does not. A frame is seen before it is written, those of one sender in the order in which they came.
+// Observer receives the frames of a link: a frame that is forwarded unchanged once, and any other frame once for each
+// part of its way. A frame is observed before it is written. Frames of one sender are observed in the order in which
+// they arrived.
 type Observer interface {
-	// Frame is called by whoever passes the frame on, concurrently, so it must not wait for anything.
+	// Frame receives a frame. It is called concurrently by the goroutines that forward messages, so it must not block.
 	Frame(f Frame)
 }

@@ -16,12 +16,12 @@ import (
 var (
 	validID     = lazyregexp.New(`^[0-9a-z]{8,64}$`)
 	validDigest = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
-	// validHost is an endpoint as package hosts shows it.
+	// validHost matches an endpoint as package hosts formats it.
 	validHost = lazyregexp.New(`^(\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,253}):[0-9]{1,5}( \([0-9a-f:., ]{2,900}\))?$`)
 	validKind = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_./$-]{0,127}$`)
 )
 
-// check returns why a grant is none.
+// check returns an error if a grant is invalid.
 func check(g *supervisorv1.Grant) error {
 	if err := checkShape(g); err != nil {
 		return fmt.Errorf("grant %q: %w", g.GetId(), err)
@@ -29,7 +29,7 @@ func check(g *supervisorv1.Grant) error {
 	return nil
 }
 
-// checkShape returns why a grant is none: it is of exactly one thing, and says how far it reaches.
+// checkShape returns an error unless a grant has exactly one subject, and a scope.
 func checkShape(g *supervisorv1.Grant) error {
 	scope, argv := g.GetScope(), g.GetArgv()
 	exactly := g.GetExactly() != ""
@@ -73,7 +73,7 @@ func checkShape(g *supervisorv1.Grant) error {
 	return nil
 }
 
-// scopes are those that there are.
+// scopes are the valid scopes.
 var scopes = []supervisorv1.GrantScope{
 	supervisorv1.GrantScope_GRANT_SCOPE_TURN, supervisorv1.GrantScope_GRANT_SCOPE_SESSION,
 	supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE, supervisorv1.GrantScope_GRANT_SCOPE_AGENT,

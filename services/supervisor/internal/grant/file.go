@@ -21,34 +21,35 @@ import (
 )
 
 const (
-	// maxFile is the size in bytes beyond which a file is none of ours.
+	// maxFile limits the size of the file in bytes. A larger file is rejected.
 	maxFile = 16 << 20
-	// maxLine is the longest line in bytes.
+	// maxLine limits the bytes of a line.
 	maxLine = 1 << 20
-	// compactAt is the size in bytes from which on a file is rewritten when most of it is of no use any more.
+	// compactAt is the size in bytes from which on a file is rewritten if most of it is obsolete.
 	compactAt = 64 << 10
 )
 
-// file is the grants that outlive their sessions. It is only ever appended to: a line for each grant, and a line for
-// each revocation; it is rewritten as a whole when it has grown. Its fields are guarded by the Store.
+// file stores the grants that outlive their sessions. Each grant and each revocation appends a line. A large file is
+// rewritten as a whole. The Store guards the fields.
 type file struct {
 	path   string
 	logger *slog.Logger
 
-	// content is what it holds. The grants are not changed once they stand here.
+	// content is the parsed file. Its grants are immutable.
 	content
-	// known are the lines that were there when a person last had the file read, and those that this process has added.
-	// Agents of the same user can write to the file: what else gives leave there waits for a person.
+	// known contains the lines that the file had when a user last loaded it, and the lines that this process has added.
+	// Agents of the same user can write to the file, so other grants that allow are not effective until a user loads
+	// the file.
 	known map[string]bool
-	// counting are those of grants that count: those that refuse, and those that are known.
+	// counting are the effective grants: those that refuse, and those that are known.
 	counting []*supervisorv1.Grant
-	// seen is the file as it was when it was last read, nil if there was none.
+	// seen describes the file at the last read. It is nil if the file did not exist.
 	seen fs.FileInfo
-	// failed is why it could not be read the last time; empty if it could.
+	// failed is the error of the last read, or empty.
 	failed string
 }
 
-// reload reads the file if it is not as it was. After an error it grants nothing.
+// reload reads the file if it has changed. After an error there are no grants.
 func (f *file) reload() error {
 	info, err := os.Lstat(f.path)
 	switch {
@@ -59,7 +60,7 @@ func (f *file) reload() error {
 		return nil
 	}
 	data, info, err := f.read()
-	if errors.Is(err, fs.ErrNotExist) { // it went in between
+	if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 		f.forget()
 		return nil
 	}
@@ -84,14 +85,14 @@ func (f *file) reload() error {
 	return nil
 }
 
-// forget is for a file that is not there.
+// forget clears the state if the file does not exist.
 func (f *file) forget() { *f = file{path: f.path, logger: f.logger} }
 
-// count works out which grants count.
+// count determines the effective grants.
 func (f *file) count() {
 	before := len(f.grants) - len(f.counting)
 	f.counting = nil
-	still := map[string]bool{} // what was taken back is not known any more, should it stand there again
+	still := map[string]bool{} // a revoked grant is no longer known, even if its line appears again
 	for _, g := range f.grants {
 		line := f.text[g.GetId()]
 		known := f.known[line]
@@ -108,8 +109,8 @@ func (f *file) count() {
 	}
 }
 
-// know has all count that the file holds now.
-func (f *file) know() error {
+// markAllKnown makes all grants in the file effective.
+func (f *file) markAllKnown() error {
 	if err := f.reload(); err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (f *file) know() error {
 	return nil
 }
 
-// remember has a line count that is about to stand in the file.
+// remember marks a line as known before it is written.
 func (f *file) remember(line string) {
 	if f.known == nil {
 		f.known = map[string]bool{}
@@ -132,7 +133,7 @@ func unchanged(a, b fs.FileInfo) bool {
 	return a != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-// read returns what is in the file. It needs no lock: lines are appended, and a last one without its end does not count.
+// read returns the content of the file. It needs no lock: lines are appended, and an incomplete last line is ignored.
 func (f *file) read() ([]byte, fs.FileInfo, error) {
 	r, err := ownfile.Read(f.path)
 	if err != nil {
@@ -179,7 +180,7 @@ func (f *file) revoke(now time.Time, ids []string) (revoked []*supervisorv1.Gran
 		return nil, unknown(ids)
 	}
 	if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrNotExist) {
-		return nil, unknown(ids) // nothing to make a file for
+		return nil, unknown(ids) // do not create the file
 	}
 	err = f.write(now, func() ([]byte, error) {
 		var missing []string
@@ -204,15 +205,15 @@ func unknown(ids []string) error {
 	return fmt.Errorf("%w: %s", ErrUnknown, strings.Join(ids, ", "))
 }
 
-// write appends what lines returns. It has the file locked and read when it calls lines, so that what that looks at is
-// what holds.
+// write appends the result of lines. It calls lines when the file is locked and read, so that lines uses the current
+// state.
 func (f *file) write(now time.Time, lines func() ([]byte, error)) error {
 	w, err := f.lock()
 	if err != nil {
 		return err
 	}
-	defer w.Close() // and with it the lock
-	if err := f.mend(w); err != nil {
+	defer w.Close() // also releases the lock
+	if err := f.trimTorn(w); err != nil {
 		return err
 	}
 	if err := f.reload(); err != nil {
@@ -230,7 +231,7 @@ func (f *file) write(now time.Time, lines func() ([]byte, error)) error {
 	}
 	if err := w.Sync(); err != nil {
 		err = fmt.Errorf("write %s to the disk: %w", f.path, err)
-		if info, at := w.Stat(); at == nil { // what was not kept must not hold either
+		if info, at := w.Stat(); at == nil { // grants that were not stored must not be effective
 			err = errors.Join(err, w.Truncate(info.Size()-int64(len(data))))
 		}
 		return err
@@ -249,7 +250,7 @@ func (f *file) write(now time.Time, lines func() ([]byte, error)) error {
 	return nil
 }
 
-// lock opens the file and locks it. One that was replaced while it was waited for is opened again.
+// lock opens and locks the file. If another process has replaced the file meanwhile, lock opens it again.
 func (f *file) lock() (*os.File, error) {
 	deadline := time.Now().Add(ownfile.LockTimeout)
 	for {
@@ -271,8 +272,8 @@ func (f *file) lock() (*os.File, error) {
 	}
 }
 
-// mend cuts off a last line that a crash has torn: whoever wrote it was not told that it holds.
-func (f *file) mend(w *os.File) error {
+// trimTorn removes an incomplete last line, which a crash has left. Its writer did not report success.
+func (f *file) trimTorn(w *os.File) error {
 	tail, at, err := ownfile.TornTail(w)
 	if err != nil || len(tail) == 0 {
 		return err
@@ -284,8 +285,8 @@ func (f *file) mend(w *os.File) error {
 	return nil
 }
 
-// compact rewrites the file without what is of no use any more, once that is most of a file that has grown. It is called
-// with the lock held; who waits for it finds that the file was replaced.
+// compact rewrites a large file without its obsolete lines, if these are most of it. The lock is held. Processes that
+// wait for the lock notice that the file was replaced.
 func (f *file) compact(now time.Time) error {
 	live := slices.DeleteFunc(slices.Clone(f.grants), func(g *supervisorv1.Grant) bool { return expired(g, now) })
 	if f.seen == nil || f.seen.Size() < compactAt || 2*len(live) > f.lines {
@@ -309,32 +310,32 @@ func (f *file) compact(now time.Time) error {
 	return errors.Join(ownfile.SyncDir(filepath.Dir(f.path)), f.reload())
 }
 
-// Line returns a grant as it stands in the file: one line of JSON, without its end.
+// Line returns a grant as a line of the file: JSON without a line feed.
 func Line(g *supervisorv1.Grant) ([]byte, error) {
 	spaced, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(g)
 	if err != nil {
 		return nil, fmt.Errorf("write grant %q as JSON: %w", g.GetId(), err)
 	}
-	var line bytes.Buffer // protojson puts blanks in at random
+	var line bytes.Buffer // protojson inserts random spaces
 	if err := json.Compact(&line, spaced); err != nil {
 		return nil, fmt.Errorf("write grant %q as JSON: %w", g.GetId(), err)
 	}
 	return line.Bytes(), nil
 }
 
-// revocation is a line that takes grants back.
+// revocation is a line that revokes grants.
 type revocation struct {
 	Revoked []string `json:"revoked"`
 	Time    string   `json:"time"`
 }
 
-// content is what a file says.
+// content is the parsed content of a file.
 type content struct {
 	grants     []*supervisorv1.Grant // oldest first
 	text       map[string]string     // the lines of grants, by their ids
 	lines      int
 	problems   []problem
-	distrusted int // grants that no longer count, since a line that cannot be read may have taken them back
+	distrusted int // grants that are ignored, because an unreadable line may have revoked them
 }
 
 type problem struct {
@@ -342,8 +343,8 @@ type problem struct {
 	err  error
 }
 
-// parse reads the lines of a file. One that cannot be used is skipped, and never loosens: unless it is certain that it
-// did not take back or refuse anything, no leave that was given before it counts any more.
+// parse parses the lines of a file. It skips an unreadable line. If such a line may have revoked or refused something,
+// parse ignores the grants that allow before it.
 func parse(data []byte) content {
 	c := content{text: map[string]string{}}
 	ids := map[string]bool{}
@@ -381,7 +382,7 @@ func parse(data []byte) content {
 	return c
 }
 
-// parseLine returns a grant, or the ids that a revocation names.
+// parseLine returns a grant, or the ids in a revocation.
 func parseLine(line []byte) (*supervisorv1.Grant, []string, error) {
 	if len(line) > maxLine {
 		return nil, nil, fmt.Errorf("it is longer than %d bytes", maxLine)
@@ -405,7 +406,7 @@ func parseLine(line []byte) (*supervisorv1.Grant, []string, error) {
 	return g, nil, nil
 }
 
-// loosening reports whether a line that cannot be used would have given leave, and done nothing else.
+// loosening reports whether an unreadable line can only have been a grant that allows.
 func loosening(line []byte) bool {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(line, &names) != nil {

@@ -1,12 +1,12 @@
-// Package grant remembers answers of the user, so that the user is not asked the same question again. A grant covers one
+// Package grant stores answers of the user, so that the user is not asked the same question again. A grant covers one
 // simple command, one path, or one action in exactly its form. An action is covered if each part of it is covered.
 //
-// Grants of a turn or a session are kept in memory. All others are kept in a file that several supervisors share: if one of
-// them takes a grant back, the grant ends for all at once; if one adds a grant, the others know it after a Reload.
+// Grants of a turn or a session are kept in memory. All others are kept in a file that several supervisors share: if
+// one of them revokes a grant, it ends for all at once; if one adds a grant, the others use it after a Reload.
 //
-// The package knows actions and grants. It must not know policies or questions: the gate decides whether a grant may replace
-// an answer. A grant that allows never covers an action that the package cannot read. A grant that refuses covers even such an
-// action.
+// The package knows actions and grants. It must not know policies or questions: the gate decides whether a grant may
+// replace an answer. A grant that allows never covers an action that the package cannot parse. A grant that refuses
+// covers even such an action.
 package grant
 
 import (
@@ -27,84 +27,85 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// DefaultDays is how long an answer that outlives its session is remembered.
+// DefaultDays is the lifetime in days of a grant that outlives its session.
 const DefaultDays = 90
 
-// idLength is that of the ids that are made here: 60 random bits.
+// idLength is the length of new ids: 60 random bits.
 const idLength = 12
 
-// ErrUnknown says that there is no grant of an id, or none any more.
+// ErrUnknown means that there is no grant with an id.
 var ErrUnknown = errors.New("no such grant")
 
-// Options say how a Store works.
+// Options configure a Store.
 type Options struct {
-	// File is where grants are kept that outlive their session, an absolute path. Empty: they end with the Store.
+	// File is the absolute path of the file for grants that outlive their session. Empty means that they end with the
+	// Store.
 	File string
-	// Now is the clock. Nil: the system's.
+	// Now returns the time. Nil means time.Now.
 	Now func() time.Time
-	// Days is how long a grant that outlives its session is remembered, if it does not say itself. 0: DefaultDays.
+	// Days is the lifetime of a grant that outlives its session and has no end of its own. 0 means DefaultDays.
 	Days int
-	// Logger is told of lines in the file that cannot be used. Nil: nobody is.
+	// Logger receives warnings about unreadable lines in the file. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Where says where an action meets the grants.
+// Where is the context in which an action is matched with grants.
 type Where struct {
-	// Scope is the session's scope, by which sessions are told apart. Empty: no session; grants of sessions never match.
+	// Scope identifies the session. Empty means that there is no session; grants of sessions never match then.
 	Scope string
-	// SessionID is ACP's, for people to see.
+	// SessionID is the session id of ACP, for display.
 	SessionID string
 	// Agent is the agent's configured name.
 	Agent string
-	// Workspace is the session's working directory, resolved. Empty: not known; then no command is covered but in
-	// exactly its form.
+	// Workspace is the session's working directory, resolved. Empty means that it is unknown; commands are then covered
+	// only in exactly their form.
 	Workspace string
 	// Turn is the number of the turn within the session.
 	Turn uint64
 }
 
-// Verdict is what the grants say of an action.
+// Verdict is the result of matching an action with the grants.
 type Verdict int
 
 const (
-	// None says that they do not cover it.
+	// None means that the grants do not cover the action.
 	None Verdict = iota
-	// Allow says that they cover every part of it.
+	// Allow means that grants that allow cover every part of the action.
 	Allow
-	// Refuse says that some part of it was refused.
+	// Refuse means that a grant refuses the action or a part of it.
 	Refuse
 )
 
-// String returns the verdict as a word.
+// String returns the name of the verdict.
 func (v Verdict) String() string {
 	return [...]string{None: "none", Allow: "allow", Refuse: "refuse"}[v]
 }
 
-// Result is what the grants say of an action.
+// Result is a verdict with its grants.
 type Result struct {
 	Verdict Verdict
-	// Grants are those that say so, each once.
+	// Grants are the grants that cause the verdict, each once.
 	Grants []*supervisorv1.Grant
 }
 
-// Store holds grants. Safe for concurrent use, and for use of its file by several processes at once.
+// Store holds grants. It is safe for concurrent use, and several processes may use its file at once.
 type Store struct {
 	opts Options
 
 	mu     sync.Mutex
-	memory []entry // of turns and sessions; all, if there is no file
+	memory []entry // grants of turns and sessions; without a file, all grants
 	kept   file
 }
 
-// entry is a grant with what only this process knows of it.
+// entry is a grant with the data that only this process has.
 type entry struct {
 	grant *supervisorv1.Grant
 	scope string
 	turn  uint64
 }
 
-// Open returns a Store with what its file holds. The file need not exist. It is an error if the file could be somebody
-// else's doing: it or its folder can be written by others, or belongs to another user.
+// Open returns a Store with the grants in its file, which need not exist. It returns an error if another user could
+// have written the file: the file or its folder is writable by others, or belongs to another user.
 func Open(o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -120,21 +121,22 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Reload has all count that the file holds. Until then, what another process takes back or refuses there counts at once,
-// and what it allows does not: a person says when, since agents of the same user can write to the file.
+// Reload makes all grants in the file effective. Before a Reload, revocations and refusals of other processes are
+// effective at once, and their grants that allow are not. It must be called only on a user's order, because agents of
+// the same user can write to the file.
 func (s *Store) Reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opts.File == "" {
 		return nil
 	}
-	if err := s.kept.know(); err != nil {
+	if err := s.kept.markAllKnown(); err != nil {
 		return fmt.Errorf("grants: %w", err)
 	}
 	return nil
 }
 
-// Close forgets what is in memory. The file stays.
+// Close discards the grants in memory. The file remains.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,10 +144,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Match says whether the grants cover an action. Every part of it, each sub-command and each path, must be covered by one
-// that allows; if one that refuses covers any part, the action is refused. What cannot be understood in full, what is only
-// known when it runs, and what comes with variables that are not known to be harmless is covered only by a grant of
-// exactly that action; an action on acphost's own files, or a change of mode, by none.
+// Match matches an action with the grants. Grants that allow must cover every part of it, each sub-command and each
+// path. If a grant that refuses covers any part, the action is refused. Only a grant of exactly this action covers an
+// action that cannot be parsed in full, that depends on facts at run time, or that sets variables that are not known to
+// be harmless. No grant covers an action on acphost's own files, or a change of mode.
 func (s *Store) Match(a *permissionv1.Action, w Where) Result {
 	s.mu.Lock()
 	grants := s.inForce(w)
@@ -163,9 +165,9 @@ func (s *Store) Match(a *permissionv1.Action, w Where) Result {
 	return Result{}
 }
 
-// Add remembers grants that were given at w. It sets the id and the time of each that has none, and the end of each that
-// would outlive its session. Those of turns and sessions stay in memory; all others are on the disk when it returns. All
-// are added, or, with an error, none.
+// Add stores grants that were given at w. It sets missing ids and times, and the end of each grant that would outlive
+// its session. Grants of turns and sessions stay in memory. All others are on disk when Add returns. After an error, no
+// grant is added.
 func (s *Store) Add(w Where, grants ...*supervisorv1.Grant) error {
 	now := s.opts.Now()
 	var lasting []*supervisorv1.Grant
@@ -202,8 +204,8 @@ func (s *Store) Add(w Where, grants ...*supervisorv1.Grant) error {
 	return nil
 }
 
-// Revoke forgets the grants of the ids and returns them; what was on the disk is forgotten there when it returns. If one
-// of them is not known, nothing is forgotten, and the error is ErrUnknown.
+// Revoke removes the grants with the ids and returns them. When it returns, they are also removed from the file. If an
+// id is unknown, it removes none, and the error is ErrUnknown.
 func (s *Store) Revoke(ids ...string) ([]*supervisorv1.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +232,7 @@ func (s *Store) Revoke(ids ...string) ([]*supervisorv1.Grant, error) {
 	return unique(revoked), nil
 }
 
-// List returns the grants that are in force, of all sessions, oldest first.
+// List returns the effective grants of all sessions, oldest first.
 func (s *Store) List() []*supervisorv1.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +249,7 @@ func (s *Store) List() []*supervisorv1.Grant {
 	return list
 }
 
-// EndTurn forgets what was granted for turns of a session.
+// EndTurn removes the grants for turns of a session.
 func (s *Store) EndTurn(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +258,7 @@ func (s *Store) EndTurn(scope string) {
 	})
 }
 
-// EndSession forgets what was granted for a session and its turns.
+// EndSession removes the grants for a session and its turns.
 func (s *Store) EndSession(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,15 +267,15 @@ func (s *Store) EndSession(scope string) {
 
 func (s *Store) drop(which func(entry) bool) { s.memory = slices.DeleteFunc(s.memory, which) }
 
-// refresh reads the file again if it changed. One that cannot be read grants nothing.
+// refresh reads the file again if it has changed. An unreadable file contains no grants.
 func (s *Store) refresh() {
 	if s.opts.File == "" {
 		return
 	}
-	_ = s.kept.reload() // it said so in the log
+	_ = s.kept.reload() // reload logs the error
 }
 
-// inForce returns the grants that hold at w. They must not be changed.
+// inForce returns the grants that are effective at w. They must not be modified.
 func (s *Store) inForce(w Where) []*supervisorv1.Grant {
 	s.refresh()
 	now := s.opts.Now()
@@ -287,14 +289,14 @@ func (s *Store) inForce(w Where) []*supervisorv1.Grant {
 	return slices.DeleteFunc(grants, func(g *supervisorv1.Grant) bool { return !reaches(g, w) || expired(g, now) })
 }
 
-// reaches reports whether a grant's scope holds at w; that of a session is told by its entry.
+// reaches reports whether the scope of a grant includes w. The entry of a grant identifies its session.
 func reaches(g *supervisorv1.Grant, w Where) bool {
 	if g.GetAgent() != "" && g.GetAgent() != w.Agent {
 		return false
 	}
 	switch g.GetScope() {
 	case supervisorv1.GrantScope_GRANT_SCOPE_TURN, supervisorv1.GrantScope_GRANT_SCOPE_SESSION:
-		// A session that was loaded again may have another working directory, which the answer was not given for.
+		// A session that was loaded again may have another working directory, for which the answer was not given.
 		return g.GetRefuse() || g.GetWorkspace() == "" || g.GetWorkspace() == w.Workspace
 	case supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE:
 		return g.GetWorkspace() != "" && g.GetWorkspace() == w.Workspace

@@ -13,24 +13,24 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// ErrNotGrantable says that no answer about an action can be remembered: it is on acphost's own files, changes the mode,
-// or nothing but a title says what it is.
+// ErrNotGrantable means that an answer about an action cannot be stored: the action is on acphost's own files, changes
+// the mode, or is described only by its title.
 var ErrNotGrantable = errors.New("nothing identifies this action well enough to remember an answer")
 
-// maxVariable is the most characters of a variable's name that an offer shows.
+// maxVariable limits the characters of a variable's name in an offer.
 const maxVariable = 60
 
-// Offer is what "always" may stand for in a question of acphost's own.
+// Offer is the meaning of "always" in a question that acphost asks.
 type Offer struct {
-	// Grants are to be added if the person takes it. Empty: "always" must not be offered.
+	// Grants are added if the user chooses "always". If there are none, "always" must not be offered.
 	Grants []*supervisorv1.Grant
-	// Text says in plain words how far they reach: "any `git status …` in this project (/w)".
+	// Text describes the grants for the user: "any `git status …` in this project (/w)".
 	Text string
 }
 
-// Exactly returns the grants that cover an action as it is: one for each sub-command with just these arguments, one for
-// each path; or one of exactly the whole action, where it is not understood in full. They are for the agent of w, and
-// for its session if scope asks for a workspace that w does not know. The error is ErrNotGrantable.
+// Exactly returns the grants that cover an action as it is: one for each sub-command with exactly its arguments, and
+// one for each path; or one grant of exactly the whole action, if it cannot be parsed in full. They apply to the agent
+// of w. If scope is a workspace and w has none, they apply to its session. The error is ErrNotGrantable.
 func Exactly(a *permissionv1.Action, w Where, scope supervisorv1.GrantScope) ([]*supervisorv1.Grant, error) {
 	t := targetOf(a, w)
 	if t.never {
@@ -43,10 +43,9 @@ func Exactly(a *permissionv1.Action, w Where, scope supervisorv1.GrantScope) ([]
 	return grants, nil
 }
 
-// Widest returns the widest that a question may offer for "always". A command that only reads and prints is offered with
-// any further arguments, every other command with just the ones that it has; those in the workspace for the workspace,
-// and so are connections, which agents make anew in each session. All else is offered for the session. A file is
-// offered by its name.
+// Widest returns the widest grants that a question may offer for "always". A command that only reads and prints is
+// offered with any further arguments, any other command with exactly its arguments. Commands in the workspace are
+// offered for the workspace, all others for the session. A file is offered by its name.
 func Widest(a *permissionv1.Action, w Where) Offer {
 	t := targetOf(a, w)
 	session := supervisorv1.GrantScope_GRANT_SCOPE_SESSION
@@ -110,7 +109,7 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 	case t.inParts() && len(t.parts) == 1:
 		o.Grants = []*supervisorv1.Grant{t.parts[0].grant(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		o.Text = t.parts[0].words() + " in this session"
-	case t.digest != "": // a no to "a && b" is no no to a
+	case t.digest != "": // a refusal of "a && b" does not refuse a
 		o.Grants = []*supervisorv1.Grant{t.whole(w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)}
 		o.Text = "exactly " + noun(a, w) + " in this session"
 	}
@@ -120,7 +119,7 @@ func Refusal(a *permissionv1.Action, w Where) Offer {
 	return o
 }
 
-// inParts reports whether an answer about the action is remembered as answers about its parts.
+// inParts reports whether an answer about the action is stored as answers about its parts.
 func (t *target) inParts() bool { return t.partly && len(t.parts) > 0 && !t.expanded }
 
 func (t *target) exactly(w Where, scope supervisorv1.GrantScope) []*supervisorv1.Grant {
@@ -137,7 +136,7 @@ func (t *target) exactly(w Where, scope supervisorv1.GrantScope) []*supervisorv1
 	return grants
 }
 
-// addNew adds a grant, unless there is the same.
+// addNew adds a grant, unless the list has the same grant.
 func addNew(grants []*supervisorv1.Grant, g *supervisorv1.Grant) []*supervisorv1.Grant {
 	if slices.ContainsFunc(grants, func(have *supervisorv1.Grant) bool { return same(have, g) }) {
 		return grants
@@ -145,14 +144,14 @@ func addNew(grants []*supervisorv1.Grant, g *supervisorv1.Grant) []*supervisorv1
 	return append(grants, g)
 }
 
-// whole is a grant of exactly the action.
+// whole returns a grant of exactly the action.
 func (t *target) whole(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	g := given(w, scope)
 	g.Action, g.Exactly = t.action, t.digest
 	return g
 }
 
-// grant is a grant of exactly the part.
+// grant returns a grant of exactly the part.
 func (p part) grant(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	g := given(w, scope)
 	g.Action = p.action
@@ -167,7 +166,7 @@ func (p part) grant(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant 
 	return g
 }
 
-// given is a grant without what it is about.
+// given returns a grant without a subject.
 func given(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	if scope == supervisorv1.GrantScope_GRANT_SCOPE_WORKSPACE && w.Workspace == "" ||
 		scope == supervisorv1.GrantScope_GRANT_SCOPE_AGENT && w.Agent == "" {
@@ -178,15 +177,15 @@ func given(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	}
 }
 
-// same reports whether two grants that were made for one answer are about the same thing.
+// same reports whether two grants for one answer have the same subject.
 func same(a, b *supervisorv1.Grant) bool {
 	return a.GetScope() == b.GetScope() && a.GetAction() == b.GetAction() && a.GetPrefix() == b.GetPrefix() &&
 		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && a.GetHost() == b.GetHost() && slices.Equal(a.GetArgv(), b.GetArgv()) &&
 		slices.Equal(a.GetGitRuns(), b.GetGitRuns())
 }
 
-// noun names the whole action: of a command its text, its directory if that is not the workspace, and its variables, whose
-// values may be secrets.
+// noun describes the whole action: the text of a command, its directory if that is not the workspace, and the names of
+// its variables, whose values may be secrets.
 func noun(a *permissionv1.Action, w Where) string {
 	c := a.GetCommand()
 	switch {
@@ -203,7 +202,7 @@ func noun(a *permissionv1.Action, w Where) string {
 	return quoted(c.GetText()) + inDirectory(dir) + withVariables(c.GetEnv())
 }
 
-// inDirectory is empty for the workspace, as a part's dir is.
+// inDirectory returns " in DIR". It is empty for the workspace, whose dir is empty.
 func inDirectory(dir string) string {
 	if dir == "" {
 		return ""
@@ -211,24 +210,24 @@ func inDirectory(dir string) string {
 	return " in " + printable(dir)
 }
 
-// withVariables names the first few of an environment's variables: " with A, B and C set".
+// withVariables returns the first few names of variables: " with A, B and C set".
 func withVariables(env []string) string {
-	const most = 5
+	const limit = 5
 	if len(env) == 0 {
 		return ""
 	}
-	names := make([]string, 0, most+1)
-	for _, entry := range env[:min(len(env), most)] {
+	names := make([]string, 0, limit+1)
+	for _, entry := range env[:min(len(env), limit)] {
 		name, _, _ := strings.Cut(entry, "=")
 		names = append(names, safetext.Middle(safetext.Strict(name), maxVariable))
 	}
-	if more := len(env) - most; more > 0 {
+	if more := len(env) - limit; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	return " with " + list(names) + " set"
 }
 
-// words say what just the part is.
+// words describes exactly the part.
 func (p part) words() string {
 	switch p.action {
 	case actionRun:
@@ -241,7 +240,7 @@ func (p part) words() string {
 	return "writing " + printable(p.path)
 }
 
-// list joins what is granted, each once: "a, b and c".
+// list joins items, each once: "a, b and c".
 func list(items []string) string {
 	var unique []string
 	for _, item := range items {
@@ -260,10 +259,10 @@ func anyOf(prefix []string) string { return "any `" + printable(shell.Quote(pref
 
 func quoted(s string) string { return "`" + printable(s) + "`" }
 
-// printable returns text that an agent wrote, so that nothing in it looks like something else.
+// printable escapes a text of the agent, so that it cannot imitate other text.
 func printable(s string) string { return safetext.Middle(safetext.Strict(s), safetext.MaxLine) }
 
-// Reach says in plain words how far a grant reaches: "any `git status …` in /w".
+// Reach describes for users what a grant covers: "any `git status …` in /w".
 func Reach(g *supervisorv1.Grant) string {
 	var what string
 	switch {

@@ -18,48 +18,48 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// What a grant's action may be, beside the kind of an action.
+// The actions of grants, in addition to the kinds of actions.
 const (
 	actionRun   = "run"
 	actionRead  = "read"
 	actionWrite = "write"
-	// actionConnect is for a machine.
+	// actionConnect is a connection to a machine.
 	actionConnect = "connect"
 )
 
-// target is an action as grants see it.
+// target is an action in the form that grants are matched with.
 type target struct {
-	// parts are what it consists of. Of an action that is not understood they may not be all.
+	// parts are the parts of the action. They may be incomplete for an action that cannot be parsed.
 	parts []part
-	// partly: the parts are all that there is to it, so grants of each cover it.
+	// partly reports that parts are complete, so that grants of each part cover the action.
 	partly bool
-	// action and digest are what a grant of exactly it names. digest is empty if nothing identifies it.
+	// action and digest identify exactly this action in a grant. digest is empty if nothing identifies the action.
 	action, digest string
-	// never: no grant may cover it.
+	// never reports that no grant may cover the action.
 	never bool
-	// expanded: words of its commands stand for what is on the disk now. Grants of its parts cover it, but an answer is about
-	// the line as it is written: that is what the person sees.
+	// expanded reports that words of its commands are patterns or names that were expanded by the files on disk. Grants
+	// of its parts cover it, but an answer applies to the line as written, which the user sees.
 	expanded bool
 }
 
 // part is one simple command or one path.
 type part struct {
 	action string
-	// argv and dir are for "run". dir is empty for the workspace; placed is false if it is not known.
+	// argv and dir are for "run". dir is empty for the workspace. placed is false if the directory is unknown.
 	argv   []string
 	dir    string
 	placed bool
-	// gitRuns is what git runs of the repository's.
+	// gitRuns are the programs of the repository that git runs.
 	gitRuns []string
-	// path is the resolved one, for "read" and "write"; asked is how the agent spelled it.
+	// path is the resolved path for "read" and "write". asked is the path as the agent wrote it.
 	path, asked string
-	// host is for "connect": an endpoint as it is shown.
+	// host is the formatted endpoint for "connect".
 	host string
 	// here, for "connect": the machine is this one, or in its network. Its address may be another machine's tomorrow.
 	here bool
 }
 
-// targetOf takes an action apart.
+// targetOf returns the target of an action.
 func targetOf(a *permissionv1.Action, w Where) *target {
 	t := &target{action: a.GetKind(), partly: a.GetUnparsed() == ""}
 	t.never = a.GetKind() == "" || a.GetKind() == "tool.switch_mode" || a.GetKind() == "elicitation"
@@ -77,8 +77,8 @@ func targetOf(a *permissionv1.Action, w Where) *target {
 	return t
 }
 
-// aboutPaths reports whether an action of a kind does to its paths what their access says, and nothing else. What removes
-// or moves a file is not covered by leave to write it, nor a search of a folder by leave to list it.
+// aboutPaths reports whether the access of its paths describes an action of this kind completely. A grant to write a
+// file does not cover removing or moving it, and a grant to list a folder does not cover searching it.
 func aboutPaths(kind string) bool {
 	return slices.Contains([]string{"fs.read", "fs.write", "fs.list", "tool.read", "tool.edit"}, kind)
 }
@@ -93,8 +93,8 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 		t.expanded = t.expanded || sub.GetWritten() != ""
 		p := part{action: actionRun, argv: sub.GetArgv(), gitRuns: sub.GetRepository().GetQuieted()}
 		p.dir, p.placed = directory(a, sub, w)
-		// A line that changes its directory says so of every command behind it.
-		// What is not what its words say is granted as it is, or not at all.
+		// A line that changes its directory applies to every command after it. A command whose words do not describe it
+		// is granted exactly as it is, or not at all.
 		if shell.Strange(sub) != "" {
 			t.partly = false
 		}
@@ -104,7 +104,7 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 		if changesDirectory(sub) {
 			moved = true
 			if len(subs) > 1 && len(sub.GetArgv()) == 2 && plain(sub) && len(sub.GetRedirections()) == 0 {
-				continue // where the others run says it all
+				continue // the directory of the other commands is sufficient
 			}
 		}
 		if len(p.argv) == 0 {
@@ -117,8 +117,8 @@ func (t *target) commands(a *permissionv1.Action, c *permissionv1.Command, w Whe
 	}
 }
 
-// plain reports whether a simple command's argv is all that decides what it does. A word that leads out of the roots by a
-// link does so today; an answer that is remembered must not follow where it leads tomorrow.
+// plain reports whether the argv of a simple command determines its effect. A word that leads out of the roots through
+// a symbolic link may lead elsewhere later, so it is not plain.
 func plain(sub *permissionv1.SubCommand) bool {
 	leadsOut := func(w *permissionv1.ResolvedWord) bool { return !w.GetInsideRoots() }
 	return !sub.GetDynamic() && !slices.ContainsFunc(sub.GetResolvedWords(), leadsOut) && len(sub.GetDynamicWords()) == 0 &&
@@ -128,15 +128,15 @@ func plain(sub *permissionv1.SubCommand) bool {
 
 func harmful(variable string) bool { return !shell.HarmlessVariable(variable) }
 
-// transparent reports whether a command does the same within a wrapper as without. The wrapper is as it was written, so
-// that "./sh -c" is not taken for the system's.
+// transparent reports whether a command has the same effect with and without a wrapper. The wrapper is the word as
+// written, so that "./sh -c" does not count as the system's shell.
 func transparent(wrapper string) bool {
 	return slices.Contains([]string{"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/bash -c", "eval",
 		"command", "env", "/usr/bin/env", "timeout", "nice", "time", "stdbuf"}, wrapper)
 }
 
-// feeds reports whether a line gives a command an input that is not among its arguments: a here-document, or a pipe into
-// something that may run what it reads. Then an answer about the command alone says nothing about the line.
+// feeds reports whether a line gives a command an input that is not in its arguments: a here-document, or a pipe to a
+// program that may execute it. An answer about the command alone does not apply to such a line.
 func feeds(c *permissionv1.Command) bool {
 	text := c.GetText()
 	if strings.Contains(text, "<<") {
@@ -151,7 +151,7 @@ func feeds(c *permissionv1.Command) bool {
 	})
 }
 
-// redirects reports whether every file that a command redirects is among the action's paths, under the same access.
+// redirects reports whether the action has a path with the same access for every file that a command redirects.
 func redirects(a *permissionv1.Action, sub *permissionv1.SubCommand) bool {
 	for _, r := range sub.GetRedirections() {
 		if r.GetPath() == "/dev/null" && !r.GetDynamic() {
@@ -166,7 +166,7 @@ func redirects(a *permissionv1.Action, sub *permissionv1.SubCommand) bool {
 		}) {
 			return false
 		}
-		// What a program reads as its input it may run.
+		// The program may execute its input.
 		if strings.HasPrefix(r.GetOperator(), "<") {
 			if _, ok := shell.Generalisable(sub.GetArgv()); !ok {
 				return false
@@ -181,8 +181,8 @@ func changesDirectory(sub *permissionv1.SubCommand) bool {
 	return len(argv) > 0 && slices.Contains([]string{"cd", "chdir", "pushd", "popd"}, argv[0])
 }
 
-// directory returns where a simple command runs: empty for the workspace, else absolute. It reports false where that is
-// not certain.
+// directory returns the directory of a simple command: empty for the workspace, else absolute. It returns false if the
+// directory is not certain.
 func directory(a *permissionv1.Action, sub *permissionv1.SubCommand, w Where) (string, bool) {
 	if w.Workspace == "" || sub.GetCwdUnknown() {
 		return "", false
@@ -191,7 +191,7 @@ func directory(a *permissionv1.Action, sub *permissionv1.SubCommand, w Where) (s
 	for _, step := range []string{a.GetCommand().GetCwd(), sub.GetCwd()} {
 		switch {
 		case step == "":
-		case climbs(step): // behind a symbolic link ".." is not what it looks like
+		case climbs(step): // after a symbolic link, ".." leads elsewhere
 			return "", false
 		case filepath.IsAbs(step):
 			dir = inWorkspace(a, filepath.Clean(step), w)
@@ -205,7 +205,7 @@ func directory(a *permissionv1.Action, sub *permissionv1.SubCommand, w Where) (s
 	return dir, true
 }
 
-// inWorkspace spells a directory as the workspace is spelled, where the agent has another name for that.
+// inWorkspace replaces the agent's name of the workspace in a directory by the resolved one.
 func inWorkspace(a *permissionv1.Action, dir string, w Where) string {
 	if len(a.GetRoots()) == 0 || len(a.GetResolvedRoots()) == 0 || a.GetResolvedRoots()[0] != w.Workspace {
 		return dir
@@ -296,14 +296,14 @@ func (p part) coveredBy(g *supervisorv1.Grant, w Where) bool {
 	case !p.placed || folderOf(g, w) != p.dir:
 		return false
 	case slices.ContainsFunc(p.gitRuns, func(name string) bool { return !slices.Contains(g.GetGitRuns(), name) }):
-		return false // who said yes to git said yes to what it ran then
+		return false // the grant was given for other programs of the repository
 	case g.GetPrefix():
 		return within(g.GetArgv(), p.argv, w.Workspace, p.dir)
 	}
 	return slices.Equal(g.GetArgv(), p.argv)
 }
 
-// folderOf is where a grant to run holds: empty for the workspace, as a part's dir is.
+// folderOf returns the directory of a grant to run a command. It is empty for the workspace, as the dir of a part.
 func folderOf(g *supervisorv1.Grant, w Where) string {
 	if g.GetCwd() == w.Workspace {
 		return ""
@@ -311,8 +311,8 @@ func folderOf(g *supervisorv1.Grant, w Where) string {
 	return g.GetCwd()
 }
 
-// refusedBy looks less closely than coveredBy: a refusal holds for a command in whatever way it is wrapped, and for a
-// path in either spelling.
+// refusedBy matches more than coveredBy: a refusal applies to a command in any wrapper, and to a path in either
+// spelling.
 func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
 	argv := g.GetArgv()
 	switch {
@@ -330,8 +330,8 @@ func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
 	return slices.Equal(argv, p.argv)
 }
 
-// within reports whether argv begins with prefix and is of the kind that a prefix may stand for, and no further argument
-// leads out of the directory: what is remembered as "in this project" must not read elsewhere.
+// within reports whether a grant of a prefix covers argv: argv begins with prefix, is of a kind that prefixes may
+// cover, and no further argument leads out of the directory. A grant "in this project" must not cover reads elsewhere.
 func within(prefix, argv []string, workspace, dir string) bool {
 	if len(prefix) == 0 || len(argv) < len(prefix) || !slices.Equal(prefix, argv[:len(prefix)]) {
 		return false
@@ -344,14 +344,14 @@ func within(prefix, argv []string, workspace, dir string) bool {
 	return !slices.ContainsFunc(argv[len(prefix):], func(word string) bool { return leadsOut(word, dir) })
 }
 
-// leadsOut reports whether a word may name a file outside of dir, be it as the value of an option.
+// leadsOut reports whether a word, or the value of an option in it, may name a file outside of dir.
 func leadsOut(word, dir string) bool {
 	value := word
 	if strings.HasPrefix(word, "-") {
 		var name string
 		name, value, _ = strings.Cut(word, "=")
 		if strings.ContainsAny(name, "/~") || strings.Contains(name, "..") {
-			return true // "-nf/etc/passwd" does not say where its value begins
+			return true // the beginning of the value in "-nf/etc/passwd" is unknown
 		}
 	}
 	switch {
@@ -373,18 +373,18 @@ func matches(glob, path string) bool {
 	return err == nil && ok
 }
 
-// escape makes a glob that matches exactly path.
+// escape returns a glob that matches exactly path.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`).Replace(path)
 }
 
-// digest identifies an action in the form that it has: empty if nothing identifies it, since a title does not.
+// digest returns a hash that identifies an action in its form. It is empty if only the title describes the action.
 func digest(a *permissionv1.Action, w Where) string {
 	h := sha256.New()
 	c := a.GetCommand()
 	switch {
 	case len(c.GetText()) >= maxIdentified || len(a.GetRawInput()) >= maxIdentified:
-		return "" // it was cut
+		return "" // the input was truncated
 	case c != nil && a.GetUnparsed() == "":
 		put(h, "command")
 	case isSet(a.GetRawInput()):
@@ -394,7 +394,7 @@ func digest(a *permissionv1.Action, w Where) string {
 	default:
 		return ""
 	}
-	// Paths and lines mean something else in another directory.
+	// Paths and lines have another meaning in another directory.
 	put(h, w.Workspace)
 	if c != nil {
 		put(h, c.GetText(), c.GetCwd(), c.GetUnparsed())
@@ -415,8 +415,8 @@ func digest(a *permissionv1.Action, w Where) string {
 	return digestPrefix + hex.EncodeToString(h.Sum(nil))
 }
 
-// toolOf is whose input an action has: the same input of another tool is another action. Agents that do not name a tool may
-// have nothing but a title that tells one from the other.
+// toolOf returns the name of the tool that gets the input of an action: the same input of another tool is another
+// action. For agents that do not name their tools, it returns the title.
 func toolOf(a *permissionv1.Action) string {
 	if a.GetTool() == "" && strings.HasPrefix(a.GetKind(), "tool.") && a.GetCommand() == nil && !identifiedByPaths(a.GetKind()) {
 		return "titled " + a.GetTitle()
@@ -426,7 +426,7 @@ func toolOf(a *permissionv1.Action) string {
 
 const (
 	digestPrefix = "sha256:"
-	// maxIdentified is the size in bytes at which the text of an action may have been cut.
+	// maxIdentified is the size in bytes from which on the text of an action may have been truncated.
 	maxIdentified = 1 << 20
 )
 
@@ -434,12 +434,12 @@ func identifiedByPaths(kind string) bool {
 	return aboutPaths(kind) || kind == "tool.delete" || kind == "tool.move"
 }
 
-// isSet reports whether a raw JSON value says anything.
+// isSet reports whether a raw JSON value has content.
 func isSet(raw string) bool {
 	return !slices.Contains([]string{"", "null", "{}", "[]", `""`}, strings.TrimSpace(raw))
 }
 
-// put adds strings to a hash so that where one ends and the next begins counts.
+// put adds strings to a hash, each with its length.
 func put(h hash.Hash, parts ...string) {
 	for _, p := range parts {
 		putSize(h, len(p))

@@ -1,8 +1,8 @@
-// Package handshake queries an agent's own description: it starts the agent, sends initialize, reads the answer, and
-// ends the agent. It opens no session and asks no handler.
+// Package handshake queries the description of an agent: it starts the agent, sends initialize, reads the answer, and
+// ends the agent. It opens no session and calls no handler.
 //
-// It is for commands that look at an agent and do not use it: doctor and login. It knows how an agent's process is run, and
-// what initialize says. For a longer stay with an agent, use package link.
+// The commands doctor and login use it. It knows how the process of an agent is run, and the contents of initialize.
+// Package link is for agents that run longer.
 package handshake
 
 import (
@@ -24,59 +24,60 @@ import (
 )
 
 const (
-	// maxLine is the longest line that is taken before the answer.
+	// maxLine limits the bytes of a line that is read before the answer.
 	maxLine = 16 << 20
-	// stopTimeout is how long the agent's end may take when all is done.
+	// stopTimeout limits the time that the agent may take to end after the exchange.
 	stopTimeout = 15 * time.Second
-	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
+	// endTimeout limits the time that an agent may take to exit after it closed its output, so that its exit can be
+	// reported.
 	endTimeout = 2 * time.Second
-	// maxSkipped is how many messages may come before the answer.
+	// maxSkipped limits the number of messages before the answer.
 	maxSkipped = 1000
 )
 
-// Answer is what an agent says of itself.
+// Answer is the description that an agent sends of itself.
 type Answer struct {
-	// Name and Version are empty where it does not say.
+	// Name and Version are empty if the agent does not send them.
 	Name, Version string
-	// Protocol is the version of ACP that it speaks; 0 where it does not say.
+	// Protocol is the version of ACP that the agent speaks, or 0 if it does not send one.
 	Protocol int
-	// Capabilities is the raw member agentCapabilities (ACP 2: capabilities); nil where there is none.
+	// Capabilities is the raw member agentCapabilities (ACP 2: capabilities), or nil if it is missing.
 	Capabilities []byte
 	// AuthMethods are the ways to log in.
 	AuthMethods []AuthMethod
 	// Took is the time from the start of the process to the answer.
 	Took time.Duration
-	// Walls are those that the agent was started behind.
+	// Walls are the confinements that the agent was started with.
 	Walls proc.Restrictions
 }
 
 // AuthMethod is a way to log in.
 type AuthMethod struct {
-	// ID is what authenticate names, Type "agent", "terminal", "env_var" or what else the agent says.
+	// ID is the argument of authenticate. Type is "agent", "terminal", "env_var", or another text that the agent sent.
 	ID, Type string
-	// Name and Description are for people.
+	// Name and Description are shown to users.
 	Name, Description string
-	// Args and Env are, for Type "terminal", what is added to the agent's command line and environment.
+	// Args and Env are added to the command line and the environment of the agent, if Type is "terminal".
 	Args, Env []string
 }
 
 // Unanswered is the error of an agent that did not answer initialize before the context of Ask ended.
 type Unanswered struct {
-	// Waited is how long it was waited for.
+	// Waited is the time that Ask waited.
 	Waited time.Duration
-	// LastWords is the last line of its standard error; empty: there is none.
-	LastWords string
-	// Dropped is how its first line begins that is no message; empty: there is none.
+	// StderrLine is the last line of the agent's standard error, or empty.
+	StderrLine string
+	// Dropped is the beginning of the first line of output that is not a message, or empty.
 	Dropped string
-	// Cause is why the context ended.
+	// Cause is the error of the context.
 	Cause error
 }
 
-// Error describes it for people.
+// Error returns the message for users.
 func (u *Unanswered) Error() string {
 	said := ""
-	if u.LastWords != "" {
-		said = " (its last error output: " + u.LastWords + ")"
+	if u.StderrLine != "" {
+		said = " (its last error output: " + u.StderrLine + ")"
 	}
 	if waited := u.Waited.Round(100 * time.Millisecond); errors.Is(u.Cause, context.DeadlineExceeded) {
 		said = fmt.Sprintf("it did not answer initialize within %v", waited) + said
@@ -86,14 +87,14 @@ func (u *Unanswered) Error() string {
 	return said + jsonrpc.DroppedNote(u.Dropped)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (u *Unanswered) Unwrap() error { return u.Cause }
 
-// Ask starts an agent, asks it, and ends it. The agent is told that its client is acphost of a version, which can run it on a
-// terminal for a person to log in. ctx bounds the wait for the answer. When Ask returns, nothing of the agent is
-// left, or the error says so. If the agent ended without an answer, errors.As finds its agent.Exit; if ctx ended before the
-// answer, an *Unanswered.
-func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
+// Query starts an agent, sends it initialize, and ends it. The clientInfo names acphost in the given version, as a
+// client that can run the agent on a terminal to log in. ctx limits the time to the answer. When Ask returns, no
+// process of the agent is left, or the error says so. If the agent exited without an answer, the error wraps an
+// agent.Exit. If ctx ended before the answer, it wraps an *Unanswered.
+func Query(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
 	began := time.Now()
 	p, err := agent.Start(spec)
 	if err != nil {
@@ -105,7 +106,7 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 		defer close(replies)
 		defer panics.Recover(nil, "reading an agent's answer to initialize", func(err error) { replies <- reply{err: err} })
 		replies <- x.run(version)
-		_, _ = io.Copy(io.Discard, p.Stdout()) // what is not read would keep an agent from ending
+		_, _ = io.Copy(io.Discard, p.Stdout()) // unread output would block the exit of the agent
 		_ = p.Stdout().Close()
 	}()
 	defer func() {
@@ -115,7 +116,7 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 			_ = p.Stdout().Close()
 			err = errors.Join(err, stopErr)
 		}
-		for range replies { // ends when the reading has
+		for range replies { // wait for the goroutine that reads
 		}
 	}()
 	select {
@@ -128,13 +129,14 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 	case <-ctx.Done():
 		u := &Unanswered{Waited: time.Since(began), Dropped: x.firstDropped(), Cause: context.Cause(ctx)}
 		if tail := p.StderrTail(); len(tail) > 0 {
-			u.LastWords = tail[len(tail)-1]
+			u.StderrLine = tail[len(tail)-1]
 		}
 		return nil, u
 	}
 }
 
-// reply is how the exchange went. closed: the agent's output ended; code: of the error that the agent answered with.
+// reply is the result of the exchange. closed says that the agent closed its output. code is the code of the error that
+// the agent answered with.
 type reply struct {
 	answer *Answer
 	closed bool
@@ -142,13 +144,13 @@ type reply struct {
 	err    error
 }
 
-// exchange is the initialize with one agent.
+// exchange is one initialize request and its answer.
 type exchange struct {
 	p       *agent.Process
-	dropped atomic.Pointer[string] // how the first line begins that is no message
+	dropped atomic.Pointer[string] // the beginning of the first line that is not a message
 }
 
-// explain says why there is no answer: with the agent's end, if that is why.
+// explain returns the error for a missing answer. It includes the exit of the agent if that is the reason.
 func (x *exchange) explain(r reply) error {
 	if !r.closed {
 		return r.err
@@ -168,7 +170,8 @@ func (x *exchange) firstDropped() string {
 	return ""
 }
 
-// run sends initialize and reads up to its answer. An agent that refuses version 1 of ACP is asked for version 2.
+// run sends initialize and reads messages up to its answer. If the agent rejects version 1 of ACP, run offers version
+// 2.
 func (x *exchange) run(version string) reply {
 	lines := jsonrpc.NewReader(x.p.Stdout(), maxLine)
 	r := x.ask(lines, "0", params(version))
@@ -178,7 +181,7 @@ func (x *exchange) run(version string) reply {
 	return r
 }
 
-// ask sends one initialize and reads up to its answer.
+// ask sends one initialize and reads messages up to its answer.
 func (x *exchange) ask(lines *jsonrpc.Reader, id string, params []byte) reply {
 	if _, err := x.p.Stdin().Write(jsonrpc.AppendRequest(nil, []byte(id), acp.MethodInitialize, params)); err != nil {
 		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
@@ -196,7 +199,7 @@ func (x *exchange) ask(lines *jsonrpc.Reader, id string, params []byte) reply {
 				if begins := short(string(line)); strings.TrimSpace(begins) != "" {
 					x.dropped.CompareAndSwap(nil, &begins)
 				}
-				continue // some print a banner
+				continue // some agents print a banner
 			}
 			return reply{err: fmt.Errorf("it answered initialize with what is no message: %w", wrong)}
 		}
@@ -223,7 +226,7 @@ func params2(version string) []byte {
 	return append(jsonrpc.AppendString(p, version), "}}"...)
 }
 
-// parse reads the result of initialize. What cannot be read counts as not said.
+// parse reads the result of initialize. Members that cannot be parsed count as missing.
 func parse(result []byte) *Answer {
 	known := acp.ParseInitialized(result)
 	a := &Answer{Name: short(known.Name), Version: short(known.Version), Protocol: known.ProtocolVersion}
@@ -247,7 +250,8 @@ func parse(result []byte) *Answer {
 	return a
 }
 
-// variables reads an environment: an object, or a list of names and values, as versions of the protocol differ.
+// variables reads an environment. It is an object or a list of names and values, depending on the version of the
+// protocol.
 func variables(raw []byte) []string {
 	var list []string
 	add := func(name string, value []byte) {
@@ -275,11 +279,11 @@ func text(raw []byte, name string) string {
 	return short(s)
 }
 
-// short keeps what an agent says of itself to a line that can be shown.
+// short shortens a text of the agent to one line that can be shown.
 func short(s string) string {
-	const most = 300
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+	const limit = 300
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "…"
 	}
 	return s
 }

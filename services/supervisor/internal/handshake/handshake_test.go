@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // ask has a shell script be the agent.
 func ask(t *testing.T, ctx context.Context, script string) (*handshake.Answer, error) {
 	t.Helper()
-	return handshake.Ask(ctx, agent.Spec{
+	return handshake.Query(ctx, agent.Spec{
 		Name: "script", Command: []string{"sh", "-c", script}, Guard: []string{testkit.Self(t), "guard"}, StopGrace: 200 * time.Millisecond,
 		Stderr: io.Discard,
 	}, "1.2.3")

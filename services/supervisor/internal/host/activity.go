@@ -7,9 +7,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
 )
 
-// serveActivity serves the feed of file activity if the configuration gives it an address, and logs the address on standard error.
-// agentID is the one agent, if there is only one; sessions opens and closes sessions, nil: the editor does. An error to serve is only
-// logged: editors may run an agent twice. The caller calls stop.
+// serveActivity serves the feed of file activity if the configuration gives it an address, and logs the address on
+// standard error. agentID is the id of the agent if there is only one. sessions opens and closes sessions; nil means
+// that the editor does. An error is only logged, because editors may run an agent twice. The caller calls stop.
 func (h *host) serveActivity(agentID string, sessions filefeed.Sessions) (stop func()) {
 	address := h.config.GetActivity().GetListen()
 	if address == "" {

@@ -20,7 +20,7 @@ func (a agentEnd) Stdin() io.WriteCloser { return a.Process.Stdin() }
 // Stdout returns the reader of the agent's messages.
 func (a agentEnd) Stdout() io.Reader { return a.Process.Stdout() }
 
-// Ended reports how the agent ended, or that it only closed its output.
+// Ended returns how the agent ended, or that it only closed its output.
 func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	select {
 	case <-a.Done():
@@ -31,7 +31,7 @@ func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	}
 }
 
-// endData encodes how an agent ended, for programs; exit is nil if the agent still runs.
+// endData encodes how an agent ended, for programs. exit is nil if the agent still runs.
 func endData(exit *agent.Exit, tail []string) []byte {
 	type end struct {
 		Kind       string   `json:"kind"`
@@ -56,7 +56,7 @@ func endData(exit *agent.Exit, tail []string) []byte {
 	return data
 }
 
-// stopGrace is the time that the agent has to end after its input is closed, and again after SIGTERM.
+// stopGrace returns the time that the agent has to end after its input is closed, and again after SIGTERM.
 func (h *host) stopGrace() time.Duration {
 	return time.Duration(h.config.GetAgent().GetStopGraceMs()) * time.Millisecond
 }

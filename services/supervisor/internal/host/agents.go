@@ -41,7 +41,7 @@ func (as *linkedAgents) list() []*linkedAgent {
 	return slices.Clone(as.all)
 }
 
-// sessionOf returns the session that a scope belongs to; "" if there is none.
+// sessionOf returns the session that a scope belongs to, or "".
 func (as *linkedAgents) sessionOf(scope string) string {
 	for _, la := range as.list() {
 		if id := la.table.SessionOf(scope); id != "" {

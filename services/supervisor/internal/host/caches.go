@@ -13,8 +13,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// cacheVariables name the folders in which tools keep what they built or fetched, each with the name of its folder. Caches of the user are
-// no place for the agent: what it leaves there is used by the user's next build of another workspace.
+// cacheVariables lists the variables for the folders in which tools keep build results and downloads, each with the
+// name of its folder. The agent must not use the user's caches, because the user's next build of another workspace
+// would use files that the agent left there.
 var cacheVariables = [][2]string{{"GOCACHE", "go-build"}, {"npm_config_cache", "npm"}, {"PIP_CACHE_DIR", "pip"}}
 
 // cachesFolder is the folder of all agents' caches, below the user's own folder for caches.
@@ -52,13 +53,15 @@ func (la *linkedAgent) openCaches(s *agent.Spec, own []string) (folder string, e
 	return folder, env, nil
 }
 
-// hasModules reports whether the agent's user has a cache of Go modules, or names a folder for it. Commands read from it then.
+// hasModules reports whether the agent's user has a cache of Go modules, or configures a folder for it. Commands read
+// from it then.
 func hasModules(env []string, home string) bool {
 	return kernel.Variable(env, "GOMODCACHE") != "" || kernel.Variable(env, "GOPATH") != "" || isFolder(filepath.Join(home, "go", "pkg", "mod"))
 }
 
-// cachesAt returns the folder of an agent's caches with symbolic links resolved. It is an error if the folder itself, or that of all agents'
-// caches, is a link: the agent writes and reads there without a decision, and a link would make it do so elsewhere.
+// cachesAt returns the folder of an agent's caches with symbolic links resolved. It returns an error if the folder
+// itself, or that of all agents' caches, is a symbolic link: the agent may write and read there without a decision, and
+// a link could lead elsewhere.
 func cachesAt(path string) (string, error) {
 	all := filepath.Dir(path)
 	above, err := filepath.EvalSymlinks(filepath.Dir(all))
@@ -80,7 +83,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir() && filepath.IsAbs(path)
 }
 
-// makeFolders makes the folders of a path below another, for a user. If that is another user, its links do not lead acphost elsewhere.
+// makeFolders creates the folders of a path below another, for a user. It does not follow symbolic links of another
+// user out of the folder.
 func makeFolders(within, path string, u *proc.User) error {
 	as := u.Credential()
 	if as == nil {
@@ -109,7 +113,7 @@ func makeFolders(within, path string, u *proc.User) error {
 	return nil
 }
 
-// fileName returns a name in which all but letters, digits and dashes are replaced.
+// fileName returns a name in which all characters except letters, digits and dashes are replaced.
 func fileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {

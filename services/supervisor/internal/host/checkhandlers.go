@@ -17,26 +17,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// Checked is the result of a handler's check.
-type Checked struct {
+// HandlerCheck is the result of a handler's check.
+type HandlerCheck struct {
 	// Status is the handler's status after its start.
 	Status *supervisorv1.HandlerStatus
-	// Err says why it did not start.
+	// Err is the error of the start.
 	Err error
-	// Missing lists the client's folders that are mapped for a sidecar (handlers.NAME.paths) and that it does not have.
+	// Missing lists the client's folders in the path mapping of a sidecar (handlers.NAME.paths) that the sidecar does
+	// not have.
 	Missing []*pluginv1.MissingFolder
-	// Unasked says why the check for missing folders failed. Silent: the sidecar does not implement CheckFolders.
+	// Unasked is the error of the check for missing folders. Silent means that the sidecar does not implement
+	// CheckFolders.
 	Unasked error
 	Silent  bool
-	// Unconfined says why the handler cannot run commands in the configured sandbox; "" if it can, or runs no commands.
+	// Unconfined is the reason why the handler cannot run commands in the configured sandbox. It is "" if it can, or
+	// runs no commands.
 	Unconfined string
 }
 
-// CheckHandlers starts every handler as Run does, without an agent, and stops it again. It connects to sidecars and checks that they
-// accept their settings. The handlers are ordered by name. routes is the error of the routing table or of the start as a whole; it is
-// also nil if a handler did not start. ctx bounds the starts. CheckHandlers uses Config, Routes, Programs and Logger of o; env looks up
-// environment variables.
-func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
+// CheckHandlers starts every handler as Run does, without an agent, and stops it again. It connects to sidecars and
+// checks that they accept their settings. The handlers are ordered by name. routes is the error of the routing table or
+// of the start as a whole; it is also nil if a handler did not start. ctx limits the starts. CheckHandlers uses Config,
+// Routes, Programs and Logger of o. env looks up environment variables.
+func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []HandlerCheck, routes error) {
 	h := newHost(o)
 	if err := h.findUser(); err != nil {
 		return nil, err
@@ -50,7 +53,7 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 	defer h.stopHandlers()
 	started := true
 	for _, handler := range h.handlers.all() {
-		c := Checked{Err: handler.Ready(ctx)}
+		c := HandlerCheck{Err: handler.Ready(ctx)}
 		c.Status = handler.Status()
 		h.handlers.describe(c.Status)
 		if here := h.handlers.mapped(c.Status.GetName()); c.Err == nil && len(here) > 0 {

@@ -40,20 +40,20 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	if err != nil {
 		return nil, err
 	}
-	sidecar := handler.Status().GetAddress() != "" // a sidecar keeps running: only the connection is made again
-	leave := h.leaves(req.GetName(), req.GetForce() || sidecar)
+	sidecar := handler.Status().GetAddress() != "" // a sidecar keeps running: only the connection is renewed
+	leave := h.checkTerminals(req.GetName(), req.GetForce() || sidecar)
 	if err := leave(ctx); err != nil {
-		return nil, h.stays(req.GetName(), fmt.Errorf("restart handler %s: %w", req.GetName(), err))
+		return nil, h.wrapKept(req.GetName(), fmt.Errorf("restart handler %s: %w", req.GetName(), err))
 	}
 	if err := handler.Restart(ctx, leave); err != nil {
-		return nil, h.stays(req.GetName(), err)
+		return nil, h.wrapKept(req.GetName(), err)
 	}
 	h.log.Warn("a handler was restarted on a person's order", "handler", req.GetName(), "forced", req.GetForce())
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
 }
 
-// stays prefixes an error with the statement that the present handler stays in use. It cuts a long error at its end.
-func (h *host) stays(name string, err error) error {
+// wrapKept adds to an error that the present handler stays in use. It shortens a long error at its end.
+func (h *host) wrapKept(name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = h.stays(req.GetName(), err) }()
+	defer func() { err = h.wrapKept(req.GetName(), err) }()
 	failed := func(err error) error { return fmt.Errorf("swap handler %s: %w", req.GetName(), err) }
 	spec, err := h.specFor(req)
 	if err != nil {
@@ -85,17 +85,17 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 		if _, err := h.gate.Protect(file); err != nil {
 			return nil, failed(err)
 		}
-		h.tellOfKeys(ctx, []string{file})
+		h.notifyOfKeys(ctx, []string{file})
 	}
 	table := h.handlers.routesNow()
 	if table == nil {
 		return nil, failed(errors.New("the handlers are not ready yet, and routes follow from what they serve: try again in a moment"))
 	}
-	leave := h.leaves(req.GetName(), req.GetForce())
+	leave := h.checkTerminals(req.GetName(), req.GetForce())
 	if err := leave(ctx); err != nil {
 		return nil, failed(err)
 	}
-	believe := h.believing(req.GetName(), req.GetCommand())
+	believe := h.markPolicyFiles(req.GetName(), req.GetCommand())
 	forced, err := handler.Swap(ctx, supervise.Swap{
 		Spec:      spec,
 		Configure: h.settingsFor(req, handler.Configured()),
@@ -124,7 +124,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 	if config.Kind(req.GetName()) == route.KindPermission {
 		h.gate.Enforce()
 	}
-	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", secret.Shown(req.GetCommand()),
+	h.log.Warn("a handler was swapped on a person's order", "handler", req.GetName(), "command", secret.RedactedArgv(req.GetCommand()),
 		"address", req.GetAddress(), "unanswered", forced)
 	return &supervisorv1.SwapHandlerResponse{Handler: h.statusOf(req.GetName()), Forced: uint32(max(0, forced))}, nil
 }
@@ -140,7 +140,7 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 		if config.Kind(name) != route.KindPermission {
 			continue
 		}
-		believe := h.believing(name, handler.Status().GetCommand())
+		believe := h.markPolicyFiles(name, handler.Status().GetCommand())
 		if err := handler.Reload(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -157,15 +157,15 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 	return res, nil
 }
 
-// believing reads the marks of the files that a policy with this command uses, before the policy reads them on a person's order. believe
-// records these marks as trusted.
-func (h *host) believing(name string, command []string) (believe func()) {
+// markPolicyFiles reads the marks of the files that a policy with this command uses, before the policy reads them on a
+// user's order. believe records these marks as trusted.
+func (h *host) markPolicyFiles(name string, command []string) (believe func()) {
 	b := h.policyFiles[name]
 	if b == nil {
-		return func() {} // the handler is no policy
+		return func() {} // the handler is not a policy
 	}
-	marks := b.look(command)
-	return func() { b.believe(marks) }
+	marks := b.marks(command)
+	return func() { b.trust(marks) }
 }
 
 // RevokeGrants implements admin.Control.
@@ -192,7 +192,7 @@ func (h *host) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*su
 	return out, nil
 }
 
-// shownGrants returns copies of grants that may be shown: the exact text of a grant may contain a secret, which is masked.
+// shownGrants returns copies of grants for display: the exact text of a grant may contain a secret, which is masked.
 func shownGrants(grants []*supervisorv1.Grant) []*supervisorv1.Grant {
 	out := make([]*supervisorv1.Grant, len(grants))
 	for i, g := range grants {
@@ -223,7 +223,8 @@ func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
 	return st
 }
 
-// specFor returns how to start or reach a handler's replacement; the configuration of the present handler supplies the rest.
+// specFor returns how to start or connect to a handler's replacement. The other parameters come from the configuration
+// of the present handler.
 func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error) {
 	name := req.GetName()
 	configured := h.config.GetHandlers()[name]
@@ -245,7 +246,8 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	kind := config.Kind(name)
 	fixed := h.isOf(route.KindFS, name) || h.isOf(route.KindTerminal, name) || h.handlers.maps[name] != nil
 	if fixed && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
-		// The start has fixed whether files and terminals are local, shared with other supervisors, or mapped to other paths.
+		// At the start it is determined whether files and terminals are local, shared with other supervisors, or mapped
+		// to other paths.
 		return launch.Spec{}, fmt.Errorf("a program cannot take the place of a sidecar here, nor a sidecar that of a program: change handlers.%s in the configuration and start acphost again", name)
 	}
 	if cmd := req.GetCommand(); len(cmd) > 0 && !filepath.IsAbs(cmd[0]) && cmd[0] != ownProgram(kind) {
@@ -257,7 +259,8 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	return specOf(name, entry, h.opts, h.user)
 }
 
-// keepsAdministrator returns an error if the swap would replace the only permd, which enforces the administrator's policy.
+// keepsAdministrator returns an error if the swap would replace the only permd, which enforces the administrator's
+// policy.
 func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy string) error {
 	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) || !isThere(policy) {
 		return nil
@@ -271,9 +274,9 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 	return fmt.Errorf("permd has the administrator's policy %s, which another program would not know: configure both (permission: [YOURS, permd])", policy)
 }
 
-// settingsFor returns the configuration of a handler's replacement; before is that of the configured handler. Settings belong to a
-// program: acphost's own program gets its own settings, the configured program also those of the configuration, and any other program
-// only those of the request.
+// settingsFor returns the configuration of a handler's replacement. before is that of the configured handler. Settings
+// belong to a program: acphost's own program gets its own settings, the configured program also gets those of the
+// configuration, and any other program gets only those of the request.
 func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
 	conf := cmp.Or(proto.CloneOf(before), &pluginv1.ConfigureRequest{})
 	own, configured := ownProgram(config.Kind(req.GetName())), h.config.GetHandlers()[req.GetName()]
@@ -293,8 +296,8 @@ func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv
 // first returns the program of a command; empty if there is no command.
 func first(command []string) []string { return command[:min(1, len(command))] }
 
-// ownSettings returns the settings of acphost's own program if another program is configured: for permd, the rule files that it finds by
-// default.
+// ownSettings returns the settings of acphost's own program if another program is configured: for permd, the rule files
+// that it finds by default.
 func (h *host) ownSettings(name string) *structpb.Struct {
 	if config.Kind(name) != route.KindPermission {
 		return nil
@@ -318,7 +321,7 @@ var ownPrograms = map[string]string{
 	route.KindFS: ownhandler.FS, route.KindTerminal: ownhandler.Terminal, route.KindPermission: ownhandler.Permission,
 }
 
-// ownProgram returns the name of acphost's own program of a kind; empty: there is none.
+// ownProgram returns the name of acphost's own program of a kind, or "".
 func ownProgram(kind string) string { return ownPrograms[kind] }
 
 func isProgram(name string, command []string) bool {
@@ -332,8 +335,9 @@ func orOwn(kind string) string {
 	return ""
 }
 
-// leaves returns a function that rejects the end of a handler with open terminals, which would end with it.
-func (h *host) leaves(name string, force bool) func(context.Context) error {
+// checkTerminals returns a function that rejects the end of a handler with open terminals, because these would end,
+// too.
+func (h *host) checkTerminals(name string, force bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if force || !h.isOf(route.KindTerminal, name) {
 			return nil
@@ -351,9 +355,10 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 	}
 }
 
-// serves returns an error if a handler does not serve the methods that are routed to its name, or claims methods of another kind.
+// serves returns an error if a handler does not serve the methods that are routed to its name, or claims methods of
+// another kind.
 func serves(claim route.Claim, configured map[string]string, table *route.Table) error {
-	mine := map[string]string{} // routed to it for any folder
+	mine := map[string]string{} // routed to it for every folder
 	for name, target := range configured {
 		if method, _ := route.SplitFolder(name); target == claim.Handler {
 			mine[method] = target
@@ -383,13 +388,14 @@ func serves(claim route.Claim, configured map[string]string, table *route.Table)
 	return nil
 }
 
-// sameRPC reports whether two methods have the same name and compatible messages, so that a call for one can go to the other.
+// sameRPC reports whether two methods have the same name and compatible messages, so that a call for one can go to the
+// other.
 func sameRPC(a, b *transcode.Method) bool {
 	return a.RPC == b.RPC && sameShape(a.Input, b.Input, map[protoreflect.FullName]bool{}) &&
 		sameShape(a.Output, b.Output, map[protoreflect.FullName]bool{})
 }
 
-// sameShape compares two messages and all messages that they refer to; seen holds those compared already.
+// sameShape compares two messages and all messages that they refer to. seen holds those that were compared already.
 func sameShape(a, b protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
 	if a == b || seen[a.FullName()] {
 		return true

@@ -10,9 +10,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// controlOff says why agents and commands cannot be kept from the control socket; empty: they can. The check of callers needs a /proc of
-// this process's own pid namespace. In addition, one of two restrictions is required: a Landlock domain, which prevents agents from
-// connecting, or a seccomp filter, which identifies them.
+// controlOff returns the reason why agents and commands cannot be kept from the control socket, or "". The check of
+// callers needs a /proc of this process's own pid namespace. In addition, one of two restrictions is required: a
+// Landlock domain, which prevents agents from connecting, or a seccomp filter, which identifies them.
 func (h *host) controlOff() string {
 	if err := proc.ProcSupported(); err != nil {
 		return "who makes them cannot be told (" + err.Error() + ")"
@@ -35,7 +35,7 @@ func (h *host) controlOff() string {
 	return fmt.Sprintf("agents could not be kept from making them: there is no Landlock domain around them (%s) and no seccomp filter (%s)", domain, filter)
 }
 
-// refused says why a restriction does not apply to all processes of agents; empty: it applies.
+// refused returns the reason why a restriction does not apply to all processes of agents, or "".
 func refused(agents, commands bool, setting string, unsupported error) string {
 	switch {
 	case agents:
@@ -48,11 +48,11 @@ func refused(agents, commands bool, setting string, unsupported error) string {
 	return ""
 }
 
-// terminalSettings returns the settings of a terminal handler that termd knows.
+// terminalSettings returns the settings of a terminal handler that termd supports.
 func terminalSettings(cfg *configv1.Config, name string) *terminalv1.Settings {
 	settings := &terminalv1.Settings{}
 	if given := cfg.GetHandlers()[name].GetSettings(); given != nil {
-		_ = handler.DecodeSettings(given, settings) // the handler itself reports wrong settings
+		_ = handler.DecodeSettings(given, settings) // the handler itself reports invalid settings
 	}
 	return settings
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-// Bounds on decisions in responses, as the API documents them.
+// Limits of decisions in responses, as the API documents them.
 const (
 	maxLatest       = 1000
 	usualReplay     = 10_000
@@ -55,7 +55,7 @@ func (h *host) WatchDecisions(
 	return audit.Watch(ctx, h.config.GetPermission().GetAudit().GetFile(), filter, func(records []*supervisorv1.AuditRecord) error {
 		res, size := &supervisorv1.WatchDecisionsResponse{}, 0
 		for _, r := range records {
-			d := told(r)
+			d := toDecision(r)
 			if size += proto.Size(d); size > decisionsAtOnce && len(res.Decisions) > 0 {
 				if err := send(res); err != nil {
 					return err
@@ -77,8 +77,8 @@ func (h *host) WatchDecisions(
 	})
 }
 
-// told converts a record for a response. It modifies the record.
-func told(r *supervisorv1.AuditRecord) *supervisorv1.Decision {
+// toDecision converts a record for a response. It modifies the record.
+func toDecision(r *supervisorv1.AuditRecord) *supervisorv1.Decision {
 	if r.GetAction() == nil {
 		return &supervisorv1.Decision{Record: r}
 	}
@@ -86,7 +86,7 @@ func told(r *supervisorv1.AuditRecord) *supervisorv1.Decision {
 	return &supervisorv1.Decision{Record: r, What: intent.Summary(r.GetAction())}
 }
 
-// unrecordedWhy says why decisions are not recorded, and what to set; empty: they are recorded.
+// unrecordedWhy returns the reason why decisions are not recorded, and the setting for it, or "".
 func (h *host) unrecordedWhy() string {
 	a := h.config.GetPermission().GetAudit()
 	switch {
@@ -106,8 +106,8 @@ func (h *host) unrecordedWhy() string {
 	return ""
 }
 
-// ReplayPolicy implements admin.Decisions. A separate process evaluates the rule file: it does not delay the policy that decides, and it
-// can be killed.
+// ReplayPolicy implements admin.Decisions. A separate process evaluates the rule file, so that it does not delay the
+// active policy, and can be killed.
 func (h *host) ReplayPolicy(ctx context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error) {
 	if h.audit == nil {
 		return nil, fault.New(fault.Precondition, "there is no record to decide anew: %s", h.unrecordedWhy())
@@ -168,7 +168,7 @@ func (h *host) replay(
 	out.Summary = r.Summary()
 	size := 0
 	for i := len(r.Differ) - 1; i >= 0 && size < decisionsAtOnce; i-- {
-		d := &supervisorv1.Difference{Decision: told(r.Differ[i].Record), WouldBe: r.Differ[i].Now}
+		d := &supervisorv1.Difference{Decision: toDecision(r.Differ[i].Record), WouldBe: r.Differ[i].Now}
 		size += proto.Size(d)
 		out.Differences = append([]*supervisorv1.Difference{d}, out.Differences...)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// editorsOwn says why programs cannot start agents or open sessions at a supervisor that an editor started.
+// editorsOwn is the reason why programs cannot start agents or open sessions at a supervisor that an editor started.
 const editorsOwn = "this supervisor and its agent belong to the editor that started it: use one of your own (acphost serve)"
 
-// editorsAgent implements admin.Agents for a supervisor that an editor started: it shows the one agent.
+// editorsAgent implements admin.Agents for a supervisor that an editor started: it returns the one agent.
 type editorsAgent struct {
 	admin.Agents // nil: admin rejects its other methods, since Options.ReadOnly is editorsOwn
 	host         *host

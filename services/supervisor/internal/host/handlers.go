@@ -40,8 +40,8 @@ type handlers struct {
 	table *route.Table
 }
 
-// newHandlers creates the handlers of the effective configuration. It starts none. user is the user of handlers that act for agents; nil:
-// the supervisor's user. The error names the handler that cannot be created.
+// newHandlers creates the handlers of the effective configuration. It starts none. user is the user of handlers that
+// act for agents; nil means the supervisor's user. The error names the handler that cannot be created.
 func newHandlers(
 	o Options, cfg *configv1.Config, user *proc.User, instance string, protected []string, changed func(*supervisorv1.HandlerStatus), anything func(),
 ) (*handlers, error) {
@@ -86,7 +86,7 @@ func newHandlers(
 	return hs, nil
 }
 
-// specOf returns how to start or reach a handler, and the user that it runs as.
+// specOf returns how to start or connect to a handler, and its user.
 func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (launch.Spec, error) {
 	spec := launch.Spec{
 		Name:    name,
@@ -114,11 +114,11 @@ func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (l
 		}
 		spec.Limited, spec.Keep = true, keep
 	}
-	return spec, become(&spec, entry, actsAs(config.Kind(name), user))
+	return spec, runAsAgentsUser(&spec, entry, actsAs(config.Kind(name), user))
 }
 
-// capabilitiesOf returns the capabilities that a handler which acts for agents may have: those of the agents; for a terminal handler,
-// also those that it passes on to commands.
+// capabilitiesOf returns the root capabilities that a handler which acts for agents may have: those of the agents, and
+// for a terminal handler also those that it passes on to commands.
 func capabilitiesOf(cfg *configv1.Config, name string, routes map[string]string) ([]proc.Capability, error) {
 	names := slices.Clone(cfg.GetAgent().GetCapabilities())
 	if slices.Contains(route.Answering(routes, route.KindTerminal), name) {
@@ -138,7 +138,7 @@ func (hs *handlers) start(ctx context.Context) {
 	}
 }
 
-// ready waits until every handler has answered once, and returns the routing table that results from the methods that they serve.
+// ready waits until every handler has answered once, and returns the routing table for the methods that they serve.
 func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 	var claims []route.Claim
 	for name, h := range hs.all() {
@@ -172,14 +172,14 @@ func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 	return table, nil
 }
 
-// routesNow returns the routing table; nil before ready.
+// routesNow returns the routing table. It is nil before ready.
 func (hs *handlers) routesNow() *route.Table {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return hs.table
 }
 
-// conn returns the connection to a handler, or immediately an error that says why there is none. It maps the client's paths to the
+// conn returns the connection to a handler, or immediately an error if there is none. It maps the client's paths to the
 // handler's and back. All calls to handlers that answer methods must use it.
 func (hs *handlers) conn(name string) (grpc.ClientConnInterface, error) {
 	h := hs.byName[name]
@@ -206,7 +206,7 @@ func (hs *handlers) drop(scope string) {
 	}
 }
 
-// permissionAtClient reports whether questions go to the client without the policy.
+// permissionAtClient reports whether permission requests go to the client without a policy.
 func (hs *handlers) permissionAtClient() bool { return hs.routes[methodPermission] == "front" }
 
 // stop stops all handlers concurrently and waits for them.

@@ -1,5 +1,5 @@
-// Package host assembles the parts of a supervisor, and stops them in order: the handlers, the gate, the records, the agents with their
-// links, and the gRPC services. It is the only package that knows all of them.
+// Package host assembles the parts of a supervisor, and stops them in order: the handlers, the gate, the records, the
+// agents with their links, and the gRPC services. It is the only package that knows all of them.
 //
 // It makes no decision that belongs to one of the parts.
 package host
@@ -54,49 +54,50 @@ const (
 	ModeChat    = "chat"
 )
 
-// stopTimeout bounds the stop of the handlers; the agent has its own grace.
+// stopTimeout limits the stop of the handlers. The agent has its own grace.
 const stopTimeout = 5 * time.Second
 
-// watchGrace bounds the time for sending the last events to watchers.
+// watchGrace limits the time for sending the last events to watchers.
 const watchGrace = 500 * time.Millisecond
 
 // Options configure a supervisor.
 type Options struct {
 	// Agent is the agent of Run, as agentspec.Resolver returns it. Required for Run. Start gets its agents by requests.
 	Agent *supervisorv1.StartAgentRequest
-	// Env is the environment of agents, to which their own variables are added; nil: the supervisor's.
+	// Env is the environment of agents, to which their own variables are added. Nil means the supervisor's.
 	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
-	// Listener is the listener of admin.listen if a service manager has opened it; nil: the supervisor opens it.
+	// Listener is the listener of admin.listen if a service manager has opened it. If it is nil, the supervisor opens
+	// the listener.
 	Listener net.Listener
-	// Mode is ModeRun or ModeObserve for Run, one of the other modes for Start; empty is ModeServe for Start.
+	// Mode is ModeRun or ModeObserve for Run, and one of the other modes for Start. Empty means ModeServe for Start.
 	Mode string
-	// Routes are the routes from flags; they override the configuration's.
+	// Routes are the routes from flags. They override the configuration's.
 	Routes map[string]string
-	// Unattended reports that no person answers questions at the client, so that questions wait for a limited time only.
+	// Unattended means that no user answers questions at the client, so that questions wait for a limited time only.
 	Unattended bool
-	// Stdin and Stdout are the client's. Stderr gets the standard error of an editor's agent, and the record of decisions if that is
-	// written there. Nil: none; an editor's supervisor has all three.
+	// Stdin and Stdout are connected to the client. Stderr receives the standard error of an editor's agent, and the
+	// record of decisions if that is written there. Nil means none. A supervisor for an editor has all three.
 	Stdin, Stdout, Stderr *os.File
-	// AgentStderr, for Start, gets the standard error of agents as they write it; it may block. Nil: it is discarded.
+	// AgentStderr, for Start, receives the standard error of agents as they write it. It may block. Nil discards it.
 	AgentStderr io.Writer
 	Version     string
 	// Programs locates acphost's own handlers.
 	Programs ownhandler.Programs
 	// Admin enables the admin socket.
 	Admin bool
-	// Adopt reports that all children of this process belong to this supervisor. The supervisor then becomes the parent of processes that
-	// killed handlers and guards leave behind, and ends them.
+	// Adopt means that all children of this process belong to this supervisor. The supervisor then becomes the parent
+	// of processes that killed handlers and guards leave behind, and ends them.
 	Adopt bool
-	// Private, for Start, reports that only this process drives agents: calls over TCP cannot, and a failure to create the admin socket
-	// is not an error.
+	// Private, for Start, means that only this process uses agents: calls over TCP cannot, and a failure to create the
+	// admin socket is not an error.
 	Private bool
-	// Presets, for Start, returns how to run the agent of a name: its command, additional environment variables, and its id. Nil: no
-	// names are known.
+	// Presets, for Start, returns how to run the agent with a name: its command, additional environment variables, and
+	// its id. Nil means that no names are known.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
-	// Dialects returns how the user's configuration says that the agent of a name describes its tools; nil: not configured. A nil
-	// Dialects: none is configured.
+	// Dialects returns the configured dialect of the agent with a name, or nil. A nil Dialects means that none is
+	// configured.
 	Dialects func(name string) *dialect.Dialect
 	// Machines returns the machines that the agent of a name is known to connect to. Nil: unknown for all agents.
 	Machines func(name string) hosts.Known
@@ -104,28 +105,30 @@ type Options struct {
 	Files func(name string) kernel.Files
 	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: unknown for all agents.
 	Modes func(name string) []string
-	// Tested returns the versions of the agent of a name that acphost was tested with. Nil: unknown for all agents.
+	// Tested returns the versions of the agent with a name that acphost was tested with. Nil means unknown for all
+	// agents.
 	Tested func(name string) []string
-	// TerminalTools returns, for an agent by the id of its preset, the versions and the tools that run commands only by terminal/create
-	// (link.Options.TerminalTools). Nil: unknown for all agents.
+	// TerminalTools returns, for an agent by the id of its preset, the versions and the tools that run commands only by
+	// terminal/create (link.Options.TerminalTools). Nil means unknown for all agents.
 	TerminalTools func(preset string) (versions, titles []string)
-	// UnattendedFor, if set, overrides how long a question waits if no person is there to answer it.
+	// UnattendedFor, if set, overrides how long a question waits if no user can answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger
-	// Unrecorded is called, in addition to the log, if a record cannot be opened or written; err says why. It is called from any
-	// goroutine and must not block. Nil: not called.
+	// Unrecorded is called, in addition to the log, if a record cannot be opened or written. err is the reason. It is
+	// called from any goroutine and must not block. Nil is not called.
 	Unrecorded func(what Record, err error)
-	// Hurry ends when running handlers, agents and all processes that they started are to be killed instead of waited for. Records are
-	// still written. Nil: each process has its own grace.
-	Hurry context.Context
-	// Denied is called with the record of each action of an agent that is denied, or that the agent did although the policy denies it,
-	// even if decisions are not recorded. It is called from any goroutine and must not block. Nil: not called.
+	// Kill ends when running handlers, agents and all their processes are to be killed instead of waited for. Records
+	// are still written. With nil, each process has its own grace.
+	Kill context.Context
+	// Denied is called with the record of each action of an agent that is denied, or that the agent did although the
+	// policy denies it, even if decisions are not recorded. It is called from any goroutine and must not block. Nil is
+	// not called.
 	Denied func(*supervisorv1.AuditRecord)
 }
 
-// Run runs an agent for the client on standard input and output until the agent or the client ends or ctx ends, and returns the exit
-// status: the agent's own, 128 plus the signal's number if a signal ended it, 127 if its command does not exist, 1 if a part of acphost
-// did not start.
+// Run runs an agent for the client on standard input and output until the agent or the client ends or ctx ends. It
+// returns the exit status: the agent's own, 128 plus the signal's number if a signal ended it, 127 if its command does
+// not exist, 1 if a part of acphost did not start.
 func Run(ctx context.Context, o Options) int {
 	h := newHost(o)
 	status, err := h.run(ctx)
@@ -143,7 +146,7 @@ type host struct {
 	started      time.Time
 	names        *link.Names
 	instance     string          // unique id of this supervisor
-	hurry        context.Context // see Options.Hurry; never nil
+	kill         context.Context // see Options.Kill; never nil
 	protection   protection
 	user         *proc.User // user of all agents; nil: the user of this process
 	pace         *proc.Pace
@@ -166,7 +169,7 @@ type host struct {
 	admin        atomic.Pointer[admin.Server] // nil: none, or not yet
 }
 
-// protection says which protections are in effect.
+// protection describes the active protections.
 type protection struct {
 	undumpable bool
 	notes      []string
@@ -175,10 +178,10 @@ type protection struct {
 func newHost(o Options) *host {
 	h := &host{
 		opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(),
-		approvals: approval.New(), summing: make(chan struct{}, 1), hurry: o.Hurry,
+		approvals: approval.New(), summing: make(chan struct{}, 1), kill: o.Kill,
 	}
-	if h.hurry == nil {
-		h.hurry = context.Background()
+	if h.kill == nil {
+		h.kill = context.Background()
 	}
 	return h
 }
@@ -192,7 +195,7 @@ func (h *host) open(ctx context.Context) error {
 	}
 	h.protect()
 	if h.opts.Adopt {
-		h.orphanReaper = openOrphanReaper(h.hurry, h.stopGrace(), h.log)
+		h.orphanReaper = openOrphanReaper(h.kill, h.stopGrace(), h.log)
 	}
 	h.pace = proc.NewPace()
 	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
@@ -242,7 +245,7 @@ func (h *host) close() {
 		h.hub.Close()
 	}
 	h.closeJournal()
-	h.telemetry.CloseBefore(h.hurry)
+	h.telemetry.CloseBefore(h.kill)
 	h.closeGate()
 	if h.pace != nil {
 		h.pace.Close()
@@ -254,7 +257,7 @@ func (h *host) close() {
 // stopServing sends pending events to watchers, and stops the services. It waits at most watchGrace for a slow watcher.
 func (h *host) stopServing(server *admin.Server) {
 	h.hub.Close()
-	ctx, cancel := context.WithTimeout(h.hurry, watchGrace)
+	ctx, cancel := context.WithTimeout(h.kill, watchGrace)
 	defer cancel()
 	h.hub.Drain(ctx)
 	server.Stop()
@@ -327,7 +330,7 @@ func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 	return exit.Status(), nil
 }
 
-// unattended returns how long a question waits if no person is there to answer it.
+// unattended returns how long a question waits if no user can answer it.
 func (h *host) unattended() time.Duration {
 	if h.opts.UnattendedFor > 0 {
 		return h.opts.UnattendedFor
@@ -345,12 +348,12 @@ func (h *host) protect() {
 }
 
 func (h *host) stopHandlers() {
-	ctx, cancel := context.WithTimeout(h.hurry, stopTimeout)
+	ctx, cancel := context.WithTimeout(h.kill, stopTimeout)
 	defer cancel()
 	h.handlers.stop(ctx)
 }
 
-// agentName returns the name of the agent of Run, else agent.name; empty if neither is set.
+// agentName returns the name of the agent of Run, else agent.name, else "".
 func (h *host) agentName() string {
 	return cmp.Or(h.opts.Agent.GetName(), h.config.GetAgent().GetName())
 }

@@ -24,7 +24,7 @@ func (h *host) unrecorded(what Record, err error) {
 	}
 }
 
-// openJournal opens the record of sessions. If it cannot be opened, sessions run without a record.
+// openJournal opens the journal. If it cannot be opened, sessions are not recorded.
 func (h *host) openJournal() {
 	cfg := h.config.GetJournal()
 	if cfg.GetDisabled() {
@@ -65,7 +65,8 @@ func (h *host) closeJournal() {
 	}
 }
 
-// deniedVariables returns the configured patterns of variables that terminals do not inherit: the record must not contain them either.
+// deniedVariables returns the configured patterns of variables that terminals do not inherit. The journal must not
+// contain them either.
 func deniedVariables(c *configv1.Config, terminals []string) (patterns []string) {
 	for _, terminal := range terminals {
 		settings := c.GetHandlers()[terminal].GetSettings().GetFields()

@@ -13,8 +13,8 @@ import (
 // firstMethods names one method of each kind. The handler that answers it answers all methods of the same capability.
 var firstMethods = map[string]string{route.KindFS: "fs/read_text_file", route.KindTerminal: "terminal/create"}
 
-// handlerAt returns the handler that answers methods of a kind in sessions of a folder. If there is none, it returns the handler that has
-// the kind's name, which still knows the files.
+// handlerAt returns the handler that answers methods of a kind in sessions of a folder. If there is none, it returns
+// the handler with the kind's name, which still resolves paths.
 func (hs *handlers) handlerAt(kind, dir string) string {
 	if table := hs.routesNow(); table != nil {
 		if r := table.At(dir).Lookup([]byte(firstMethods[kind])); r != nil && r.Target == route.Handler {

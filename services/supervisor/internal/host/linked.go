@@ -35,7 +35,7 @@ type linkedAgent struct {
 	decider    *containment.Decider // decides for the agent's sandbox and proxy
 	sandbox    *supervisorv1.SandboxStatus
 	agentProxy *agentProxy // access to other machines; nil: acphost does not provide it
-	tempDir    *tempDir    // the agent's folder for temporary files; nil: the system's
+	tempDir    *tempDir    // the agent's folder for temporary files; nil: the system's folder
 
 	// Set if the agent's client is a program.
 	cancel  context.CancelFunc              // ends the link
@@ -45,15 +45,16 @@ type linkedAgent struct {
 	cause   error
 }
 
-// agentSpec says which agent to start, and how its client is connected.
+// agentSpec describes the agent to start, and the connection of its client.
 type agentSpec struct {
 	programs.Spec           // Env may be nil: the supervisor's
-	stderr        io.Writer // nil: the agent's standard error is not read
-	// program reports that the client is a program. Messages to it contain no terminals: it can watch terminals.
+	stderr        io.Writer // nil: the agent's standard error is discarded
+	// program means that the client is a program. Messages to it contain no terminals, because it can watch terminals.
 	program bool
 }
 
-// linkAgent starts an agent and creates its link, without running it. If the agent cannot be started, the error wraps an agent.Exit.
+// linkAgent starts an agent and creates its link, without running it. If the agent cannot be started, the error wraps
+// an agent.Exit.
 func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir}
 	if la.dir == "" {
@@ -111,7 +112,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	h, cfg := la.host, la.host.config
 	o := link.Options{
 		Client:            spec.Client,
-		Hurry:             h.hurry,
+		Hurry:             h.kill,
 		Agent:             agentEnd{la.Process},
 		Containment:       la.decider,
 		Ready:             h.handlers.ready,
@@ -177,18 +178,19 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	return o
 }
 
-// run runs the link until the agent or the client ends or ctx ends, and ends the agent with all processes that it started.
+// run runs the link until the agent or the client ends or ctx ends, and ends the agent with all processes that it
+// started.
 func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
 	reason, cause := la.Link.Run(ctx)
 	la.end(context.Background())
 	return reason, cause
 }
 
-// end ends the agent with all processes that it started, gracefully until ctx or host.hurry ends.
+// end ends the agent with all processes that it started, gracefully until ctx or host.kill ends.
 func (la *linkedAgent) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*la.host.stopGrace()+stopTimeout)
 	defer cancel()
-	defer context.AfterFunc(la.host.hurry, cancel)()
+	defer context.AfterFunc(la.host.kill, cancel)()
 	if err := la.Process.Stop(ctx); err != nil {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
 	}
@@ -199,13 +201,13 @@ func (la *linkedAgent) end(ctx context.Context) {
 
 // knownQuirks lists the workarounds that agents need, by the name that the agent or its program reports.
 //
-// Gemini CLI (seen with 0.61) reads a file before it creates it, and loses the error object of that read, so that it can create a file
-// only if the read of a missing one succeeds.
+// Gemini CLI (observed with version 0.61) reads a file before it creates it, and loses the error object of that read,
+// so that it can create a file only if the read of a missing one succeeds.
 var knownQuirks = map[string][]string{
 	"gemini": {link.QuirkCreateByReading},
 }
 
-// quirk reports whether a workaround is on: by configuration, or because the agent is known to need it.
+// quirk reports whether a workaround is enabled: by configuration, or because the agent is known to need it.
 func (la *linkedAgent) quirk(name, reported string) bool {
 	if configured := la.host.config.GetAgent().GetQuirks(); len(configured) > 0 {
 		return slices.Contains(configured, name)

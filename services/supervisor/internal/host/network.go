@@ -14,7 +14,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-// closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
+// closedBy maps the network setting to the reason why the processes of an agent cannot connect to other machines
+// directly.
 var closedBy = map[string]string{
 	config.NetworkProxy: reason.NoDirectNetwork.String(),
 	config.NetworkNone:  reason.NoNetwork.String(),
@@ -23,7 +24,7 @@ var closedBy = map[string]string{
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.
 type agentProxy struct {
 	proxy *egress.Proxy
-	over  chan struct{} // closed when the proxy has ended; nil: the agent has not started
+	done  chan struct{} // closed when the proxy has ended; nil: the agent has not started
 }
 
 // openProxy starts the agent's proxy, if one is configured, and sets the agent's environment variables for it.
@@ -51,7 +52,8 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	return nil
 }
 
-// replaced returns an environment with other values for some variables. Programs use the first entry of a name.
+// replaced returns an environment with other values for some variables. It replaces the first entry of a name, which
+// programs use.
 func replaced(env, values []string) []string {
 	is := func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -93,9 +95,9 @@ func (w *agentProxy) until(done <-chan struct{}) {
 	if w == nil {
 		return
 	}
-	w.over = make(chan struct{})
+	w.done = make(chan struct{})
 	go func() {
-		defer close(w.over)
+		defer close(w.done)
 		defer panics.Recover(nil, "closing an agent's proxy")
 		<-done
 		w.close()
@@ -108,7 +110,7 @@ func (w *agentProxy) wait(ctx context.Context) {
 		return
 	}
 	select {
-	case <-w.over:
+	case <-w.done:
 	case <-ctx.Done():
 	}
 }

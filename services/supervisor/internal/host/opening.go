@@ -15,12 +15,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// foldersTimeout bounds how long sidecars may take to check a session's folders. The client's next message waits for them.
+// foldersTimeout limits the time for sidecars to check a session's folders. The client's next message waits for them.
 const foldersTimeout = 3 * time.Second
 
-// checkOpening implements link.Options.CheckOpening. It rejects a session if a sidecar that would serve it lacks one of its folders. It
-// does not ask handlers that acphost starts: they have the same files as acphost. It also rejects loading an open session into a folder
-// that other handlers serve: the session's state at its present handlers would be lost without notice.
+// checkOpening implements link.Options.CheckOpening. It rejects a session if a sidecar that would serve it lacks one of
+// its folders. It does not call handlers that acphost starts, because they have the same files as acphost. It also
+// rejects loading an open session into a folder of other handlers, because the session's state at its present handlers
+// would be lost without notice.
 func (la *linkedAgent) checkOpening(ctx context.Context, again string, roots []string) error {
 	h := la.host
 	if table := h.handlers.routesNow(); again != "" && table != nil && table.Divided() && slices.Contains(la.table.Open(), again) {
@@ -58,8 +59,8 @@ func (h *host) sidecarsAt(dir string) []string {
 	return names
 }
 
-// checkFolders returns an error if a sidecar lacks a folder. If the check itself fails, it returns nil: later calls to the sidecar report
-// the problem.
+// checkFolders returns an error if a sidecar lacks a folder. If the check itself fails, it returns nil, because later
+// calls to the sidecar report the problem.
 func (h *host) checkFolders(ctx context.Context, name string, folders []string) error {
 	missing, err := h.handlers.missing(ctx, name, folders)
 	switch code := status.Code(err); {
@@ -74,7 +75,7 @@ func (h *host) checkFolders(ctx context.Context, name string, folders []string) 
 	var said []error
 	for _, m := range missing {
 		as := ""
-		if there, err := h.handlers.maps[name].There(m.GetPath()); err == nil && there != m.GetPath() {
+		if there, err := h.handlers.maps[name].SidecarPath(m.GetPath()); err == nil && there != m.GetPath() {
 			as = " (there " + there + ")"
 		}
 		said = append(said, folderError(name, m, as))
@@ -82,7 +83,8 @@ func (h *host) checkFolders(ctx context.Context, name string, folders []string) 
 	return errors.Join(said...)
 }
 
-// folderError returns the error for a folder that a sidecar cannot use; as is the sidecar's path of the folder, if that differs.
+// folderError returns the error for a folder that a sidecar cannot use. as is the sidecar's path of the folder, if that
+// differs.
 func folderError(name string, m *pluginv1.MissingFolder, as string) error {
 	reason := strings.TrimSuffix(m.GetReason(), ".")
 	if FolderDenied(m) {
@@ -93,12 +95,13 @@ func folderError(name string, m *pluginv1.MissingFolder, as string) error {
 		m.GetPath(), as, name, reason, name)
 }
 
-// FolderDenied reports whether a folder may exist although a sidecar cannot use it, because the sidecar has no permission.
+// FolderDenied reports whether a folder may exist although a sidecar cannot use it, because the sidecar has no
+// permission.
 func FolderDenied(m *pluginv1.MissingFolder) bool {
 	return strings.Contains(m.GetReason(), "permission denied") || strings.Contains(m.GetReason(), "not permitted")
 }
 
-// missing asks a handler which folders it lacks. The paths are the client's.
+// missing requests the folders that a handler lacks. The paths are the client's.
 func (hs *handlers) missing(ctx context.Context, name string, folders []string) ([]*pluginv1.MissingFolder, error) {
 	conn, err := hs.conn(name)
 	if err != nil {

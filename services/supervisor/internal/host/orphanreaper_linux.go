@@ -13,14 +13,14 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// orphanTime bounds how long orphans may take to end after SIGKILL.
+// orphanTime limits the time until orphans end after SIGKILL.
 const orphanTime = 10 * time.Second
 
-// orphanReaper adopts the processes that a killed guard or handler leaves behind. Detached processes of agents and commands would
-// otherwise become children of the system's first process, where acphost cannot find them. orphanReaper ends them. It does not end other
-// orphans, nor processes that were below this process before, but reaps them when they end.
+// orphanReaper adopts the processes that a killed guard or handler leaves behind, and ends them. Otherwise detached
+// processes of agents and commands would become children of the system's first process, where acphost cannot find them.
+// It does not end other orphans, nor processes that were below this process before, but reaps them when they end.
 type orphanReaper struct {
-	hurry   context.Context // when it ends, processes are killed at once
+	kill    context.Context // when it ends, processes are killed at once
 	grace   time.Duration
 	spare   proc.Bystanders
 	log     *slog.Logger
@@ -39,16 +39,16 @@ func openOrphanReaper(hurry context.Context, grace time.Duration, log *slog.Logg
 		log.Warn("what a killed guard or handler leaves behind is not ended", "error", err)
 		return nil
 	}
-	o := &orphanReaper{hurry: hurry, grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
+	o := &orphanReaper{kill: hurry, grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
 	// The kernel moves a process's children to the new parent before the old parent gets SIGCHLD.
 	signal.Notify(o.signals, syscall.SIGCHLD)
 	o.done.Go(func() {
 		for {
 			select {
 			case <-o.signals:
-				panics.Guard(log, "ending processes that were left behind", o.look)()
+				panics.Guard(log, "ending processes that were left behind", o.reap)()
 			case <-o.stop:
-				panics.Guard(log, "ending processes that were left behind", o.look)()
+				panics.Guard(log, "ending processes that were left behind", o.reap)()
 				return
 			}
 		}
@@ -68,8 +68,8 @@ func (o *orphanReaper) close() {
 
 func (o *orphanReaper) orphans() ([]int, error) { return proc.Orphans(o.spare) }
 
-// look ends and reaps the adopted processes.
-func (o *orphanReaper) look() {
+// reap ends and reaps the adopted processes.
+func (o *orphanReaper) reap() {
 	orphans, err := o.orphans()
 	if err != nil {
 		o.log.Debug("cannot look for what a killed guard or handler left behind", "error", err)
@@ -87,13 +87,13 @@ func (o *orphanReaper) look() {
 	}
 }
 
-// end ends the adopted processes. Their grace ends with hurry.
+// end ends the adopted processes. Their grace ends with kill.
 func (o *orphanReaper) end(ctx context.Context) error {
-	if o.hurry.Err() == nil {
+	if o.kill.Err() == nil {
 		gently, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(o.hurry, cancel)()
-		if err := proc.End(gently, o.orphans, o.grace); err == nil || o.hurry.Err() == nil {
+		defer context.AfterFunc(o.kill, cancel)()
+		if err := proc.End(gently, o.orphans, o.grace); err == nil || o.kill.Err() == nil {
 			return err
 		}
 	}

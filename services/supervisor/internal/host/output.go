@@ -15,7 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// WatchOutput implements admin.State. It watches the terminal at its handler, which keeps a terminal for 30 s after its release.
+// WatchOutput implements admin.State. It watches the terminal at its handler, which keeps a terminal for 30 s after its
+// release.
 func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*supervisorv1.WatchOutputResponse) error) error {
 	if h.opts.Mode == ModeObserve {
 		return fault.New(fault.NotFound, "no terminal %q is here: this supervisor only watches", terminalID)
@@ -33,7 +34,7 @@ func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*su
 	return relayOutput(terminalID, stream.Recv, send)
 }
 
-// findTerminal asks the terminal handlers for the one that has the terminal.
+// findTerminal finds the terminal handler that has the terminal.
 func (h *host) findTerminal(ctx context.Context, terminalID string) (client terminalv1.TerminalServiceClient, scope string, err error) {
 	var failed error
 	for _, name := range h.terminalHandlers() {

@@ -16,8 +16,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// openGate opens the stores of remembered and recorded permissions, and the gate that uses them. A policy requires a record: without one,
-// openGate returns an error that says why.
+// openGate opens the stores of grants and decisions, and the gate that uses them. A policy requires a record: without
+// one, openGate returns an error with the reason.
 func (h *host) openGate(protected []string) error {
 	perm := h.config.GetPermission()
 	if err := h.administered(config.DefaultAdminPolicy); err != nil {
@@ -50,7 +50,7 @@ func (h *host) openGate(protected []string) error {
 		}
 		if err != nil {
 			if enforced && a.GetOnFailure() != "allow" {
-				if !errors.Is(err, errNoRecord) { // the error says it
+				if !errors.Is(err, errNoRecord) { // it was reported with another error
 					err = fmt.Errorf("%w: name a file that can be written by permission.audit.file, or another state folder by XDG_STATE_HOME; "+
 						"\"acphost doctor\" looks at the folders", err)
 				}
@@ -89,12 +89,12 @@ func (h *host) openGate(protected []string) error {
 	return nil
 }
 
-// errNoRecord says that decisions cannot be recorded because no folder for the record is known.
+// errNoRecord means that decisions cannot be recorded because no folder for the record is known.
 var errNoRecord = errors.New("a policy decides, and its decisions are recorded, but there is no folder for the record, since neither XDG_STATE_HOME nor HOME is set: " +
 	"name a file by permission.audit.file, or set permission.audit.disabled to record nothing")
 
-// administered returns an error if the administrator's policy exists and would not be enforced. A user who can write acphost's
-// configuration usually cannot write that file, and must not bypass it unnoticed.
+// administered returns an error if the administrator's policy exists and would not be enforced. A user who can write
+// acphost's configuration usually cannot write that file, and must not bypass it unnoticed.
 func (h *host) administered(policy string) error {
 	if h.opts.Mode == ModeObserve || !isThere(policy) {
 		return nil
@@ -132,7 +132,8 @@ func (h *host) closeGate() {
 	}
 }
 
-// policies returns the permission handlers, in the order of the chain; none if questions are routed to the client.
+// policies returns the permission handlers, in the order of the chain. It returns none if permission requests are
+// routed to the client.
 func (h *host) policies() []gate.Policy {
 	if h.opts.Mode == ModeObserve || h.handlers.permissionAtClient() {
 		return nil
@@ -150,7 +151,7 @@ func (h *host) policies() []gate.Policy {
 			Conn:    func() (grpc.ClientConnInterface, error) { return handler.Conn() },
 			Timeout: time.Duration(h.config.GetHandlers()[name].GetDecideTimeoutMs()) * time.Millisecond,
 			Plugin:  func() string { return handler.Status().GetDescription() },
-			Doubt:   files.doubt,
+			Doubt:   files.distrustReason,
 		})
 	}
 	return chain

@@ -18,14 +18,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// resolveTimeout bounds how long the file system handler may take to resolve the paths of one question.
+// resolveTimeout limits the time for the file system handler to resolve the paths of one question.
 const resolveTimeout = 5 * time.Second
 
-// place returns a function that resolves paths of a session. A child process has the same files as the supervisor, so that the supervisor
-// resolves the path itself, and the child refuses to open it if it resolves differently there. A sidecar resolves its paths itself, since
-// it may run elsewhere. So does a child for an ambiguous path, and for every path if it runs as the agents' user: root has access to more
-// than that user, and decisions would reveal to the agent which files exist. A path that cannot be resolved counts as outside the roots;
-// Unreachable names the handler if it is down.
+// place returns a function that resolves paths of a session. A child process has the same files as the supervisor, so
+// the supervisor resolves the path itself, and the child rejects the path if it resolves differently there. A sidecar
+// resolves its paths itself, because it may run on another machine. A child also does so for an ambiguous path, and for
+// every path if it runs as the agents' user: root has access to more than that user, and decisions would reveal to the
+// agent which files exist. A path that cannot be resolved counts as outside of the roots. Unreachable names the handler
+// if it does not answer.
 func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Cache) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
@@ -76,13 +77,13 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.
 	}
 }
 
-// local reports whether agents and their commands have the same files as the supervisor, with the same rights. Commands of a sidecar run
-// elsewhere, and another user has access to other folders.
+// local reports whether agents and their commands have the same files as the supervisor, with the same rights. Commands
+// of a sidecar run elsewhere, and another user has access to other folders.
 func (h *host) local() bool {
 	return h.user == nil && !slices.ContainsFunc(append(h.answering(route.KindFS), h.answering(route.KindTerminal)...), h.isSidecar)
 }
 
-// insideRoots reports whether a path is in one root of the session, both as asked and as resolved.
+// insideRoots reports whether a path is in one root of the session, both as requested and as resolved.
 func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	spelled, real := false, false
 	for _, r := range cc.GetRoots() {
@@ -106,10 +107,10 @@ func (h *host) realRoots(roots []string) []string {
 	return real
 }
 
-// rootsAge is how long a resolved root is cached. If a root changes meanwhile, paths only count as outside.
+// rootsAge is the time for which a resolved root is cached. If a root changes meanwhile, paths only count as outside.
 const rootsAge = time.Second
 
-// maxRoots bounds the cached roots.
+// maxRoots limits the cached roots.
 const maxRoots = 256
 
 // roots caches resolved roots for rootsAge. The zero value is ready.

@@ -15,17 +15,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
-// policyFiles records the state of a policy's files when a person last had the policy started or loaded: the files that its command line
-// and settings name. An agent can change these files, and can make a handler crash so that it reads them again. So a policy that was
-// restarted without a person's order is trusted only if the files are unchanged. A handler that has its policy kept for it (permd) needs
-// no such check. Safe for concurrent use.
+// policyFiles records the state of a policy's files, which its command line and settings name, when a user last had the
+// policy started or loaded. An agent can change these files, and can make a handler crash so that it reads them again.
+// So a policy that was restarted without a user's order is trusted only if the files are unchanged. A handler whose
+// policy is stored for it (permd) does not need this check. It is safe for concurrent use.
 type policyFiles struct {
 	handler  *supervise.Handler
 	settings *structpb.Struct
 
 	mu    sync.Mutex
 	files map[string]string // path → mark
-	known bool              // why belongs to run
+	known bool              // why applies to run
 	run   uint64
 	why   string
 }
@@ -33,12 +33,12 @@ type policyFiles struct {
 // newPolicyFiles records the current state of the files.
 func newPolicyFiles(handler *supervise.Handler) *policyFiles {
 	b := &policyFiles{handler: handler, settings: handler.Configured().GetSettings(), files: map[string]string{}}
-	b.believe(b.look(handler.Status().GetCommand()))
+	b.trust(b.marks(handler.Status().GetCommand()))
 	return b
 }
 
-// look returns the marks of the files that a command and the settings name.
-func (b *policyFiles) look(command []string) map[string]string {
+// marks returns the marks of the files that a command and the settings name.
+func (b *policyFiles) marks(command []string) map[string]string {
 	marks := map[string]string{}
 	add := func(text string) {
 		path, err := filepath.Abs(text)
@@ -58,16 +58,16 @@ func (b *policyFiles) look(command []string) map[string]string {
 	return marks
 }
 
-// believe records marks as the trusted state.
-func (b *policyFiles) believe(marks map[string]string) {
+// trust records marks as the trusted state.
+func (b *policyFiles) trust(marks map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.Copy(b.files, marks)
 	b.known = false
 }
 
-// doubt says why the policy's last answer cannot be trusted; empty: it can.
-func (b *policyFiles) doubt() string {
+// distrustReason returns the reason why the policy's last answer cannot be trusted, or "".
+func (b *policyFiles) distrustReason() string {
 	st := b.handler.Status()
 	if st.GetAddress() != "" || st.GetRestarts() == 0 || b.handler.Keeps() {
 		return ""
@@ -84,10 +84,10 @@ func (b *policyFiles) doubt() string {
 	return b.why
 }
 
-// changedLocked names a file that has changed since it was recorded; empty: none.
+// changedLocked returns a file that has changed since it was recorded, or "".
 func (b *policyFiles) changedLocked(st *supervisorv1.HandlerStatus) string {
 	var changed []string
-	for path, m := range b.look(st.GetCommand()) {
+	for path, m := range b.marks(st.GetCommand()) {
 		if b.files[path] != m {
 			changed = append(changed, path)
 		}
@@ -114,9 +114,9 @@ func eachString(v *structpb.Value, do func(string)) {
 	}
 }
 
-// mark returns a string that changes when the file changes. It contains the time of the last change of any kind (ctime), which only root
-// can set back, so that a file that was changed and restored also counts as changed. A folder, such as a workspace, may be the subject of
-// the policy; its contents are not part of the mark.
+// mark returns a string that changes when the file changes. It contains the time of the last change of any kind
+// (ctime), which only root can set back, so that a file that was changed and restored also counts as changed. A folder,
+// such as a workspace, may be an argument of the policy; its contents are not part of the mark.
 func mark(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

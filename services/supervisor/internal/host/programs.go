@@ -8,7 +8,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
-// startProgram starts an agent whose client is a program. life is the context of its link, which ends when the supervisor is closed.
+// startProgram starts an agent whose client is a program. life is the context of its link, which ends when the
+// supervisor is closed.
 func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (programs.Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -51,10 +52,11 @@ func (la *linkedAgent) Reason() (link.Reason, error) {
 	return la.reason, la.cause
 }
 
-// Stop implements programs.Process: it ends the link, then the agent with all processes that it started, gracefully until ctx ends.
+// Stop implements programs.Process: it ends the link, then the agent with all processes that it started, gracefully
+// until ctx ends.
 func (la *linkedAgent) Stop(ctx context.Context) error {
 	la.stopped.CompareAndSwap(nil, &ctx)
 	la.cancel()
-	<-la.ended // bounded: see agent.Process.Stop
+	<-la.ended // returns in limited time: see agent.Process.Stop
 	return nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// protectTimeout bounds how long a call to a handler about a protected file may take.
+// protectTimeout limits a call to a handler about a protected file.
 const protectTimeout = 10 * time.Second
 
-// protectKeys keeps files with keys from all agents, until the supervisor ends. The gate rejects access to them at once. The handlers,
-// which see the files that are really opened, are notified before the agent that gets the keys starts, if they can be reached. A policy
-// is notified at its next start: a notification now would make it read its rules again, which only a person may order.
+// protectKeys protects files with keys from all agents, until the supervisor ends. The gate rejects access to them at
+// once. The handlers, which see the files that are really opened, are notified before the agent that gets the keys
+// starts, if they can be reached. A policy is notified at its next start: a notification now would make it read its
+// rules again, which only a user may order.
 func (h *host) protectKeys(ctx context.Context, files []string) error {
 	fresh, err := h.gate.Protect(files...)
 	switch {
@@ -26,13 +27,13 @@ func (h *host) protectKeys(ctx context.Context, files []string) error {
 		return fault.New(fault.Exhausted, "start an agent: %w", err)
 	}
 	if fresh {
-		h.tellOfKeys(ctx, files)
+		h.notifyOfKeys(ctx, files)
 	}
 	return nil
 }
 
-// tellOfKeys notifies the handlers of files with keys.
-func (h *host) tellOfKeys(ctx context.Context, files []string) {
+// notifyOfKeys notifies the handlers of files with keys.
+func (h *host) notifyOfKeys(ctx context.Context, files []string) {
 	ctx, cancel := context.WithTimeout(ctx, protectTimeout)
 	defer cancel()
 	for name, handler := range h.handlers.all() {

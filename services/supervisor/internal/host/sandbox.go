@@ -24,15 +24,15 @@ const (
 	standsFull     = "full"
 	standsLandlock = "landlock"
 	standsNone     = "none"
-	// standsVariables: the agent has a proxy, but can connect without it.
-	standsVariables = "variables"
+	// proxyVariables means that the agent has a proxy, but can connect without it.
+	proxyVariables = "variables"
 )
 
 // policyTimeout is how long the start of an agent in a sandbox waits for the policy.
 const policyTimeout = launch.ChildTimeout + 5*time.Second
 
-// start starts the agent in the configured sandbox. If this system supports none, the agent starts without it, unless the sandbox is
-// required.
+// start starts the agent in the configured sandbox. If this system supports none, the agent starts without it, unless
+// the sandbox is required.
 func (la *linkedAgent) start(s agent.Spec) (err error) {
 	mode := la.host.opts.Config.Sandbox()
 	la.sandbox = &supervisorv1.SandboxStatus{Mode: mode}
@@ -126,7 +126,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	case la.Restrictions().OnePort:
 		la.sandbox.NetworkStands = standsLandlock
 	case la.agentProxy != nil:
-		la.sandbox.NetworkStands = standsVariables
+		la.sandbox.NetworkStands = proxyVariables
 	case closed != "":
 		la.sandbox.NetworkStands = standsNone
 	}
@@ -134,8 +134,8 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	return nil
 }
 
-// confine asks the handlers that run commands whether they can use a sandbox. It returns the state of the sandbox, and why it is limited;
-// "" if no handler runs commands.
+// confine asks the handlers that run commands whether they can use a sandbox. It returns the state of the sandbox, and
+// the reason if it is limited. The state is "" if no handler runs commands.
 func (hs *handlers) confine(ctx context.Context, k *containment.Sandbox) (stands, why string) {
 	for _, name := range route.Answering(hs.routes, route.KindTerminal) {
 		if hs.byName[name] == nil {
@@ -149,7 +149,7 @@ func (hs *handlers) confine(ctx context.Context, k *containment.Sandbox) (stands
 	return stands, ""
 }
 
-// unconfined says why a handler cannot run commands in a sandbox; empty: it can.
+// unconfined returns the reason why a handler cannot run commands in a sandbox, or "".
 func (hs *handlers) unconfined(ctx context.Context, name string, k *containment.Sandbox) string {
 	conn, err := hs.conn(name)
 	why := ""
@@ -192,8 +192,8 @@ func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
 
 // networkWords describes the state of a restricted network.
 var networkWords = map[string]string{
-	standsFull:      "nothing leads past it without a decision, or a record",
-	standsLandlock:  "TCP goes nowhere else, and other sockets are as they were",
-	standsVariables: "programs are told of the proxy, and may go past it",
-	standsNone:      "nothing keeps the agent from the network",
+	standsFull:     "nothing leads past it without a decision, or a record",
+	standsLandlock: "TCP goes nowhere else, and other sockets are as they were",
+	proxyVariables: "programs are told of the proxy, and may go past it",
+	standsNone:     "nothing keeps the agent from the network",
 }

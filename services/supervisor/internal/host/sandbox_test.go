@@ -14,7 +14,7 @@ func TestSandbox_AuditNote(t *testing.T) {
 		},
 		`agent "x" runs without the sandbox, and what it does by itself is not decided (enforce, none: no Landlock); network proxy, variables: ` +
 			"programs are told of the proxy, and may go past it": {
-			Mode: "enforce", Stands: standsNone, Why: "no Landlock", Network: "proxy", NetworkStands: standsVariables,
+			Mode: "enforce", Stands: standsNone, Why: "no Landlock", Network: "proxy", NetworkStands: proxyVariables,
 		},
 	} {
 		if got := sandboxNote("x", s); got != want {

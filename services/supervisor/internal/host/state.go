@@ -92,7 +92,7 @@ func (la *linkedAgent) status() *supervisorv1.AgentStatus {
 	reported := la.Reported()
 	st := &supervisorv1.AgentStatus{
 		Name:            la.identity.Name,
-		Command:         secret.Shown(la.command),
+		Command:         secret.RedactedArgv(la.command),
 		State:           "starting",
 		Pid:             int64(la.PID()),
 		ReportedName:    reported.Name,
@@ -125,7 +125,7 @@ func (h *host) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) 
 
 // shown masks secrets in a handler's status. It modifies st, which is a copy.
 func shown(st *supervisorv1.HandlerStatus) *supervisorv1.HandlerStatus {
-	st.Command, st.Error = secret.Shown(st.GetCommand()), secret.Text(st.GetError())
+	st.Command, st.Error = secret.RedactedArgv(st.GetCommand()), secret.Text(st.GetError())
 	return st
 }
 
@@ -165,7 +165,7 @@ func (h *host) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest
 	return &supervisorv1.GetSessionResponse{Session: s}, err
 }
 
-// oneSession returns the session with an id; an error if there is none or several.
+// oneSession returns the session with an id. It returns an error if there is none or several.
 func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Session, error) {
 	var found *supervisorv1.Session
 	for _, s := range all {
@@ -183,7 +183,7 @@ func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Se
 	return found, nil
 }
 
-// showTimeout bounds the wait for the latest messages.
+// showTimeout limits the wait for the latest messages.
 const showTimeout = 200 * time.Millisecond
 
 // Sessions implements programs.Process.
@@ -245,7 +245,7 @@ func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv
 		st := &supervisorv1.Terminal{
 			TerminalId:  t.GetTerminalId(),
 			SessionId:   session,
-			Argv:        secret.Shown(t.GetArgv()),
+			Argv:        secret.RedactedArgv(t.GetArgv()),
 			Cwd:         t.GetCwd(),
 			StartTime:   timestamppb.New(time.UnixMilli(t.GetStartTimeMs())),
 			Running:     t.GetExitStatus() == nil,
@@ -260,7 +260,8 @@ func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv
 	return all, nil
 }
 
-// ownTerminals yields the terminals of this supervisor with their sessions. A sidecar may also have those of other supervisors.
+// ownTerminals yields the terminals of this supervisor with their sessions. A sidecar may also have those of other
+// supervisors.
 func (h *host) ownTerminals(ctx context.Context, name string, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -16,17 +16,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
-// Supervisor is a running supervisor without an editor: its services start agents and open sessions. Safe for concurrent use.
+// Supervisor is a running supervisor without an editor: its services start agents and open sessions. It is safe for
+// concurrent use.
 type Supervisor struct {
 	host     *host
 	programs *programs.Registry
 	conn     grpc.ClientConnInterface
-	activity func()             // ends the feed of file activity; nil: none
+	activity func()             // stops the feed of file activity; nil: none
 	cancel   context.CancelFunc // ends links and handlers
 }
 
-// Start starts a supervisor without an editor. It uses all fields of o except Agent, Stdin and Stdout. When it returns, the services
-// answer and the handlers are starting; see Ready. The supervisor runs until Close: ctx only supplies values.
+// Start starts a supervisor without an editor. It uses all fields of o except Agent, Stdin and Stdout. When it returns,
+// the services answer and the handlers are starting; see Ready. The supervisor runs until Close: ctx only supplies
+// values.
 func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	o.Mode = cmp.Or(o.Mode, ModeServe)
 	h := newHost(o)
@@ -75,8 +77,8 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	return s, nil
 }
 
-// serveAdmin starts the services: within this process, on the admin socket and over TCP. A private supervisor runs without the socket if
-// it cannot be created.
+// serveAdmin starts the services: within this process, on the admin socket and over TCP. A private supervisor runs
+// without the socket if it cannot be created.
 func (s *Supervisor) serveAdmin() error {
 	h := s.host
 	o := h.adminOptions()
@@ -102,17 +104,17 @@ func (s *Supervisor) serveAdmin() error {
 	return err
 }
 
-// Ready waits until every handler answers; its error names a handler that does not, and says why.
+// Ready waits until every handler answers. Its error names a handler that does not, with the reason.
 func (s *Supervisor) Ready(ctx context.Context) error {
 	_, err := s.host.handlers.ready(ctx)
 	return err
 }
 
-// Conn returns a connection to the services that may do everything. It works until Close.
+// Conn returns a connection to the services with all rights. It works until Close.
 func (s *Supervisor) Conn() grpc.ClientConnInterface { return s.conn }
 
-// Addresses returns the addresses of the services: the admin socket, "unix://PATH", the control socket, "unix:@NAME", and the TCP
-// address, each with its purpose.
+// Addresses returns the addresses of the services: the admin socket, "unix://PATH", the control socket, "unix:@NAME",
+// and the TCP address, each with its purpose.
 func (s *Supervisor) Addresses() []string {
 	var at []string
 	server := s.host.admin.Load()
@@ -128,14 +130,15 @@ func (s *Supervisor) Addresses() []string {
 	return at
 }
 
-// Drain rejects new work and waits for active turns until ctx ends; then it cancels them, and waits half a second. It returns an error if
-// turns are still active.
+// Drain rejects new work and waits for active turns until ctx ends; then it cancels them, and waits half a second. It
+// returns an error if turns are still active.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.host.admin.Load().Draining()
 	return s.programs.Drain(ctx)
 }
 
-// Close ends the agents with all processes that they started, then the handlers. It returns when all have ended, and may be called again.
+// Close ends the agents with all processes that they started, then the handlers. It returns when all have ended, and
+// may be called again.
 func (s *Supervisor) Close() {
 	if s.programs != nil {
 		s.programs.Close()

@@ -13,13 +13,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
 )
 
-// Bounds on the files of a collector's settings.
+// Limits of the files of a collector's settings.
 const (
 	maxAuthority = 1 << 20
 	maxHeader    = 64 << 10
 )
 
-// openTelemetry starts telemetry, if configured. An unreachable collector is not an error; an unreadable file of its settings is.
+// openTelemetry starts telemetry, if configured. An unreachable collector is not an error; an unreadable file of its
+// settings is.
 func (h *host) openTelemetry() error {
 	cfg := h.config.GetTelemetry()
 	if !cfg.GetPrometheus() && cfg.GetOtlp() == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs share, the policy
-// decides about each file. All methods of a nil tempDir do nothing.
+// tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs
+// share, the policy decides about each file. All methods of a nil tempDir do nothing.
 type tempDir struct {
 	folder string        // absolute and without symbolic links
-	over   chan struct{} // closed when the folder is removed; nil: the agent has not started
+	done   chan struct{} // closed when the folder is removed; nil: the agent has not started
 }
 
 // openTempDir creates the agent's folder and sets the agent's environment variables for it.
@@ -56,9 +56,9 @@ func (c *tempDir) remove() {
 
 // until removes the folder once done is closed: the agent has ended with all processes that it started.
 func (c *tempDir) until(done <-chan struct{}) {
-	c.over = make(chan struct{})
+	c.done = make(chan struct{})
 	go func() {
-		defer close(c.over)
+		defer close(c.done)
 		defer panics.Recover(nil, "removing an agent's folder for temporary files")
 		<-done
 		c.remove()
@@ -67,11 +67,11 @@ func (c *tempDir) until(done <-chan struct{}) {
 
 // wait waits until the folder is removed, or ctx ends.
 func (c *tempDir) wait(ctx context.Context) {
-	if c == nil || c.over == nil {
+	if c == nil || c.done == nil {
 		return
 	}
 	select {
-	case <-c.over:
+	case <-c.done:
 	case <-ctx.Done():
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// maxQuarters bounds the sums of one audit file: quarters of an hour in which an agent was active.
+// maxQuarters limits the sums of one audit file: quarters of an hour in which an agent was active.
 const maxQuarters = 20_000
 
 // countDecision adds a decision to the sums of its file.
@@ -21,7 +21,8 @@ func countDecision(sum *usage.Decisions, b *audit.Brief) {
 	})
 }
 
-// GetUsage implements admin.State. It answers one call at a time: a call reads files, and later calls reuse the sums of earlier ones.
+// GetUsage implements admin.State. It answers one call at a time: a call reads files, and later calls reuse the sums of
+// earlier ones.
 func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error) {
 	select {
 	case h.summing <- struct{}{}:
@@ -60,7 +61,7 @@ func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) 
 	return out, nil
 }
 
-// notRecorded says which usage is not recorded, and what to set.
+// notRecorded describes the usage that is not recorded, and the setting for it.
 func (h *host) notRecorded() (why []string) {
 	add := func(text string) { why = append(why, text) }
 	switch cfg := h.config.GetJournal(); {

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// findUser looks up the user that all agents of this supervisor, and the handlers that act for them, run as. It is called once, so that
-// agents and handlers have the same user even if the system's users change.
+// findUser looks up the user of all agents of this supervisor, and of the handlers that act for them. It is called
+// once, so that agents and handlers have the same user even if the system's users change.
 func (h *host) findUser() error {
 	if h.user != nil {
 		return nil
@@ -26,8 +26,8 @@ func (h *host) findUser() error {
 	return nil
 }
 
-// actsAs returns the user of a handler of a kind. Handlers that act for agents run as the agents' user; nil: the supervisor's user. A
-// policy decides about agents, and reads files that agents must not read.
+// actsAs returns the user of a handler of a kind. Handlers that act for agents run as the agents' user; nil means the
+// supervisor's user. A policy does not, because it decides about agents, and reads files that agents must not read.
 func actsAs(kind string, user *proc.User) *proc.User {
 	if kind == route.KindPermission {
 		return nil
@@ -35,9 +35,9 @@ func actsAs(kind string, user *proc.User) *proc.User {
 	return user
 }
 
-// become makes a handler run as the agents' user. It returns an error if that is impossible: a handler with more rights than the agent
-// would give the agent these rights.
-func become(spec *launch.Spec, entry *configv1.Handler, user *proc.User) error {
+// runAsAgentsUser makes a handler run as the agents' user. It returns an error if that is impossible, because a handler
+// with more rights than the agent would give the agent these rights.
+func runAsAgentsUser(spec *launch.Spec, entry *configv1.Handler, user *proc.User) error {
 	switch {
 	case user == nil:
 	case spec.Address == "" && spec.NoTLS:
@@ -55,7 +55,7 @@ func become(spec *launch.Spec, entry *configv1.Handler, user *proc.User) error {
 	return nil
 }
 
-// userNotes lists the handlers that do not run as the agents' user although one is set, one sentence each.
+// userNotes lists the handlers that do not run as the agents' user although it is set, one sentence each.
 func (h *host) userNotes() []string {
 	if h.user == nil || h.handlers == nil {
 		return nil

@@ -19,30 +19,31 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// borrowGrace is how long a command that has the terminal may take to end when it is told to.
-const borrowGrace = time.Second
+// killGrace is the time between SIGTERM and SIGKILL for a command that has the terminal.
+const killGrace = time.Second
 
-// Borrower is a command that has the terminal while it runs. The zero value is ready. Run is for one goroutine at a time,
-// Suspend for any.
-type Borrower struct {
+// Runner runs a command that uses the terminal. The zero value is ready. Run must not be called concurrently. Suspend
+// is safe for concurrent use.
+type Runner struct {
 	mu  sync.Mutex
-	pid int // of the command and of its process group, which were not waited for; 0: none
+	pid int // process id of the command and of its process group, until it is reaped; 0: none
 }
 
-// Run runs a command as a job of its own in the foreground of the terminal, as a shell does: the terminal's keys for signals
-// are the command's, and not this process's. If the command stops, this process takes the terminal back and calls stop; when
-// it goes on and has the terminal, the command has it again. If the context ends, the command's process group gets SIGTERM,
-// and SIGKILL a second later.
+// Run runs a command as a job of its own in the foreground of the terminal, as a shell does: the terminal sends the
+// signals of its keys to the command, and not to this process. If the command stops, this process becomes the
+// foreground job again and calls stop. If stop returns true after the process was continued, the command continues in
+// the foreground. If the context ends, the command's process group receives SIGTERM, and SIGKILL a second later.
 //
-// The terminal is this job's when Run returns, and its settings are the command's. An error is a command that did not start,
-// or ErrBackground: the terminal is another job's for good, or still when the context ended, and the command was ended.
-func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, stop func() bool) (Ended, error) {
+// When Run returns, this job is in the foreground, and the terminal has the settings of the command. An error means
+// that the command did not start, or it is ErrBackground: another job keeps the terminal, or kept it until the context
+// ended, and the command was ended.
+func (b *Runner) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, stop func() bool) (Result, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(cmd); err != nil {
-		return Ended{}, err
+		return Result{}, err
 	}
 	pid := cmd.Process.Pid
-	defer func() { _ = cmd.Process.Release() }() // waited for here, since os/exec does not tell of stops
+	defer func() { _ = cmd.Process.Release() }() // reaped here, because os/exec does not report stopped processes
 	defer proc.LeaveChild(pid)
 	b.set(pid)
 	var ending sync.WaitGroup
@@ -58,21 +59,21 @@ func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, st
 		switch {
 		case err != nil:
 			handOver(terminal, unix.Getpgrp())
-			return Ended{Code: -1}, err
+			return Result{Code: -1}, err
 		case !status.Stopped():
 			if lost == nil {
 				handOver(terminal, unix.Getpgrp())
 			}
 			if status.Signaled() {
-				return Ended{Code: -1, Signal: unix.SignalName(status.Signal())}, lost
+				return Result{Code: -1, Signal: unix.SignalName(status.Signal())}, lost
 			}
-			return Ended{Code: status.ExitStatus()}, lost
+			return Result{Code: status.ExitStatus()}, lost
 		case early < 3 && (status.StopSignal() == syscall.SIGTTIN || status.StopSignal() == syscall.SIGTTOU):
-			early++ // it wanted the terminal before it had it
+			early++ // it used the terminal before it was in the foreground
 		default:
 			handOver(terminal, unix.Getpgrp())
 			_ = stop()
-			if Await(ctx, terminal) != nil {
+			if AwaitForeground(ctx, terminal) != nil {
 				lost = ErrBackground
 				b.send(syscall.SIGTERM)
 			}
@@ -84,17 +85,17 @@ func (b *Borrower) Run(ctx context.Context, terminal *os.File, cmd *exec.Cmd, st
 	}
 }
 
-// Suspend asks the command to stop, if one runs.
-func (b *Borrower) Suspend() { b.send(syscall.SIGTSTP) }
+// Suspend sends SIGTSTP to the running command, if there is one.
+func (b *Runner) Suspend() { b.send(syscall.SIGTSTP) }
 
-func (b *Borrower) set(pid int) {
+func (b *Runner) set(pid int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pid = pid
 }
 
-// send sends the command's process group a signal, if the command was not waited for.
-func (b *Borrower) send(s syscall.Signal) {
+// send sends a signal to the command's process group, if the command was not reaped.
+func (b *Runner) send(s syscall.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pid != 0 {
@@ -102,8 +103,8 @@ func (b *Borrower) send(s syscall.Signal) {
 	}
 }
 
-// endWith ends the command with the context.
-func (b *Borrower) endWith(ctx context.Context, over <-chan struct{}) {
+// endWith ends the command when the context ends.
+func (b *Runner) endWith(ctx context.Context, over <-chan struct{}) {
 	select {
 	case <-over:
 		return
@@ -113,22 +114,22 @@ func (b *Borrower) endWith(ctx context.Context, over <-chan struct{}) {
 	b.send(syscall.SIGCONT)
 	select {
 	case <-over:
-	case <-time.After(borrowGrace):
+	case <-time.After(killGrace):
 		b.send(syscall.SIGKILL)
 	}
 }
 
-// wait waits until the command stops or ends. Once it was waited for, its number may be another's.
-func (b *Borrower) wait(pid int) (syscall.WaitStatus, error) {
+// wait waits until the command stops or exits. After it is reaped, its process id may be reused.
+func (b *Runner) wait(pid int) (syscall.WaitStatus, error) {
 	for {
 		changes(pid)
-		if status, over, err := b.look(pid); over || err != nil {
+		if status, over, err := b.poll(pid); over || err != nil {
 			return status, err
 		}
 	}
 }
 
-func (b *Borrower) look(pid int) (status syscall.WaitStatus, changed bool, err error) {
+func (b *Runner) poll(pid int) (status syscall.WaitStatus, changed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, err := syscall.Wait4(pid, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)
@@ -141,9 +142,9 @@ func (b *Borrower) look(pid int) (status syscall.WaitStatus, changed bool, err e
 	return status, n == pid, err
 }
 
-// handOver makes a job the terminal's foreground job. A terminal that is not the process's own has none.
+// handOver makes a job the terminal's foreground job. A terminal that does not control this process has no jobs.
 func handOver(terminal *os.File, job int) {
-	// In the background it would stop this process otherwise.
+	// Otherwise the signal would stop this process while it is in the background.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	_ = fd.On(terminal, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, job) })

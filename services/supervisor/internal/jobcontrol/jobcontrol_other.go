@@ -11,31 +11,31 @@ import (
 	"github.com/acphost/acphost/internal/child"
 )
 
-// Signals are none: there are no jobs here.
+// Signals returns nil, because this system has no job control.
 func Signals() []os.Signal { return nil }
 
-// Asks is false here.
+// Asks returns false.
 func Asks(os.Signal) bool { return false }
 
-// Continues is false here.
+// Continues returns false.
 func Continues(os.Signal) bool { return false }
 
-// Suspend does nothing here.
+// Suspend does nothing.
 func Suspend() {}
 
-// Quit does nothing here.
+// Quit does nothing.
 func Quit() {}
 
-// Stop is false here.
+// Stop returns false.
 func Stop() bool { return false }
 
-// Foreground is true here.
+// Foreground returns true.
 func Foreground(*os.File) bool { return true }
 
-// Await returns at once here.
+// Await returns nil at once.
 func Await(context.Context, *os.File) error { return nil }
 
-// Borrower is a command that has the terminal while it runs.
+// Borrower runs a command that uses the terminal.
 type Borrower struct{}
 
 // Run runs a command to its end. If the context ends, the command is killed.
@@ -51,5 +51,5 @@ func (*Borrower) Run(ctx context.Context, _ *os.File, cmd *exec.Cmd, _ func() bo
 	return Ended{}, err
 }
 
-// Suspend does nothing here.
+// Suspend does nothing.
 func (*Borrower) Suspend() {}

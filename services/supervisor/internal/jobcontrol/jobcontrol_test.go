@@ -71,13 +71,13 @@ func program(what string) {
 	switch what {
 	case "awaits":
 		fmt.Println("program: in the foreground", Foreground(os.Stdin))
-		err := Await(context.Background(), os.Stdin)
+		err := AwaitForeground(context.Background(), os.Stdin)
 		fmt.Println("program: in the foreground", Foreground(os.Stdin), err)
 	case "stops":
 		fmt.Println("program: was stopped", Stop())
 	case "lends":
 		signal.Notify(make(chan os.Signal, 1), Signals()...)
-		if err := Await(context.Background(), os.Stdin); err != nil {
+		if err := AwaitForeground(context.Background(), os.Stdin); err != nil {
 			fmt.Println(err)
 		}
 		lends(context.Background(), Stop)
@@ -109,7 +109,7 @@ func lends(ctx context.Context, stop func() bool) {
 	if stays, _ := strings.CutPrefix(os.Getenv(asRole), "program "); stays == "lends for a time" {
 		cmd.Env = append(os.Environ(), "PARENT=1")
 	}
-	var b Borrower
+	var b Runner
 	ended, err := b.Run(ctx, os.Stdin, cmd, stop)
 	fmt.Println("program: in the foreground", Foreground(os.Stdin), ended, err)
 }
@@ -169,7 +169,7 @@ func TestForeground_IgnoresOtherFiles(t *testing.T) {
 	if !Foreground(r) {
 		t.Error("a pipe is said to be another job's")
 	}
-	if err := Await(t.Context(), r); err != nil {
+	if err := AwaitForeground(t.Context(), r); err != nil {
 		t.Error(err)
 	}
 }
@@ -202,7 +202,7 @@ func TestBorrower_EndsWithContext(t *testing.T) {
 }
 
 func TestBorrower_StartError(t *testing.T) {
-	var b Borrower
+	var b Runner
 	b.Suspend() // nobody
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
 		t.Error("it is said to have run")

@@ -14,12 +14,12 @@ import (
 	"github.com/acphost/acphost/internal/fd"
 )
 
-// stopTime is how long a signal that stops the process may take to do so.
+// stopTime limits the time until a signal stops the process.
 const stopTime = 300 * time.Millisecond
 
-// Signals are those that a program with a terminal has to catch: the one that asks it to stop, and the one that lets it go
-// on. Once the first is caught, only Stop stops the process. A program that is started with it ignored cannot be stopped by
-// its keyboard.
+// Signals returns the signals that a program with a terminal has to catch: the one that stops it (SIGTSTP), and the one
+// that continues it (SIGCONT). After SIGTSTP is caught, only Stop stops the process. If SIGTSTP was ignored when the
+// program started, its keyboard cannot stop it.
 func Signals() []os.Signal {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return []os.Signal{syscall.SIGCONT}
@@ -27,31 +27,34 @@ func Signals() []os.Signal {
 	return []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
 }
 
-// Asks reports whether a signal asks the process to stop.
-func Asks(s os.Signal) bool { return s == syscall.SIGTSTP }
+// IsStop reports whether a signal asks the process to stop.
+func IsStop(s os.Signal) bool { return s == syscall.SIGTSTP }
 
-// Continues reports whether a signal lets a stopped process go on.
-func Continues(s os.Signal) bool { return s == syscall.SIGCONT }
+// IsContinue reports whether a signal continues a stopped process.
+func IsContinue(s os.Signal) bool { return s == syscall.SIGCONT }
 
-// Suspend asks all of the job to stop, as the terminal does for Ctrl-Z where it heeds that key.
+// Suspend sends SIGTSTP to all processes of this job, as the terminal does for Ctrl-Z unless the program has disabled
+// that key.
 func Suspend() { _ = syscall.Kill(0, syscall.SIGTSTP) }
 
-// Quit sends all of the job what the terminal sends for Ctrl-\ where it heeds that key.
+// Quit sends SIGQUIT to all processes of this job, as the terminal does for Ctrl-\ unless the program has disabled that
+// key.
 func Quit() { _ = syscall.Kill(0, syscall.SIGQUIT) }
 
-// Stop stops the process and returns when it goes on, which a signal for Continues tells as well. False: it was not stopped,
-// since no shell is there to let it go on.
+// Stop stops the process, and returns true when the process was continued. A signal for which Continues returns true
+// arrives then, too. Stop returns false if it did not stop the process, because there is no shell that could continue
+// it.
 func Stop() bool {
 	if childOfShell() {
 		return halt(syscall.SIGSTOP)
 	}
-	// Perhaps nobody would ever continue it. Of SIGSTOP's kin the system knows that; SIGTSTP itself can no longer be left to
-	// it, since it was caught.
+	// Perhaps no process would ever continue this one. The kernel ignores SIGTTIN in that case. It does the same for
+	// SIGTSTP, but not after that signal was caught.
 	return halt(syscall.SIGTTIN)
 }
 
-// Foreground reports whether a terminal is this job's to read keys from and to set. One that is not the process's own
-// terminal has no jobs, and is.
+// Foreground reports whether this job may read keys from a terminal and change its settings. A terminal that does not
+// control this process has no jobs, and Foreground returns true.
 func Foreground(terminal *os.File) bool {
 	foreground := true
 	_ = fd.On(terminal, func(fd int) error {
@@ -63,22 +66,22 @@ func Foreground(terminal *os.File) bool {
 	return foreground
 }
 
-// Await returns when a terminal is this job's. Until then the process is stopped, which is what tells the shell, and the
-// person, that it wants the terminal. ErrBackground: nobody hands it over. It ends with its context, where the process is
-// let go on for that.
-func Await(ctx context.Context, terminal *os.File) error {
+// AwaitForeground returns when this job is in the terminal's foreground. Until then the process is stopped, which
+// informs the shell and the user that it needs the terminal. It returns ErrBackground if no shell can bring the job to
+// the foreground. It returns when its context ends, provided that the process is continued.
+func AwaitForeground(ctx context.Context, terminal *os.File) error {
 	for stays := 0; stays < 3; {
 		if Foreground(terminal) {
 			return nil
 		}
-		// Perhaps it was let go on for another signal, which is on its way.
+		// Perhaps the process was continued for another signal, which is about to arrive.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(stopTime):
 		}
 		switch {
-		case Foreground(terminal): // meanwhile
+		case Foreground(terminal): // the job came to the foreground meanwhile
 		case halt(syscall.SIGTTIN):
 			stays = 0
 		default:
@@ -88,7 +91,7 @@ func Await(ctx context.Context, terminal *os.File) error {
 	return ErrBackground
 }
 
-// childOfShell reports whether the process is a job of its parent's: then that one continues it.
+// childOfShell reports whether the process is a job of its parent, which can then continue it.
 func childOfShell() bool {
 	parent := unix.Getppid()
 	session, err := unix.Getsid(parent)
@@ -100,7 +103,8 @@ func childOfShell() bool {
 	return err == nil && job != unix.Getpgrp()
 }
 
-// halt stops the process by a signal and returns when it goes on; false: it was not stopped.
+// halt stops the process by a signal, and returns when it was continued. It returns false if the process was not
+// stopped.
 func halt(by syscall.Signal) bool {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -108,7 +112,7 @@ func halt(by syscall.Signal) bool {
 	if raise(by) != nil {
 		return false
 	}
-	// Time goes by while it is stopped: the first wait may be over before there is word that it goes on.
+	// Time passes while the process is stopped, so the first wait may expire before SIGCONT is received.
 	for range 2 {
 		select {
 		case <-continued:

@@ -262,7 +262,7 @@ func (w *writer) identify(r *record) {
 // answer, which names the session or is an error.
 func (w *writer) request(r *record) (session string, waits bool) {
 	q := request{method: string(r.method), session: string(r.session)}
-	key := requestKey{idOf(r.agent), r.dir.Whose(false), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Requester(false), string(r.id)}
 	// Its id is used again: the earlier answer can no longer be recognized.
 	if before := w.requests[key].opening; before != nil {
 		delete(w.requests, key)
@@ -298,7 +298,7 @@ func (w *writer) request(r *record) (session string, waits bool) {
 
 // response returns the session of an answer, and the method that it answers.
 func (w *writer) response(r *record) (session, method string) {
-	key := requestKey{idOf(r.agent), r.dir.Whose(true), string(r.id)}
+	key := requestKey{idOf(r.agent), r.dir.Requester(true), string(r.id)}
 	q, ok := w.requests[key]
 	if !ok {
 		return string(r.session), ""
@@ -408,7 +408,7 @@ func (w *writer) cancelled(r *record) string {
 	}
 	id := string(acp.ParseCancelRequest(acp.Get(r.line, "params")))
 	// A notification of acphost to a client may be about a question of the agent.
-	for _, whose := range [...]byte{r.dir.Whose(false), frame.OfAgent} {
+	for _, whose := range [...]byte{r.dir.Requester(false), frame.OfAgent} {
 		if q, ok := w.requests[requestKey{idOf(r.agent), whose, id}]; ok {
 			if q.opening != nil {
 				return q.opening.session // cancelling does not create a session

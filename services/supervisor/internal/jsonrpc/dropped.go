@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DroppedNote says which line of a peer was dropped first because it is no message, as the end of an error, "; …". first is how
-// that line begins; empty: no line was dropped, and so is the note.
+// DroppedNote returns the end of an error message, "; …", that quotes the first line of a peer that was discarded
+// because it is not a message. first is the beginning of that line. If first is empty, DroppedNote returns "".
 func DroppedNote(first string) string {
 	switch strings.TrimSpace(first) {
 	case "":

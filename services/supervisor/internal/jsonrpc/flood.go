@@ -6,26 +6,28 @@ import (
 )
 
 const (
-	// A flood has begun after so many reads in a row that bring less than floodLarge, each so soon after the one before.
+	// floodReads is the number of consecutive small and frequent reads that begin a flood.
 	floodReads = 16
 	floodSoon  = 100 * time.Microsecond
-	// floodWait is how long lines gather in a flood before they are read. The system adds as much as half of it.
+	// floodWait is the time in which lines are collected in a flood before they are read. The system adds up to half of
+	// it.
 	floodWait = 100 * time.Microsecond
-	// floodLarge is a read that is worth a wake-up: after it nothing is waited for.
+	// floodLarge is the size in bytes of a large read. After a large read, the Reader does not wait.
 	floodLarge = 64 << 10
-	// floodSmall is what must have gathered, or the flood is over.
+	// floodSmall is the minimum number of bytes that must have been collected; otherwise the flood is over.
 	floodSmall = 4 << 10
-	// floodDoubt is how many times the reads are doubled until the next flood is believed, if nothing had gathered.
+	// floodDoubt limits how often the required number of reads is doubled after floods in which too few bytes were
+	// collected.
 	floodDoubt = 6
 )
 
-// flood lets the lines of a source gather that writes them faster than one by one is worth: an agent that tells a long session
-// anew, say. To be woken for a line takes many times as long as all else that is done about it. A source that writes ten
-// thousand times a second is no such source, nor is one that waits for answers.
+// flood delays reads from a source that writes lines very frequently, such as an agent that replays a long session, so
+// that one read returns many lines. To wake up for a line takes many times as long as all other work for it. A source
+// that writes fewer than ten thousand times a second, or that waits for answers, is not delayed.
 type flood struct {
-	at     time.Time // of the last read
-	size   int       // what it brought
-	reads  int       // in a row that were small, and came soon
+	at     time.Time // time of the last read
+	size   int       // bytes of the last read
+	reads  int       // consecutive reads that were small and frequent
 	doubt  int
 	on     bool
 	waited bool
@@ -34,12 +36,12 @@ type flood struct {
 // wait is called before a read.
 func (f *flood) wait() {
 	if f.waited = f.on && f.size < floodLarge; f.waited {
-		runtime.Gosched() // who has something to do does it now
+		runtime.Gosched() // let goroutines with work run first
 		pause(floodWait)
 	}
 }
 
-// read is told what a read brought.
+// read records the size of a read.
 func (f *flood) read(n int) {
 	now := time.Now()
 	soon := now.Sub(f.at) < floodSoon

@@ -5,23 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// AppendResult appends the response, with its line feed, that answers the request id with result. Both are raw JSON;
-// nil stands for null.
+// AppendResult appends the response to the request id, with its line feed. Both are raw JSON. Nil means null.
 func AppendResult(dst, id, result []byte) []byte {
 	dst = AppendResultPrefix(dst, id)
 	dst = appendRaw(dst, result)
 	return append(dst, '}', '\n')
 }
 
-// AppendResultPrefix appends a response up to where its result stands; a value, "}" and a line feed complete it.
+// AppendResultPrefix appends a response up to its result. The caller completes it with a value, "}" and a line feed.
 func AppendResultPrefix(dst, id []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendRaw(dst, id)
 	return append(dst, `,"result":`...)
 }
 
-// AppendError appends the response, with its line feed, that answers the request id with an error. The id is raw JSON;
-// nil stands for null.
+// AppendError appends the error response to the request id, with its line feed. The id is raw JSON. Nil means null.
 func AppendError(dst, id []byte, e *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendRaw(dst, id)
@@ -36,7 +34,7 @@ func AppendError(dst, id []byte, e *Error) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// AppendRequest appends a request with its line feed. The id and params are raw JSON; nil params are left out.
+// AppendRequest appends a request with its line feed. The id and params are raw JSON. Nil params are omitted.
 func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = appendRaw(dst, id)
@@ -44,7 +42,7 @@ func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
-// AppendNotification appends a notification with its line feed. The params are raw JSON; nil params are left out.
+// AppendNotification appends a notification with its line feed. The params are raw JSON. Nil params are omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	return appendCall(dst, method, params)
@@ -67,8 +65,8 @@ func appendRaw(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// AppendMembers appends members that are strings behind others, each with a comma before it: names, each followed by its
-// value. Those that are empty are left out.
+// AppendMembers appends members with string values to other members, each after a comma. members are names, each
+// followed by its value. Empty values are omitted.
 func AppendMembers(dst []byte, members ...string) []byte {
 	for i := 0; i < len(members); i += 2 {
 		if members[i+1] != "" {
@@ -78,8 +76,8 @@ func AppendMembers(dst []byte, members ...string) []byte {
 	return dst
 }
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 are escaped: some
-// peers take them for the end of a line.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD. U+2028 and U+2029 are escaped, because some
+// peers treat them as the end of a line.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -9,20 +9,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// NewID returns a fresh id of our own, without quotes: 128 random bits and a little more, in base 32.
+// NewID returns a new id without quotes: at least 128 random bits in base 32.
 func NewID() string {
 	return rand.Text()
 }
 
-// CanonicalID returns a key that is equal for ids that mean the same, however they are spelled ("a" and "\u0061", 100
-// and 1e2), and differs for all others, 1 and "1" among them. The raw id must be a JSON number, string or null; nil
-// counts as null.
+// CanonicalID returns a key that is equal for ids with the same value in any spelling ("a" and "\u0061", 100 and 1e2),
+// and different for all others, such as 1 and "1". The raw id must be a JSON number, string or null. Nil counts as
+// null.
 func CanonicalID(raw []byte) string {
 	var scratch [64]byte
 	return string(appendCanonicalID(scratch[:0], raw))
 }
 
-// appendCanonicalID appends the key. Strings keep their opening quote, which tells them from numbers and null.
+// appendCanonicalID appends the key. A string keeps its opening quote, which distinguishes it from numbers and null.
 func appendCanonicalID(dst, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(dst, "null"...)
@@ -43,11 +43,11 @@ func appendCanonicalID(dst, raw []byte) []byte {
 	}
 }
 
-// maxPlainDigits is the longest integer that is written in full.
+// maxPlainDigits is the maximum number of digits of an integer that is written in full.
 const maxPlainDigits = 18
 
-// appendCanonicalNumber appends one spelling for each value: integers of up to 18 digits in full, others as digits that
-// neither start nor end with 0, "e", and the power of ten.
+// appendCanonicalNumber appends one spelling for each value: integers of up to 18 digits in full, others as digits
+// without zeros at either end, "e", and the power of ten.
 func appendCanonicalNumber(dst, raw []byte) []byte {
 	rest := raw
 	negative := rest[0] == '-'
@@ -61,7 +61,7 @@ func appendCanonicalNumber(dst, raw []byte) []byte {
 	digits, power, ok := lex.Decimal(rest)
 	switch {
 	case !ok:
-		return append(dst, raw...) // a power that no number of ours can have: equal if spelled alike
+		return append(dst, raw...) // the exponent overflows an int: only equal spellings are equal
 	case len(digits) == 0:
 		return append(dst, '0')
 	}

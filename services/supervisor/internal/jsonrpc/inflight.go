@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// InFlight holds what is known of calls that wait for their answer, by id; ids that mean the same are the same, however
-// they are spelled. The zero value is ready. It is safe for concurrent use.
+// InFlight maps the ids of unanswered calls to their data. Ids with the same value are equal in any spelling. The zero
+// value is ready. It is safe for concurrent use.
 type InFlight[T any] struct {
 	mu    sync.Mutex
 	calls map[string]T
 }
 
-// Add remembers a call. It reports false, and changes nothing, if its id is in flight already.
+// Add adds a call. It returns false, and changes nothing, if a call with this id is in flight.
 func (f *InFlight[T]) Add(id []byte, call T) bool {
 	var scratch [64]byte
 	key := appendCanonicalID(scratch[:0], id)
@@ -29,7 +29,7 @@ func (f *InFlight[T]) Add(id []byte, call T) bool {
 	return true
 }
 
-// Get returns a call that is in flight.
+// Get returns the call with an id.
 func (f *InFlight[T]) Get(id []byte) (call T, ok bool) {
 	var scratch [64]byte
 	key := appendCanonicalID(scratch[:0], id)
@@ -39,7 +39,8 @@ func (f *InFlight[T]) Get(id []byte) (call T, ok bool) {
 	return call, ok
 }
 
-// Remove removes a call and returns it. Of several concurrent callers exactly one gets the call, and that one answers it.
+// Remove removes a call and returns it. If several goroutines remove the same call, only one of them gets it, and
+// answers it.
 func (f *InFlight[T]) Remove(id []byte) (call T, ok bool) {
 	var scratch [64]byte
 	key := appendCanonicalID(scratch[:0], id)
@@ -60,14 +61,14 @@ func (f *InFlight[T]) Drain() []T {
 	return slices.Collect(maps.Values(calls))
 }
 
-// Len returns how many calls are in flight.
+// Len returns the number of calls in flight.
 func (f *InFlight[T]) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.calls)
 }
 
-// All returns the calls that are in flight at this moment, in no particular order.
+// All returns the calls in flight, in no particular order.
 func (f *InFlight[T]) All() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,8 +25,8 @@ func (n name) String() string {
 	return [nameCount]string{"", "jsonrpc", "id", "method", "params", "result", "error"}[n]
 }
 
-// envelopeName says which member of the envelope a key names, and whether it is spelled as it should be; an escaped
-// spelling counts as that.
+// envelopeName returns the member of the envelope that a key names. exact reports whether the key has the right case;
+// it may be escaped.
 func envelopeName(key []byte, escaped bool) (n name, exact bool) {
 	if escaped {
 		key, _ = lex.AppendUnescaped(nil, key)
@@ -53,7 +53,7 @@ func envelopeName(key []byte, escaped bool) (n name, exact bool) {
 	return nameOther, false
 }
 
-// param is a member of params that is remembered.
+// param is a member of params that is stored.
 type param uint8
 
 const (
@@ -62,7 +62,7 @@ const (
 	paramUpdate
 )
 
-// paramName says which member of params a key names, and whether it is spelled as it should be.
+// paramName returns the member of params that a key names. exact reports whether the key has the right case.
 func paramName(key []byte, escaped bool) (n param, exact bool) {
 	if !escaped {
 		switch string(key) {
@@ -84,7 +84,7 @@ func paramName(key []byte, escaped bool) (n param, exact bool) {
 	return paramOther, false
 }
 
-// matches says whether a key equals an ASCII name under case folding, and whether it equals it exactly.
+// matches reports whether a key equals an ASCII name under case folding, and whether it equals it exactly.
 func matches(key []byte, escaped bool, name string) (folded, exact bool) {
 	if escaped {
 		key, _ = lex.AppendUnescaped(nil, key)
@@ -95,8 +95,8 @@ func matches(key []byte, escaped bool, name string) (folded, exact bool) {
 	return foldsTo(key, name), false
 }
 
-// foldsTo says whether key equals the ASCII name under Unicode's simple case folding. Two characters outside of ASCII
-// fold into it: U+017F to s and U+212A to k.
+// foldsTo reports whether key equals the ASCII name under Unicode's simple case folding. Two characters outside of
+// ASCII fold into it: U+017F to s and U+212A to k.
 func foldsTo(key []byte, name string) bool {
 	if len(key) < len(name) || len(key) > 3*len(name) {
 		return false
@@ -133,9 +133,9 @@ func lower(c byte) byte {
 	return c
 }
 
-// DuplicateNames says whether the object params, which must be valid JSON, is ambiguous at its top level: a name occurs
-// twice, or differs from one of the known names only in case (see AppendFolded). The error is an *Error with
-// CodeInvalidRequest that names the member. Anything but an object has no names.
+// DuplicateNames returns an error if the object params, which must be valid JSON, is ambiguous at its top level: a name
+// occurs twice, or differs from a known name only in case (see AppendFolded). The error is an *Error with
+// CodeInvalidRequest that names the member. A value that is not an object is valid.
 func DuplicateNames(params []byte, known ...string) error {
 	i := lex.SkipSpace(params, 0)
 	if lex.At(params, i) != '{' {

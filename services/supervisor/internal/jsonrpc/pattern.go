@@ -2,20 +2,19 @@ package jsonrpc
 
 import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 
-// pattern is a line that was scanned, without one string in it. Updates come by the thousand, and most differ from the one
-// before in their text alone. If a line has the same bytes before and behind the string, and what it has between them is the
-// body of a string too, then it is JSON, the same things are found in it, and they are where they were. The zero pattern
-// matches no line.
+// pattern is a scanned line without one of its strings. Updates are frequent, and most differ from the previous one
+// only in their text. If a line has the same bytes before and after the string, and the bytes between them are a valid
+// string body, the line is valid JSON, and its members are at the same positions. The zero pattern matches no line.
 type pattern struct {
 	before, behind []byte // before ends with the opening quote, behind begins with the closing one
 	kind           Kind
 	found          spans
 }
 
-// maxPattern is how much of a line is kept before the string, and behind it.
+// maxPattern limits the bytes of a line that are stored before and after the string.
 const maxPattern = 1 << 10
 
-// match fills m if the line is one of the pattern. Else m stays as it is.
+// match fills m and returns true if the line matches the pattern. Otherwise it does not change m.
 func (p *pattern) match(line []byte, m *Message) bool {
 	from, to := len(p.before), len(line)-len(p.behind)
 	if from == 0 || from > to || string(line[to:]) != string(p.behind) || string(line[:from]) != string(p.before) {
@@ -31,8 +30,8 @@ func (p *pattern) match(line []byte, m *Message) bool {
 	return true
 }
 
-// remember makes the pattern of a line that is a message, and in which nothing was found that is no part of the line. The
-// string is the text of the update's content; if there is none, the pattern stays as it is.
+// remember sets the pattern to a scanned message, if all its members alias the line. The string is the text of the
+// update's content. If there is none, the pattern is unchanged.
 func (p *pattern) remember(m *Message, st *state) {
 	line := m.Raw
 	at := lex.Find(line, st.content, "text")

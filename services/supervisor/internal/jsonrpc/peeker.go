@@ -3,32 +3,32 @@ package jsonrpc
 import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 
 const (
-	// maxPeekedName is the longest spelling of a name that is looked at: "method" with every character escaped, and more.
+	// maxPeekedName limits the raw bytes of a name that is compared: "method" with every character escaped fits.
 	maxPeekedName = 64
-	// maxPeekedValue is the longest id or method that is remembered.
+	// maxPeekedValue limits the bytes of an id or method that is stored.
 	maxPeekedValue = 1024
 )
 
-// A peeker looks for the id and the method of a message that comes in pieces and is too long to be kept. It holds
-// little, whatever the message is, and does not check the message.
+// A peeker finds the id and the method of a message that arrives in parts and is too long to be stored. It needs little
+// memory for any message, and does not validate it.
 type peeker struct {
 	depth   int
 	started bool // the first byte of the message was seen
-	object  bool // and it was a brace
+	object  bool // it was a brace
 	text    bool // inside of a string
 	escape  bool // after a backslash
 	value   bool // at depth 1: after a colon
 
-	keep  bool   // what comes is collected in token
+	keep  bool   // the bytes are collected in token
 	token []byte // the name, or the value of id or method
-	over  bool   // token is longer than it may be
-	name  name   // the member whose value comes
+	over  bool   // token exceeds its limit
+	name  name   // the member whose value follows
 
 	ids, methods int
 	id, method   []byte
 }
 
-// found returns the id as spelled and the method unescaped, if there was just one of each.
+// found returns the raw id and the unescaped method, each if it occurred exactly once.
 func (p *peeker) found() (id, method []byte) {
 	if p.ids == 1 {
 		id = p.id
@@ -39,7 +39,7 @@ func (p *peeker) found() (id, method []byte) {
 	return id, method
 }
 
-// feed takes the next piece.
+// feed processes the next part.
 func (p *peeker) feed(b []byte) {
 	for i := 0; i < len(b); {
 		if p.text {
@@ -81,7 +81,7 @@ func (p *peeker) feed(b []byte) {
 	}
 }
 
-// feedText takes bytes of a string up to its end.
+// feedText processes the bytes of a string up to its end.
 func (p *peeker) feedText(b []byte, i int) int {
 	if p.escape {
 		p.escape = false
@@ -107,12 +107,12 @@ func (p *peeker) feedText(b []byte, i int) int {
 	return end + 1
 }
 
-// collect starts to collect a name, or the value of one that is wanted.
+// collect begins to collect a name, or the value of a member that is needed.
 func (p *peeker) collect(n name) {
 	p.keep, p.over, p.token, p.name = true, false, p.token[:0], n
 }
 
-// drop gives up what is collected: a name or value that is no scalar.
+// drop ends the collection of a name or a value that is not a scalar.
 func (p *peeker) drop() {
 	if p.keep {
 		p.over = true
@@ -134,7 +134,7 @@ func (p *peeker) add(c byte) {
 	p.token = append(p.token, c)
 }
 
-// endName looks at the name that was collected, and goes on to its value.
+// endName compares the collected name, and continues with its value.
 func (p *peeker) endName() {
 	p.value = true
 	if !p.keep {
@@ -150,7 +150,7 @@ func (p *peeker) endName() {
 	}
 }
 
-// endMember takes the value that was collected, if a member of the envelope ends here.
+// endMember stores the collected value, if a member of the envelope ends here.
 func (p *peeker) endMember() {
 	if p.depth != 1 || !p.value {
 		return
@@ -178,7 +178,7 @@ func (p *peeker) endMember() {
 	}
 }
 
-// scalar says whether value is one valid JSON scalar.
+// scalar reports whether value is one valid JSON scalar.
 func scalar(value []byte) bool {
 	var n lex.Nesting
 	return len(value) > 0 && n.ValueEnd(value, 0, 0) == len(value)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// readSize is how much a Reader reads at once, and what it holds at rest.
+	// readSize is the size in bytes of a read, and of the buffer of an idle Reader.
 	readSize = 256 << 10
-	// keepSize is the largest buffer that a Reader keeps when the line that needed it is gone.
+	// keepSize limits the buffer that a Reader keeps after the line that needed it.
 	keepSize = 1 << 20
-	// minRead is the least room worth a read; with less, what is left of the buffer is moved to its start.
+	// minRead is the minimum room for a read. With less, the unread bytes are moved to the start of the buffer.
 	minRead = 32 << 10
 )
 
-// A Reader splits a stream into lines. A line of any length up to the limit is returned whole; a longer one is
-// discarded. Its work is linear in the bytes read. It is not safe for concurrent use.
+// A Reader splits a stream into lines. A line up to the limit is returned whole; a longer line is discarded. Its time
+// is linear in the bytes read. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	max int
@@ -25,29 +25,29 @@ type Reader struct {
 	buf     []byte
 	r, w    int // buf[r:w] is read and not yet returned
 	scanned int // buf[r:scanned] has no line feed
-	next    int // index after the next line feed, or 0 if it is not known
+	next    int // index after the next line feed, or 0 if it is unknown
 	err     error
 	flood   flood
 }
 
-// NewReader returns a Reader of src for lines of at most limit bytes, line feeds not counted.
+// NewReader returns a Reader of src for lines of at most limit bytes, without line feeds.
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, max: min(limit, math.MaxInt/2)}
 }
 
-// Next returns the next line with its line feed; a last line that has none gets one. It waits only if Buffered reports
-// false. The line may be read, and must not be changed, until Next is called after Buffered reported false; lines
-// returned since then lie one behind the other in memory (see Span).
+// Next returns the next line with its line feed. A last line without a line feed gets one. Next waits only if Buffered
+// returns false. The line must not be modified. It is valid until Next is called after Buffered returned false. Lines
+// that were returned since then are adjacent in memory (see Span).
 //
 // The error is a *TooLong for a line over the limit, after which Next may be called again; io.EOF at the end; or the
-// source's error, before which an unfinished line is dropped.
+// source's error, before which an incomplete line is discarded.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		if r.Buffered() {
 			if r.next-r.r > r.max+1 {
 				return nil, r.discard()
 			}
-			line := r.buf[r.r:r.next] // its capacity is what Span goes by
+			line := r.buf[r.r:r.next] // Span needs its capacity
 			r.r, r.scanned, r.next = r.next, r.next, 0
 			return line, nil
 		}
@@ -61,7 +61,7 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// Buffered reports whether a further line is in the buffer as a whole, so that Next returns without reading.
+// Buffered reports whether the buffer contains another whole line, so that Next returns without a read.
 func (r *Reader) Buffered() bool {
 	if r.next > 0 {
 		return true
@@ -74,9 +74,9 @@ func (r *Reader) Buffered() bool {
 	return false
 }
 
-// Span joins a run of lines and the line that follows it in memory, as Next returned them while Buffered reported true,
-// into one longer run without copying, so that they can be written at once. A nil run is empty. It returns nil, false if
-// line does not stand right behind run.
+// Span joins a run of lines and the next line, as Next returned them while Buffered returned true, into a longer run
+// without copying, so that they can be written at once. A nil run is empty. It returns nil, false if line does not
+// follow run in memory.
 func Span(run, line []byte) ([]byte, bool) {
 	if run == nil {
 		return line, true
@@ -88,7 +88,7 @@ func Span(run, line []byte) ([]byte, bool) {
 	return run[: n+len(line) : cap(run)], true
 }
 
-// last returns what stands before the end of the stream.
+// last returns the bytes before the end of the stream.
 func (r *Reader) last() ([]byte, error) {
 	if !errors.Is(r.err, io.EOF) || r.r == r.w {
 		r.buf, r.r, r.w, r.scanned = nil, 0, 0, 0
@@ -100,7 +100,7 @@ func (r *Reader) last() ([]byte, error) {
 	return line, nil
 }
 
-// fill makes room and reads once. It must only be called when no whole line is buffered.
+// fill makes room and reads once. It must not be called if a whole line is buffered.
 func (r *Reader) fill() {
 	rest := r.w - r.r
 	switch {
@@ -110,7 +110,7 @@ func (r *Reader) fill() {
 		r.r, r.w, r.scanned = 0, 0, 0
 	case rest > len(r.buf)/2:
 		if len(r.buf)-r.w < minRead {
-			// rest is at most max here, so there is room for more even where the limit stops the doubling.
+			// rest is at most max here, so there is room for more even if the limit ends the doubling.
 			if size := min(2*len(r.buf), r.max+1+minRead); size > len(r.buf) {
 				r.move(make([]byte, size))
 			} else {
@@ -136,14 +136,14 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// move puts what is unread at the start of buf, which may be the present buffer.
+// move moves the unread bytes to the start of buf, which may be the current buffer.
 func (r *Reader) move(buf []byte) {
 	n := copy(buf, r.buf[r.r:r.w])
 	r.buf = buf
 	r.r, r.w, r.scanned = 0, n, n
 }
 
-// discard drops the line at hand to its end, and says what it was.
+// discard discards the current line up to its end, and returns its error.
 func (r *Reader) discard() error {
 	var p peeker
 	long := &TooLong{Max: r.max}

@@ -8,33 +8,32 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// A Scanner checks lines and finds in them what routing needs, in one pass and, unless a name or a remembered string is
-// escaped, without allocating. The zero value is ready. It is not safe for concurrent use.
+// A Scanner validates lines and finds the members that routing needs, in one pass and, unless a name or a stored string
+// is escaped, without allocating. The zero value is ready. It is not safe for concurrent use.
 //
-// A line must be one JSON text in the strict grammar of RFC 8259, with white space before and after it as it likes;
-// arrays and objects may nest 10,000 deep. Beyond the grammar it is lenient where messages only pass through: bytes
-// that are not UTF-8 and surrogate escapes that pair with nothing are the receiver's to judge. A byte order mark is not
-// JSON.
+// A line must be one JSON text in the strict grammar of RFC 8259, with any white space before and after it. Arrays and
+// objects may nest 10,000 deep. Beyond the grammar it is lenient, because messages may only be forwarded: it accepts
+// invalid UTF-8 and unpaired surrogate escapes, which the receiver has to handle. A byte order mark is invalid.
 type Scanner struct {
 	nesting lex.Nesting
 	last    pattern
 }
 
-// state is what is known at some place of a message.
+// state is the state of the scan of one message.
 type state struct {
 	seen                     [nameCount]bool
-	problem                  string // the first thing that is wrong with what is valid JSON
-	sessions, updates, kinds int    // how often each name of the params that is remembered occurred
+	problem                  string // the first problem of a line that is valid JSON
+	sessions, updates, kinds int    // occurrences of each name of the params that is stored
 	found                    spans
-	copied                   bool // something that was found is no part of the line
-	content                  int  // where the content of the update starts, if that is an object
+	copied                   bool // a stored string is a copy, and does not alias the line
+	content                  int  // index of the update's content, if that is an object
 }
 
-// spans are what was found in a line.
+// spans are the positions of the members of a line.
 type spans struct{ id, method, params, session, update span }
 
-// span is a part of a line, its ends counted from the line's end where they are negative. No value starts at 0, so the zero
-// span is nothing.
+// span is a part of a line. Negative ends count from the end of the line. No value starts at 0, so the zero span means
+// that there is none.
 type span struct{ from, to int }
 
 func (s span) of(line []byte) []byte {
@@ -50,24 +49,24 @@ func (s span) of(line []byte) []byte {
 	return line[s.from:s.to:s.to]
 }
 
-// fault keeps the first problem.
+// fault stores the first problem.
 func (st *state) fault(format string, args ...any) {
 	if st.problem == "" {
 		st.problem = fmt.Sprintf(format, args...)
 	}
 }
 
-// Scan checks one line and fills m. The error is CodeParse if the line is not JSON, and CodeInvalidRequest if it is JSON
-// but is no message, or one that two parsers could read differently:
+// Scan validates one line and fills m. The error is CodeParse if the line is not JSON. It is CodeInvalidRequest if it
+// is JSON but not a message, or a message that parsers could read differently:
 //   - a name of the envelope (jsonrpc, id, method, params, result, error) occurs twice, or in another case; Unicode's
 //     simple case folding counts, as in encoding/json;
-//   - sessionId or update in params, or sessionUpdate in params.update, occurs more than once, in whatever case;
-//   - a method stands beside a result or an error;
-//   - the id is no number, string or null, or the method is no string;
-//   - there is none of method, id, result and error.
+//   - sessionId or update in params, or sessionUpdate in params.update, occurs more than once, in any case;
+//   - a message has a method and a result or an error;
+//   - the id is not a number, string or null, or the method is not a string;
+//   - method, id, result and error are all missing.
 //
-// A missing or odd "jsonrpc" is no error. m.ID and, for CodeInvalidRequest, m.Kind are filled as far as they could be
-// told, also on error; an id that occurs twice is not.
+// A missing or invalid "jsonrpc" is not an error. m.ID and, for CodeInvalidRequest, m.Kind are filled if they are
+// known, also with an error. A duplicate id is not stored.
 func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	if s.last.match(line, m) {
 		return nil
@@ -101,7 +100,7 @@ func (s *Scanner) Scan(line []byte, m *Message) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "a message must be a JSON object"}
 }
 
-// envelope scans the rest of the message's object, from after its brace.
+// envelope scans the rest of the message's object, after its brace.
 func (s *Scanner) envelope(b []byte, i int, m *Message, st *state) *Error {
 	for first := true; ; first = false {
 		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
@@ -147,7 +146,7 @@ func (s *Scanner) envelope(b []byte, i int, m *Message, st *state) *Error {
 	return m.finish(st)
 }
 
-// finish says what kind of message it is, now that all members are known.
+// finish sets the kind of the message after all members are known.
 func (m *Message) finish(st *state) *Error {
 	switch {
 	case st.seen[nameMethod] && st.seen[nameID]:
@@ -171,7 +170,7 @@ func (m *Message) finish(st *state) *Error {
 	return nil
 }
 
-// member remembers a member of the envelope.
+// member stores a member of the envelope.
 func (m *Message) member(n name, b []byte, at span, st *state) {
 	if st.seen[n] {
 		if st.fault("ambiguous message: the name %q occurs twice", n.String()); n == nameID {
@@ -209,7 +208,8 @@ func (m *Message) member(n name, b []byte, at span, st *state) {
 	}
 }
 
-// unquote returns what a valid string literal stands for: a part of it, or a copy if it has escapes. Never nil.
+// unquote returns the decoded form of a valid string literal: a part of it, or a copy if it has escapes. It is never
+// nil.
 func unquote(literal []byte) []byte {
 	body := literal[1 : len(literal)-1]
 	if bytes.IndexByte(body, '\\') >= 0 {

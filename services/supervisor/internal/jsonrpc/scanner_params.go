@@ -2,8 +2,8 @@ package jsonrpc
 
 import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 
-// params scans the rest of the params object, from after its brace, and remembers the session's id and the update. It
-// returns the index after the object, or a negative one as lex does.
+// params scans the rest of the params object, after its brace, and stores the session's id and the update. It returns
+// the index after the object, or a negative number as lex does.
 func (s *Scanner) params(b []byte, i int, m *Message, st *state) (next int) {
 	for first := true; ; first = false {
 		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
@@ -47,8 +47,8 @@ func (s *Scanner) params(b []byte, i int, m *Message, st *state) (next int) {
 	}
 }
 
-// update scans the rest of params.update, from after its brace, and remembers which update it is. It returns the index after
-// the object, or a negative one as lex does.
+// update scans the rest of params.update, after its brace, and stores the kind of update. It returns the index after
+// the object, or a negative number as lex does.
 func (s *Scanner) update(b []byte, i int, m *Message, st *state) (next int) {
 	for first := true; ; first = false {
 		if i = lex.SkipSpace(b, i); first && lex.At(b, i) == '}' {
@@ -87,7 +87,7 @@ func (s *Scanner) update(b []byte, i int, m *Message, st *state) (next int) {
 	}
 }
 
-// scanText checks the string literal at i, and returns what it stands for, and where that is if it is no copy.
+// scanText checks the string literal at i, and returns its decoded form, and its position if it is not a copy.
 func scanText(b []byte, i int, at *span, copied *bool) (next int, text []byte) {
 	next, escaped, _ := lex.StringEnd(b, i+1)
 	if next < 0 {

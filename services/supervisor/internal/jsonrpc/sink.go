@@ -17,7 +17,7 @@ func newSink(w io.Writer) sink {
 	}
 }
 
-// maxKept is the largest buffer that a plainSink keeps for its next frame.
+// maxKept limits the buffer that a plainSink keeps for its next frame.
 const maxKept = 64 << 10
 
 // plainSink joins buffers before it writes them.

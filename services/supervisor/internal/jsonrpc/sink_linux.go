@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxVectors is how many buffers the kernel takes at once (UIO_MAXIOV).
+// maxVectors is the maximum number of buffers in a writev (UIO_MAXIOV).
 const maxVectors = 1024
 
-// fileSink writes to a file descriptor with writev. It works on pipes, terminals, files and sockets, also where the
-// descriptor is non-blocking and Go's poller does not watch it: another process that shares a standard stream can make
-// it so at any time.
+// fileSink writes to a file descriptor with writev. It works on pipes, terminals, files and sockets, even if the
+// descriptor is non-blocking and not registered in Go's poller: another process that shares a standard stream can make
+// it non-blocking at any time.
 type fileSink struct {
 	file *os.File
 	raw  syscall.RawConn
-	try  func(fd uintptr) bool // made once: a closure for each write would be garbage
+	try  func(fd uintptr) bool // created once, to avoid an allocation in each write
 
-	bufs [][]byte // what is left to write
+	bufs [][]byte // the bytes that are not written yet
 	err  error
 }
 
@@ -46,11 +46,11 @@ func (s *fileSink) ready() bool {
 }
 
 func (s *fileSink) write(bufs [][]byte) error {
-	// The headers are copied because partial writes shorten them and they are the caller's.
+	// The slice headers are copied, because partial writes shorten them and they belong to the caller.
 	s.bufs = append(s.bufs[:0], bufs...)
 	left := s.bufs
 	defer func() {
-		clear(left) // keep nothing of the caller's alive
+		clear(left) // release the caller's buffers
 		s.bufs = left[:0]
 		s.err = nil
 	}()
@@ -68,14 +68,15 @@ func (s *fileSink) write(bufs [][]byte) error {
 		if errors.Is(waited, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("write %s: %w", s.file.Name(), waited)
 		}
-		// Not done, and the poller could not wait: the file was closed, or it is none that the poller knows.
+		// The write is incomplete, and the poller could not wait: the file was closed, or the poller does not support
+		// it.
 		if err := s.wait(); err != nil {
 			return fmt.Errorf("write %s: %w", s.file.Name(), err)
 		}
 	}
 }
 
-// tryWrite writes until all is written, it fails, or the descriptor would block (false).
+// tryWrite writes until all bytes are written or the write fails. It returns false if the descriptor would block.
 func (s *fileSink) tryWrite(fd uintptr) bool {
 	for {
 		for len(s.bufs) > 0 && len(s.bufs[0]) == 0 {
@@ -107,7 +108,7 @@ func (s *fileSink) tryWrite(fd uintptr) bool {
 	}
 }
 
-// advance drops the n bytes that were written.
+// advance removes the n bytes that were written.
 func (s *fileSink) advance(n int) {
 	for n > 0 {
 		if n < len(s.bufs[0]) {
@@ -119,8 +120,8 @@ func (s *fileSink) advance(n int) {
 	}
 }
 
-// wait waits a moment for a descriptor that the poller does not watch to take bytes again. It returns from time to time
-// so that closing the file is noticed.
+// wait waits until a descriptor that is not in the poller accepts bytes again. It returns after a limited time, so that
+// the closing of the file is noticed.
 func (s *fileSink) wait() error {
 	var failed error
 	err := s.raw.Control(func(fd uintptr) {
@@ -130,7 +131,7 @@ func (s *fileSink) wait() error {
 		}
 	})
 	if err != nil {
-		return os.ErrClosed // Control fails for nothing else, but says so with an error that is not exported
+		return os.ErrClosed // the only possible failure of Control; its own error is not exported
 	}
 	return failed
 }

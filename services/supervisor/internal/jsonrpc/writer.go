@@ -8,42 +8,43 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// A Writer writes frames, each a line or several whole lines, from many goroutines to one stream without mixing them.
+// A Writer writes frames from concurrent goroutines to one stream, one after another. A frame is one or several whole
+// lines.
 //
-// Frames leave in the order in which they were handed over: one that was posted is written before all that are
-// forwarded or sent after it. The first error of the stream is final, since part of a frame may have been written;
-// every later call fails with it at once. All methods are safe for concurrent use.
+// Frames are written in the order of the calls: a posted frame is written before all frames that are forwarded or sent
+// after it. The first error of the stream is final, because a part of a frame may have been written; every later call
+// returns it at once. All methods are safe for concurrent use.
 type Writer struct {
 	out   sink
 	limit int
 
-	writing sync.Mutex   // held by who writes; guards single
+	writing sync.Mutex   // held during a write; guards single
 	single  [1][]byte    // scratch: a frame of one buffer
 	callers atomic.Int32 // calls that hold writing or wait for it
 
-	mu      sync.Mutex // guards what follows, never held while writing
+	mu      sync.Mutex // guards the fields below; never held during a write
 	queue   [][]byte
-	queued  int // bytes in queue, and of what was taken from it and is not yet written
+	queued  int // bytes in queue, and bytes that were removed from it and are not written yet
 	err     error
 	closed  bool
 	wake    chan struct{} // nil until the first Post
 	drained chan struct{} // closed when the draining goroutine has ended
 }
 
-// sink writes buffers whole, as one piece if it can.
+// sink writes buffers completely, in one system call if possible.
 type sink interface {
 	write(bufs [][]byte) error
-	// ready says whether a write of a small frame would probably not wait.
+	// ready reports whether a write of a small frame would probably not block.
 	ready() bool
 }
 
 // NewWriter returns a Writer to w that queues at most limit bytes of posted frames. If w is an *os.File, frames that
-// consist of several buffers are written without joining them first, where the system can.
+// consist of several buffers are written without joining them first, if the system supports that.
 func NewWriter(w io.Writer, limit int) *Writer {
 	return &Writer{out: newSink(w), limit: limit}
 }
 
-// Forward writes b, one whole line or several, and returns when it is written. b may be used again then.
+// Forward writes b, one or several whole lines, and returns when it is written. The caller may reuse b then.
 func (w *Writer) Forward(b []byte) error {
 	defer w.release()
 	if err := w.acquire(); err != nil {
@@ -52,8 +53,8 @@ func (w *Writer) Forward(b []byte) error {
 	return w.writeOne(b)
 }
 
-// Send writes one frame that consists of several buffers, and returns when it is written. The buffers may be used again
-// then.
+// Send writes one frame that consists of several buffers, and returns when it is written. The caller may reuse the
+// buffers then.
 func (w *Writer) Send(bufs ...[]byte) error {
 	defer w.release()
 	if err := w.acquire(); err != nil {
@@ -62,8 +63,9 @@ func (w *Writer) Send(bufs ...[]byte) error {
 	return w.write(bufs)
 }
 
-// Post queues a frame and returns at once; the frame belongs to the Writer from then on. It is ErrOverflow if the queue
-// has no room for it; an empty queue takes any frame. That a queued frame could not be written is seen by later calls.
+// Post queues a frame and returns at once. The Writer owns the frame from then on. It returns ErrOverflow if the queue
+// has no room for it; an empty queue accepts any frame. If a queued frame cannot be written, later calls return the
+// error.
 func (w *Writer) Post(frame []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,8 +88,8 @@ func (w *Writer) Post(frame []byte) error {
 	return nil
 }
 
-// TrySend writes a frame if nobody else is writing or waiting to, nothing is queued, and the stream would take a small
-// frame without waiting, as far as that can be told. False: nothing of it was written.
+// TrySend writes a frame if there is no other writer, the queue is empty, and the stream probably accepts a small frame
+// without blocking. It returns false if it wrote nothing.
 func (w *Writer) TrySend(frame []byte) bool {
 	if w.callers.Load() > 0 || !w.writing.TryLock() {
 		return false
@@ -102,9 +104,9 @@ func (w *Writer) TrySend(frame []byte) bool {
 	return w.writeOne(frame) == nil
 }
 
-// Close refuses further frames, waits until all that was handed over is written or has failed, and returns the stream's
-// error. It does not close the stream; closing that from elsewhere ends a Close that waits for a peer that does not
-// read. It may be called again.
+// Close rejects further frames, waits until all accepted frames are written or have failed, and returns the stream's
+// error. It does not close the stream. If Close waits for a peer that does not read, closing the stream elsewhere ends
+// the wait. It may be called again.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if !w.closed {
@@ -118,14 +120,14 @@ func (w *Writer) Close() error {
 	if drained != nil {
 		<-drained
 	}
-	w.writing.Lock() // whoever was writing is done
+	w.writing.Lock() // wait for the current writer
 	defer w.writing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// acquire makes the caller the one who writes, and writes what was posted before. release must follow, also on error.
+// acquire makes the caller the only writer, and writes the queue. The caller must call release, also after an error.
 func (w *Writer) acquire() error {
 	w.callers.Add(1)
 	w.writing.Lock()
@@ -142,7 +144,7 @@ func (w *Writer) release() {
 	w.callers.Add(-1)
 }
 
-// drainPosted writes posted frames when nobody else comes along to do it.
+// drainPosted writes posted frames if there is no other writer.
 func (w *Writer) drainPosted(wake <-chan struct{}, drained chan<- struct{}) {
 	defer close(drained)
 	for more := true; more; {
@@ -154,17 +156,17 @@ func (w *Writer) drainPosted(wake <-chan struct{}, drained chan<- struct{}) {
 func (w *Writer) drainOnce() {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	_ = w.drain() // remembered in w.err
+	_ = w.drain() // stored in w.err
 }
 
-// fail has all later calls fail.
+// fail makes all later calls return an error.
 func (w *Writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.err, w.queue = err, nil
 }
 
-// drain writes what is queued. w.writing must be held.
+// drain writes the queue. w.writing must be held.
 func (w *Writer) drain() error {
 	for {
 		w.mu.Lock()
@@ -192,7 +194,7 @@ func (w *Writer) writeOne(b []byte) error {
 	return err
 }
 
-// write writes bufs and remembers a failure. w.writing must be held.
+// write writes bufs and stores an error. w.writing must be held.
 func (w *Writer) write(bufs [][]byte) error {
 	err := w.out.write(bufs)
 	if err != nil {
@@ -201,7 +203,7 @@ func (w *Writer) write(bufs [][]byte) error {
 	return err
 }
 
-// usable returns why nothing can be written any more. w.mu must be held.
+// usable returns the error of a failed or closed Writer. w.mu must be held.
 func (w *Writer) usable() error {
 	if w.err != nil {
 		return w.err

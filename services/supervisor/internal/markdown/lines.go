@@ -1,10 +1,10 @@
-// Package markdown parses the Markdown that agents write: the beginnings of lines, and the spans within lines. Those
-// who write it somewhere, render to a terminal and transcript to a page, put lines together in their own ways: a
-// terminal gets a message as it comes.
+// Package markdown parses the Markdown that agents write: the beginnings of lines, and the spans within lines. Its
+// users, package render for terminals and package transcript for pages, combine lines in different ways, because a
+// terminal receives a message in parts.
 //
-// The text is hostile. Each byte is looked at a bounded number of times, so that reading takes time in proportion to the
-// text, whatever it is. What the package does not know is text as it is written. It makes nothing harmless: what it is given
-// must be, and what it gives has to be escaped where text means something.
+// The text is untrusted. Each byte is examined a limited number of times, so the time is linear in the size of the
+// text. Syntax that the package does not know is plain text. The package does not sanitize: its input must be safe, and
+// its output must be escaped where necessary.
 package markdown
 
 import (
@@ -21,17 +21,17 @@ var (
 	delimiter = lazyregexp.New(`^[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
 )
 
-// Fence is the line that begins a block of code.
+// Fence is the line that begins a code block.
 type Fence struct {
-	// Indent is how many spaces stand before it, which do not belong to the lines of the code either.
+	// Indent is the number of spaces before it. The same number is removed from the lines of the code.
 	Indent int
-	// Info is what stands behind it, as a rule the language.
+	// Info is the text after it, usually the language.
 	Info string
 
 	mark string
 }
 
-// FenceOf reads a whole line; false: it begins no block of code.
+// FenceOf parses a whole line. It returns false if the line does not begin a code block.
 func FenceOf(line string) (Fence, bool) {
 	m := fenceLine.FindStringSubmatch(line)
 	if m == nil {
@@ -40,31 +40,32 @@ func FenceOf(line string) (Fence, bool) {
 	return Fence{Indent: len(m[1]), Info: m[3], mark: m[2]}, true
 }
 
-// EndedBy reports whether a whole line ends the block: as many of the same marks, not much further in.
+// EndedBy reports whether a whole line ends the block: it has at least as many of the same marks, and is not indented
+// much further.
 func (f Fence) EndedBy(line string) bool {
 	text := strings.TrimSpace(line)
 	return len(text) >= len(f.mark) && strings.Trim(text, f.mark[:1]) == "" && indentOf(line) < f.Indent+4
 }
 
-// Code is a line of the block without the spaces that its fence has too.
+// Code returns a line of the block without the indent of its fence.
 func (f Fence) Code(line string) string {
 	return line[min(f.Indent, indentOf(line)):]
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// Ticks returns backticks, more than stand together anywhere in text, and least at least: what stands between two of these
-// is code.
-func Ticks(text string, least int) string {
+// Ticks returns a run of backticks that is longer than any run in text, and has at least least: text between two such
+// runs is code.
+func Ticks(text string, minimum int) string {
 	for i := strings.IndexByte(text, '`'); i >= 0; i = strings.IndexByte(text, '`') {
 		together := run(text[i:], '`')
-		least = max(least, together+1)
+		minimum = max(minimum, together+1)
 		text = text[i+together:]
 	}
-	return strings.Repeat("`", least)
+	return strings.Repeat("`", minimum)
 }
 
-// HeadingOf returns a heading's level, and how many bytes of the line its mark takes; 0: the line is no heading.
+// HeadingOf returns a heading's level, and the size of its mark in bytes. Level 0 means that the line is not a heading.
 func HeadingOf(line string) (level, size int) {
 	m := heading.FindStringSubmatch(line)
 	if m == nil {
@@ -73,7 +74,7 @@ func HeadingOf(line string) (level, size int) {
 	return len(m[1]), len(m[0])
 }
 
-// Item is the mark of an item of a list.
+// Item is the mark of a list item.
 type Item struct {
 	// Indent is the white space before it.
 	Indent string
@@ -81,11 +82,11 @@ type Item struct {
 	Mark string
 	// Box is '☐' or '☑' if the item is a task, else 0.
 	Box rune
-	// Size is how many bytes of the line all of this takes.
+	// Size is the total number of bytes.
 	Size int
 }
 
-// ItemOf reads the beginning of a line; false: it begins no item.
+// ItemOf parses the beginning of a line. It returns false if the line does not begin an item.
 func ItemOf(line string) (Item, bool) {
 	m := listItem.FindStringSubmatch(line)
 	if m == nil {
@@ -105,13 +106,13 @@ func ItemOf(line string) (Item, bool) {
 // Ordered reports whether the item has a number.
 func (it Item) Ordered() bool { return len(it.Mark) > 1 }
 
-// IsRule reports whether a whole line is a line across the page.
+// IsRule reports whether a whole line is a horizontal rule.
 func IsRule(line string) bool { return ruler.MatchString(line) }
 
-// IsTableRule reports whether a whole line is the one that stands below the head of a table.
+// IsTableRule reports whether a whole line is the line below the header of a table.
 func IsTableRule(line string) bool { return delimiter.MatchString(line) }
 
-// maxCells is how many cells a row has at most.
+// maxCells limits the cells of a row.
 const maxCells = 64
 
 // Cells splits a row of a table at bars that are not escaped and not in code.

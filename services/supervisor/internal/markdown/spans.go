@@ -8,34 +8,34 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxSpan is how long a span can be, in bytes, to be one: until it is closed, it is held back. No further than maxAhead is
-// looked for its end, so that the time that text takes grows with its length alone.
+// maxSpan limits the bytes of a span, which is buffered until it is closed. Its end is searched for within maxAhead
+// bytes, so that the time is linear in the length of the text.
 const (
 	maxSpan  = 400
 	maxAhead = 2*maxSpan + 16
 )
 
-// Emphasis is how text is marked.
+// Emphasis is the emphasis of a text.
 type Emphasis int
 
-// The marks of text; '***' is Bold and Italic.
+// The kinds of emphasis. '***' is Bold and Italic.
 const (
 	Italic Emphasis = 1 << iota
 	Bold
 	Struck
 )
 
-// Writer writes what is within lines.
+// Writer writes the content of lines.
 type Writer interface {
 	Text(text string)
 	Code(code string)
-	// Emphasis writes what within writes, marked.
+	// Emphasis writes the output of within with emphasis.
 	Emphasis(e Emphasis, within func())
-	// Link is "[text](address)", or, if it is a picture, "![text](address)"; within writes the text.
+	// Link is "[text](address)", or, if it is a picture, "![text](address)". within writes the text.
 	Link(picture bool, text, address string, within func())
 }
 
-// Spans reads what is within lines, for a Writer.
+// Spans parses the content of lines, and calls a Writer.
 type Spans struct {
 	W Writer
 
@@ -45,8 +45,8 @@ type Spans struct {
 // Begin begins a line.
 func (s *Spans) Begin() { s.prev = ' ' }
 
-// Read writes a line, or what is there of it, and returns how many bytes it took. Where the line is not whole, a span that
-// is open at its end is left for later.
+// Read writes a line, or its first part, and returns the number of bytes that it has written. If the line is
+// incomplete, a span that is open at its end is left for the next call.
 func (s *Spans) Read(line string, whole bool) int {
 	start := 0
 	for i := 0; i < len(line); {
@@ -66,7 +66,7 @@ func (s *Spans) Read(line string, whole bool) int {
 	return len(line)
 }
 
-// text writes text as it is.
+// text writes plain text.
 func (s *Spans) text(text string) {
 	if text != "" {
 		s.prev, _ = utf8.DecodeLastRuneInString(text)
@@ -74,8 +74,8 @@ func (s *Spans) text(text string) {
 	}
 }
 
-// span looks at line[i:]. It returns the bytes of a span and what writes it, or bytes of text and nil; and whether it is a
-// span that may be closed by what comes.
+// span parses line[i:]. It returns the size of a span and a function that writes it, or the size of plain text and nil.
+// The last result reports whether the text may become a span when more text arrives.
 func (s *Spans) span(line string, i int, whole bool) (int, func(), bool) {
 	rest, cut := safetext.Prefix(line[i:], maxAhead)
 	whole = whole || cut
@@ -86,7 +86,7 @@ func (s *Spans) span(line string, i int, whole bool) (int, func(), bool) {
 		case len(rest) == 1:
 			return 1, nil, unclosed
 		case rest[1] < utf8.RuneSelf && (unicode.IsPunct(rune(rest[1])) || unicode.IsSymbol(rune(rest[1]))):
-			// safetext writes escapes with a backslash: these stay as they are.
+			// safetext writes escapes with a backslash, which are unchanged.
 			return 2, func() { s.text(rest[1:2]) }, false
 		}
 		return 1, nil, false
@@ -119,7 +119,7 @@ func (s *Spans) code(code string) {
 	s.W.Code(code)
 }
 
-// emphasis looks at a run of '*', '_' or '~' behind a character.
+// emphasis parses a run of '*', '_' or '~' after a character.
 func (s *Spans) emphasis(before rune, rest string, whole, unclosed bool) (int, func(), bool) {
 	c := rest[0]
 	n := run(rest, c)
@@ -134,14 +134,14 @@ func (s *Spans) emphasis(before rune, rest string, whole, unclosed bool) (int, f
 	if end < 0 || end > maxSpan {
 		return n, nil, unclosed
 	}
-	e := Emphasis(n) // one is Italic, two are Bold
+	e := Emphasis(n) // one mark is Italic, two are Bold
 	if c == '~' {
 		e = Struck
 	}
 	return n + end + n, func() { s.W.Emphasis(e, func() { s.Read(rest[n:n+end], true) }) }, false
 }
 
-// link looks at "[text](address)" and "![text](address)".
+// link parses "[text](address)" and "![text](address)".
 func (s *Spans) link(rest string, unclosed bool) (int, func(), bool) {
 	inside, picture := strings.CutPrefix(rest, "!")
 	switch {
@@ -171,7 +171,7 @@ func (s *Spans) link(rest string, unclosed bool) (int, func(), bool) {
 	}, false
 }
 
-// run is how often c stands at the beginning of text.
+// run returns the number of times that c occurs at the beginning of text.
 func run(text string, c byte) int { return len(text) - len(strings.TrimLeft(text, string(c))) }
 
 // closing finds a run of exactly n of c.
@@ -186,8 +186,8 @@ func closing(text string, c byte, n int) int {
 	return -1
 }
 
-// closingEmphasis finds the run that closes emphasis: no space before it, and for '_' no word behind it. Spans of code
-// are passed over.
+// closingEmphasis finds the run that closes an emphasis: it follows no space, and for '_' no word follows it. Code
+// spans are skipped.
 func closingEmphasis(text string, c byte, n int, whole bool) int {
 	for i := 0; i < len(text); {
 		switch {
@@ -207,7 +207,7 @@ func closingEmphasis(text string, c byte, n int, whole bool) int {
 		}
 		r := run(text[i:], c)
 		if i+r == len(text) && !whole && r <= n {
-			return -1 // it may grow
+			return -1 // the run may become longer
 		}
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
 		after, _ := utf8.DecodeRuneInString(text[i+r:])
@@ -219,5 +219,5 @@ func closingEmphasis(text string, c byte, n int, whole bool) int {
 	return -1
 }
 
-// Wordy reports whether a character belongs to words.
+// Wordy reports whether a character is part of a word.
 func Wordy(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }

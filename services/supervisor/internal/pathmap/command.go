@@ -13,13 +13,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// CheckCommand returns an error if a command names a file by a path that is another one in the sidecar. Only the program knows
-// which of its words are paths, so acphost does not translate them: the command would work on another file than the one that is
-// judged. The error says which word it is, and what to do. Paths below the working directory need no translation.
+// CheckCommand returns an error if a command names a file by a path that is different in the sidecar. Only the program
+// knows which of its words are paths, so acphost does not translate them: the command would use another file than the
+// decision was about. The error contains the word, and says what to do. Paths below the working directory need no
+// translation.
 //
-// Words are read as a shell and programs read them: quotes removed, behind "=" and in lists, as the file of a URL, and in the
-// text of code ("python -c"). What is known only when the command runs, such as a variable, or the folder after "cd ..", is not
-// known here either, nor to whoever decides about the command.
+// Words are parsed as a shell and programs do: without quotes, after "=" and in lists, as the file of a URL, and in
+// code ("python -c"). Values that are only known at run time, such as variables, or the folder after "cd ..", are
+// unknown here and to the policy.
 func (m *Maps) CheckCommand(c transcode.Command) error {
 	at := m.from(c.Directory)
 	for i, value := range c.Variables {
@@ -33,7 +34,8 @@ func (m *Maps) CheckCommand(c transcode.Command) error {
 			return err
 		}
 	}
-	// As it stands, too: comments, here-documents and what could not be read. Only whole paths, since the folder is not known.
+	// Check the raw text, too: comments, here-documents and parts that could not be parsed. Only absolute paths,
+	// because the folder is unknown.
 	for i, text := range append([]string{c.Command}, c.Args...) {
 		name := "the command"
 		if i > 0 {
@@ -57,10 +59,10 @@ func parsed(c transcode.Command) (subs []*permissionv1.SubCommand, unparsed stri
 	return shell.Parse(c.Command)
 }
 
-// folder is where a command runs; the zero value: not known.
+// folder is the working directory of a command. The zero value means that it is unknown.
 type folder struct {
-	path string // absolute and clean, at the client
-	in   *Map   // the map that it is in; nil: none
+	path string // absolute and clean, of the client
+	in   *Map   // the map that contains it; nil: none
 }
 
 // from returns the folder of a path.
@@ -123,7 +125,7 @@ func (m *Maps) checkSimple(at folder, sub *permissionv1.SubCommand) error {
 	return nil
 }
 
-// checkText checks the paths in a text that may be code: what stands between blanks, quotes and signs.
+// checkText checks the paths in a text that may be code: the parts between spaces, quotes and punctuation.
 func (m *Maps) checkText(at folder, text, name string) error {
 	if !strings.Contains(text, "/") {
 		return m.checkPath(at, text, name)
@@ -139,12 +141,12 @@ func (m *Maps) checkText(at folder, text, name string) error {
 	return nil
 }
 
-// separates reports whether a path can end at a character in code.
+// separates reports whether a path in code can end before a character.
 func separates(c rune) bool {
 	return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune("\"'`=:,;|&<>()[]{}@#$!?*\\", c)
 }
 
-// checkPath checks what may be a path.
+// checkPath checks a word that may be a path.
 func (m *Maps) checkPath(at folder, name, word string) error {
 	var target string
 	switch {

@@ -13,14 +13,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// Conn is the connection of a handler whose paths are mapped. It is the one place where calls get the handler's paths, and
-// answers the client's. What is called speaks the client's paths alone.
+// Conn is the connection of a handler with mapped paths. Only Conn converts the paths in calls and answers. Its callers
+// use the client's paths.
 type Conn struct {
 	conn grpc.ClientConnInterface
 	maps *Maps
 }
 
-// Wrap returns the connection with its paths mapped; the connection itself if there are no maps.
+// Wrap returns a connection that maps paths. It returns the connection itself if there are no maps.
 func Wrap(conn grpc.ClientConnInterface, maps *Maps) grpc.ClientConnInterface {
 	if maps == nil {
 		return conn
@@ -28,14 +28,14 @@ func Wrap(conn grpc.ClientConnInterface, maps *Maps) grpc.ClientConnInterface {
 	return &Conn{conn, maps}
 }
 
-// CheckRequest returns an error if a request names a path that has none in the sidecar, or a command that names a mapped path.
-// Nobody needs to be asked about such a call: Invoke refuses it.
+// CheckRequest returns an error if a request names a path that does not exist in the sidecar, or a command that names a
+// mapped path. No decision is needed about such a call, because Invoke rejects it.
 func (c *Conn) CheckRequest(f *transcode.Frame) error {
 	_, err := f.WithPaths(c.maps)
-	return refused(err)
+	return requestError(err)
 }
 
-// Invoke implements grpc.ClientConnInterface. A request or response that has a path without a counterpart makes the call fail
+// Invoke implements grpc.ClientConnInterface. If a path in the request or response has no counterpart, the call fails
 // with InvalidArgument or FailedPrecondition.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if request, ok := args.(*transcode.Frame); ok {
@@ -54,7 +54,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 func (c *Conn) invokeFrame(ctx context.Context, method string, request *transcode.Frame, reply any, opts []grpc.CallOption) error {
 	there, err := request.WithPaths(c.maps)
 	if err != nil {
-		return refused(err)
+		return requestError(err)
 	}
 	answer, ok := reply.(*transcode.Frame)
 	if !ok {
@@ -63,10 +63,10 @@ func (c *Conn) invokeFrame(ctx context.Context, method string, request *transcod
 	if err := c.conn.Invoke(ctx, method, there, answer, opts...); err != nil {
 		return c.hereError(err)
 	}
-	return unanswerable(request.ReplyPaths(c.maps, answer))
+	return responseError(request.ReplyPaths(c.maps, answer))
 }
 
-// OtherPaths says that the handler's paths are others than the ones here.
+// OtherPaths marks the connection as one with paths that differ from those of the client.
 func (c *Conn) OtherPaths() {}
 
 // NewStream implements grpc.ClientConnInterface.
@@ -78,7 +78,7 @@ func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	return &stream{s, c}, nil
 }
 
-// stream is a stream whose paths are mapped.
+// stream is a stream with mapped paths.
 type stream struct {
 	grpc.ClientStream
 	conn *Conn
@@ -99,7 +99,7 @@ func (s *stream) RecvMsg(m any) error {
 	return s.conn.response(m)
 }
 
-// request returns a message with the handler's paths; the message itself stays as it is.
+// request returns a copy of a message with the handler's paths.
 func (c *Conn) request(args any) (any, error) {
 	m, where, err := c.pathsIn(args)
 	if err != nil || where == nil {
@@ -110,13 +110,13 @@ func (c *Conn) request(args any) (any, error) {
 		return nil, err
 	}
 	if wire, err = where.Request(c.maps, wire); err != nil {
-		return nil, refused(err)
+		return nil, requestError(err)
 	}
 	there := m.ProtoReflect().New().Interface()
 	return there, proto.Unmarshal(wire, there)
 }
 
-// response puts the client's paths into a message.
+// response replaces the handler's paths in a message by the client's.
 func (c *Conn) response(reply any) error {
 	m, where, err := c.pathsIn(reply)
 	if err != nil || where == nil {
@@ -127,13 +127,13 @@ func (c *Conn) response(reply any) error {
 		return err
 	}
 	if wire, err = where.Response(c.maps, wire); err != nil {
-		proto.Reset(m) // it has the handler's paths
-		return unanswerable(err)
+		proto.Reset(m) // it still has the handler's paths
+		return responseError(err)
 	}
 	return proto.Unmarshal(wire, m)
 }
 
-// pathsIn returns where a message has paths; nil: nowhere.
+// pathsIn returns the positions of paths in a message, or nil.
 func (c *Conn) pathsIn(message any) (proto.Message, *transcode.Paths, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -151,23 +151,23 @@ func (c *Conn) pathsIn(message any) (proto.Message, *transcode.Paths, error) {
 	return m, where, nil
 }
 
-// refused is the error of a request that has no counterpart.
-func refused(err error) error {
+// requestError returns the error for a request with a path that has no counterpart.
+func requestError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
-// unanswerable is the error of a response that has no counterpart.
-func unanswerable(err error) error {
+// responseError returns the error for a response with a path that has no counterpart.
+func responseError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// hereError is a handler's error with the client's paths in its words.
+// hereError returns a handler's error with the client's paths in its texts.
 func (c *Conn) hereError(err error) error {
 	var own interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &own) {
@@ -187,9 +187,9 @@ func (c *Conn) hereError(err error) error {
 	return status.FromProto(s).Err()
 }
 
-// here puts the client's paths into a text, and reports whether that changed it.
+// here replaces the handler's paths in a text, and reports whether it has changed.
 func (c *Conn) here(text *string) bool {
 	was := *text
-	*text = c.maps.HereText(was)
+	*text = c.maps.ClientText(was)
 	return *text != was
 }

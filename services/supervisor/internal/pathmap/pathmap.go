@@ -1,10 +1,11 @@
-// Package pathmap translates paths between a client and a sidecar that sees the client's folders under other paths. Only the
-// translation knows both: policies, records, questions and events speak the client's paths, and the sidecar speaks its own.
+// Package pathmap translates paths between a client and a sidecar that has the client's folders under other paths. Only
+// the translation knows both: policies, records, questions and events use the client's paths, and the sidecar uses its
+// own.
 //
-// A map is a folder of the client (here) and the same folder in the sidecar (there). Paths below it are translated component by
-// component. All other paths are the same on both sides, with two exceptions that would give one name to two files: a path below
-// there is the sidecar's and no path of the client, and a path below here is the client's and no path of the sidecar. Both are
-// refused. So what is judged by the client's path is what happens at the sidecar's.
+// A map is a folder of the client (here) and the same folder in the sidecar (there). Paths below it are translated
+// component by component. All other paths are the same on both sides, with two exceptions that would give one name to
+// two files: a path below there belongs to the sidecar only, and a path below here belongs to the client only. Both are
+// rejected on the other side. So a decision about the client's path applies to the file that the sidecar uses.
 //
 // The package knows paths, and the connection of a handler. It must not know methods, sessions or policies.
 package pathmap
@@ -23,24 +24,24 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// Map is a folder that has two paths.
+// Map is a folder with two paths.
 type Map struct {
-	// Here is the folder's path at the client, There the one in the sidecar. Both are absolute and clean.
+	// Here is the folder's path at the client, There its path in the sidecar. Both are absolute and clean.
 	Here, There string
 }
 
-// Maps are the maps of one handler. Nil maps nothing. It is safe for concurrent use.
+// Maps are the maps of one handler. A nil Maps changes no paths. It is safe for concurrent use.
 type Maps struct {
-	maps     []Map    // the longest There first, for HereText
-	messages sync.Map // where messages have paths, by descriptor: *transcode.Paths, nil for those without
+	maps     []Map    // sorted by the length of There, longest first, for ClientText
+	messages sync.Map // positions of paths in messages, by descriptor: *transcode.Paths, nil for those without
 }
 
-// New returns maps. The error joins what is wrong with them; each part is a *Mistake.
+// New returns maps. The error joins a *Mistake for each problem.
 func New(maps []Map) (*Maps, error) {
 	var problems []error
 	for i, m := range maps {
 		for _, side := range []string{SideHere, SideThere} {
-			if why := unfit(m.side(side)); why != "" {
+			if why := unusable(m.side(side)); why != "" {
 				problems = append(problems, &Mistake{Index: i, Side: side, Why: why})
 			}
 		}
@@ -59,7 +60,7 @@ func New(maps []Map) (*Maps, error) {
 	return &Maps{maps: sorted}, nil
 }
 
-// The sides of a map, as the configuration calls them.
+// The sides of a map, as named in the configuration.
 const (
 	SideHere  = "here"
 	SideThere = "there"
@@ -72,7 +73,7 @@ func (m Map) side(side string) string {
 	return m.There
 }
 
-// Mistake is what is wrong with one side of one map.
+// Mistake is an error in one side of one map.
 type Mistake struct {
 	Index int
 	Side  string // SideHere or SideThere
@@ -81,8 +82,8 @@ type Mistake struct {
 
 func (m *Mistake) Error() string { return fmt.Sprintf("paths[%d].%s: %s", m.Index, m.Side, m.Why) }
 
-// unfit says why a folder cannot be one side of a map; empty: it can.
-func unfit(folder string) string {
+// unusable returns the reason why a folder cannot be a side of a map, or "".
+func unusable(folder string) string {
 	switch {
 	case !path.IsAbs(folder):
 		return fmt.Sprintf("expected an absolute path, got %q", folder)
@@ -102,8 +103,8 @@ func unfit(folder string) string {
 	return ""
 }
 
-// overlaps finds folders that contain each other, on either side and across the sides: a path in one of them would have two
-// meanings. Names that differ in case only count as the same, since on some file systems they are.
+// overlaps reports folders that contain each other, on one side or across the sides: a path in one of them would be
+// ambiguous. Names that differ only in case count as equal, because they are on some file systems.
 func overlaps(maps []Map) (problems []error) {
 	type end struct {
 		index int
@@ -129,7 +130,7 @@ func overlaps(maps []Map) (problems []error) {
 	return problems
 }
 
-// below reports whether some file system takes a path for one in a folder.
+// below reports whether a path is in a folder on some file system.
 func below(folder, name string) bool {
 	return paths.Below(fold.Path(path.Clean(folder)), fold.Path(path.Clean(name)))
 }
@@ -142,9 +143,10 @@ func (m *Maps) All() []Map {
 	return slices.Clone(m.maps)
 }
 
-// There returns the sidecar's path for one of the client's. A path that is not absolute stays as it is. An error says why
-// there is none: the path is the sidecar's own, goes up (..) out of or into a mapped folder, or differs from one only in case.
-func (m *Maps) There(name string) (string, error) {
+// SidecarPath returns the sidecar's path for a client's path. A path that is not absolute is unchanged. It returns an
+// error if there is none: the path belongs to the sidecar only, leads out of or into a mapped folder by "..", or
+// differs from a mapped one only in case.
+func (m *Maps) SidecarPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
@@ -170,9 +172,10 @@ func (m *Maps) There(name string) (string, error) {
 	return name, nil
 }
 
-// Here returns the client's path for one of the sidecar's. A path that is not absolute stays as it is. An error says why there
-// is none: the path leads to a folder of the sidecar that has the name of another one of the client's.
-func (m *Maps) Here(name string) (string, error) {
+// ClientPath returns the client's path for a sidecar's path. A path that is not absolute is unchanged. It returns an
+// error if there is none: the path is in a folder of the sidecar that has the same name as another folder of the
+// client.
+func (m *Maps) ClientPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
@@ -190,9 +193,8 @@ func (m *Maps) Here(name string) (string, error) {
 	return name, nil
 }
 
-// HereText returns a sidecar's text with the client's paths in place of the sidecar's, where it names a mapped folder or a path
-// in it.
-func (m *Maps) HereText(text string) string {
+// ClientText replaces the sidecar's paths of mapped folders, and of files in them, in a text by the client's.
+func (m *Maps) ClientText(text string) string {
 	var b strings.Builder
 	last := 0
 next:
@@ -230,8 +232,8 @@ func ends(rest string) bool {
 	return rest == "" || rest[0] == '/' || !ofPath(rest[0])
 }
 
-// inside returns what a path has behind a folder, if the path begins with it. Doubled slashes and "." are left out, a slash at
-// the end is kept.
+// inside returns the part of a path after a folder, if the path begins with it. It removes doubled slashes and ".", and
+// keeps a slash at the end.
 func inside(folder, name string) (rest string, ok bool) {
 	if name == folder {
 		return "", true
@@ -246,7 +248,8 @@ func inside(folder, name string) (rest string, ok bool) {
 	return "", false
 }
 
-// tidied is a path without "." and doubled slashes. It keeps "..", behind which only the file system knows where a link leads.
+// tidied returns a path without "." and doubled slashes. It keeps "..", because a component before it may be a symbolic
+// link.
 func tidied(name string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(name, "/") {
@@ -260,7 +263,7 @@ func tidied(name string) string {
 	return b.String()
 }
 
-// climbs reports whether a path that begins below a folder goes up out of it on its way, by its names alone.
+// climbs reports whether a path below a folder leads out of it by its names.
 func climbs(rest string) bool {
 	if !strings.Contains(rest, "..") {
 		return false
@@ -280,10 +283,10 @@ func climbs(rest string) bool {
 	return false
 }
 
-// maxShown bounds the bytes of a path in an error: agents choose them.
+// maxShown limits the bytes of a path in an error, because agents choose paths.
 const maxShown = 200
 
-// shown is a path in an error.
+// shown returns a path for an error.
 func shown(name string) string {
 	if len(name) > maxShown {
 		name = strings.ToValidUTF8(name[:maxShown], "") + "…"

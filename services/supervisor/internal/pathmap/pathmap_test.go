@@ -53,7 +53,7 @@ func TestMaps_ThereMapsByComponents(t *testing.T) {
 		{"a name that ends in dots", "/home/me/src/a../b", "/workspace/a../b", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := m.There(c.path)
+			got, err := m.SidecarPath(c.path)
 			switch {
 			case c.refused == "" && err != nil:
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestMaps_HereMapsBackOrFails(t *testing.T) {
 		{"nothing", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := m.Here(c.path)
+			got, err := m.ClientPath(c.path)
 			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) || got != c.want {
 				t.Errorf("got %q, %v; want %q, %q", got, err, c.want, c.refused)
 			}
@@ -96,11 +96,11 @@ func FuzzMaps_RoundTrip(f *testing.F) {
 	}
 	m := mustMaps(f, "/home/me/src", "/workspace", "/data", "/mnt/data")
 	f.Fuzz(func(t *testing.T, name string) {
-		there, err := m.There(name)
+		there, err := m.SidecarPath(name)
 		if err != nil {
 			return
 		}
-		here, err := m.Here(there)
+		here, err := m.ClientPath(there)
 		if err != nil {
 			t.Fatalf("%q is %q there, which has no path here: %v", name, there, err)
 		}
@@ -138,7 +138,7 @@ func TestHereText_ReplacesPaths(t *testing.T) {
 		"path=/workspace:/workspace/bin":                       "path=/home/me/src:/home/me/src/bin",
 		"//workspace":                                          "//workspace",
 	} {
-		if got := m.HereText(text); got != want {
+		if got := m.ClientText(text); got != want {
 			t.Errorf("HereText(%q) = %q, want %q", text, got, want)
 		}
 	}
@@ -231,10 +231,10 @@ func TestNew_WithoutMapsIsNil(t *testing.T) {
 
 func TestMaps_NilMapsNothing(t *testing.T) {
 	var m *Maps
-	if got, err := m.There("/w/a"); got != "/w/a" || err != nil {
+	if got, err := m.SidecarPath("/w/a"); got != "/w/a" || err != nil {
 		t.Errorf("There: got %q, %v", got, err)
 	}
-	if got, err := m.Here("/w/a"); got != "/w/a" || err != nil {
+	if got, err := m.ClientPath("/w/a"); got != "/w/a" || err != nil {
 		t.Errorf("Here: got %q, %v", got, err)
 	}
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// Question is an action in few words, as a person asks about it.
+// Question describes an action as a user of "acphost policy" enters it.
 type Question struct {
-	// Command is a command line, Path a file or folder, absolute or relative to Dir. One of them is given.
+	// Command is a command line. Path is a file or folder, absolute or relative to Dir. Exactly one of Command, Path
+	// and Host is set.
 	Command, Path string
 	// Argv is a program that a process starts, with its arguments, for the kind "process.start". In place of a command
 	// or a path.
@@ -29,18 +30,18 @@ type Question struct {
 	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
 	Host      string
 	Addresses []string
-	// Kind is the action's kind. Empty: "terminal.create" for a command, "fs.read" for a path.
+	// Kind is the kind of the action. Empty means "terminal.create" for a command and "fs.read" for a path.
 	Kind string
-	// Dir is the session's working directory and only root, an absolute path.
+	// Dir is the working directory and the only root of the session, an absolute path.
 	Dir string
-	// Agent and Mode are the agent's name and the session's mode, Tool what the agent calls its tool.
+	// Agent is the agent's name, Mode the session's mode, Tool the agent's name of its tool.
 	Agent, Mode, Tool string
-	// Gate knows the files and folders that are acphost's own.
+	// Gate knows acphost's own files and folders.
 	Gate *gate.Gate
 }
 
-// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate, for the
-// kinds "tool.…" a question of the agent, and for the kinds "process.…" an action of a process in the sandbox.
+// Action returns the action that a policy would receive if an agent did this on this machine: an action of the gate or,
+// for the kinds "tool.…", a permission request of the agent.
 func (q Question) Action() (*permissionv1.Action, error) {
 	if (q.Command == "") == (q.Path == "") && q.Host == "" && len(q.Argv) == 0 {
 		return nil, errors.New("expected either a command or a path")
@@ -69,7 +70,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		kind = "fs.read"
 	}
 	if tool, ok := strings.CutPrefix(kind, "tool."); ok {
-		return looked(q.Gate, intent.Question(session, q.toolCall(tool, file))), nil
+		return resolveCommand(q.Gate, intent.Question(session, q.toolCall(tool, file))), nil
 	}
 	params := map[string]string{"sessionId": session.SessionID}
 	if kind == "terminal.create" {
@@ -89,10 +90,10 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return looked(q.Gate, intent.Call(session, method, kind, raw)), nil
+	return resolveCommand(q.Gate, intent.Call(session, method, kind, raw)), nil
 }
 
-// connects is that a process of an agent connects to a machine.
+// connects returns the action of a process that connects to a machine.
 func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
 	host, port, err := hosts.Split(q.Host)
 	if err != nil {
@@ -113,7 +114,7 @@ func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
 	return intent.Reached(s, to), nil
 }
 
-// methods are those that agents call, by their kinds.
+// methods maps the kinds of actions to the methods of agents.
 var methods = map[string]string{
 	"terminal.create": "terminal/create",
 	"fs.read":         "fs/read_text_file",
@@ -121,7 +122,7 @@ var methods = map[string]string{
 	"fs.list":         "fs/list_directory",
 }
 
-// toolCall is how an agent would ask about it.
+// toolCall returns the tool call of an agent's permission request.
 func (q Question) toolCall(kind, file string) acp.ToolCall {
 	tc := acp.ToolCall{ID: "policy-why", Kind: kind, Name: q.Tool}
 	if q.Command != "" {
@@ -133,11 +134,11 @@ func (q Question) toolCall(kind, file string) acp.ToolCall {
 	return tc
 }
 
-// ParseAction reads an action as JSON.
+// ParseAction parses an action in JSON.
 func ParseAction(name string, data []byte) (*permissionv1.Action, error) {
 	a := &permissionv1.Action{}
 	if err := protojson.Unmarshal(data, a); err != nil {
-		// protojson varies the space after its own name on purpose.
+		// protojson deliberately varies the space after its own name.
 		return nil, fmt.Errorf("%s: expected an action as JSON: %s", name, strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
 	}
 	if a.GetKind() == "" {

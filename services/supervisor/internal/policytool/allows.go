@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Allows returns the rules of a rule file that loosen: those that allow.
+// Allows returns the rules of a rule file that allow.
 func Allows(file *permissionv1.PolicyFile) ([]*permissionv1.Rule, error) {
 	policy := &permissionv1.Policy{}
 	if err := yamlproto.Unmarshal(file.GetName(), file.GetContent(), policy); err != nil {
@@ -26,7 +26,7 @@ func Allows(file *permissionv1.PolicyFile) ([]*permissionv1.Rule, error) {
 	return rules, nil
 }
 
-// PrintAllows shows what a workspace's rule file would allow, as it is written.
+// PrintAllows prints the rules of a workspace's rule file that allow.
 func PrintAllows(w io.Writer, s Style, name string, rules []*permissionv1.Rule) error {
 	fmt.Fprintf(w, "%s allows what %s %s:\n\n", safetext.Exact(name), map[bool]string{true: "this rule matches", false: "these rules match"}[len(rules) == 1],
 		s.paint(bold, "without asking"))

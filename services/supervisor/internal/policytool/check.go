@@ -12,22 +12,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Checked is a rule file and what permd found in it.
-type Checked struct {
+// CheckResult is a rule file with the findings of permd.
+type CheckResult struct {
 	File   *permissionv1.PolicyFile
 	Answer *permissionv1.CheckResponse
 }
 
-// Check has permd load a rule file, run its tests and look for mistakes.
-func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*Checked, error) {
+// Check makes permd load a rule file, run its tests and search for mistakes.
+func Check(ctx context.Context, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (*CheckResult, error) {
 	answer, err := service.Check(ctx, &permissionv1.CheckRequest{File: file})
 	if err != nil {
 		return nil, serverError("check "+file.GetName(), err)
 	}
-	return &Checked{File: file, Answer: answer}, nil
+	return &CheckResult{File: file, Answer: answer}, nil
 }
 
-// LayerOf returns whose rule file it is, as far as its name tells: a workspace's, else the user's.
+// LayerOf returns the layer of a rule file by its name: the workspace's, else the user's.
 func LayerOf(name string) permissionv1.Layer {
 	if clean := "/" + filepath.ToSlash(filepath.Clean(name)); strings.HasSuffix(clean, "/"+config.WorkspacePolicy) {
 		return permissionv1.Layer_LAYER_WORKSPACE
@@ -35,10 +35,10 @@ func LayerOf(name string) permissionv1.Layer {
 	return permissionv1.Layer_LAYER_USER
 }
 
-// OK reports whether the file loads; it may have warnings.
-func (c *Checked) OK() bool { return c.errors() == 0 }
+// OK reports whether the file loads. It may have warnings.
+func (c *CheckResult) OK() bool { return c.errors() == 0 }
 
-func (c *Checked) errors() (n int) {
+func (c *CheckResult) errors() (n int) {
 	for _, f := range c.Answer.GetFindings() {
 		if f.GetSeverity() != permissionv1.Severity_SEVERITY_WARNING {
 			n++
@@ -48,7 +48,7 @@ func (c *Checked) errors() (n int) {
 }
 
 // PrintFindings writes each finding as "FILE:LINE:COLUMN: SEVERITY: MESSAGE".
-func (c *Checked) PrintFindings(w io.Writer, s Style) {
+func (c *CheckResult) PrintFindings(w io.Writer, s Style) {
 	for _, f := range c.Answer.GetFindings() {
 		severity := "error"
 		if f.GetSeverity() == permissionv1.Severity_SEVERITY_WARNING {
@@ -62,7 +62,7 @@ func (c *Checked) PrintFindings(w io.Writer, s Style) {
 		if rule := f.GetRule(); rule != "" && !strings.Contains(message, rule) {
 			message = "rule " + rule + ": " + message
 		}
-		// A message may hold several lines, such as a condition with a mark below it; each is made safe by itself.
+		// A message may have several lines, such as a condition with a mark below it. Each line is escaped by itself.
 		lines := strings.Split(message, "\n")
 		for i := range lines {
 			lines[i] = safetext.Exact(lines[i])
@@ -71,8 +71,8 @@ func (c *Checked) PrintFindings(w io.Writer, s Style) {
 	}
 }
 
-// Print writes the findings, and then what the file is in all.
-func (c *Checked) Print(w io.Writer, s Style) {
+// Print writes the findings, and then a summary of the file.
+func (c *CheckResult) Print(w io.Writer, s Style) {
 	c.PrintFindings(w, s)
 	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
 	parts, verdict := []string{rules, tests}, s.paint(green, "ok")
@@ -86,8 +86,8 @@ func (c *Checked) Print(w io.Writer, s Style) {
 	fmt.Fprintf(w, "%s: %s, %s\n", safetext.Exact(c.File.GetName()), strings.Join(parts, ", "), verdict)
 }
 
-// JSON is what was found, as an object for JSON.
-func (c *Checked) JSON() (any, error) {
+// JSON returns the findings as an object for JSON.
+func (c *CheckResult) JSON() (any, error) {
 	answer, err := fields(c.Answer)
 	if err != nil {
 		return nil, err

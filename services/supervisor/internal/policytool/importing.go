@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Import has permd turn another program's permissions into a rule file. format may be empty: it is told from the name
-// and the content.
+// Import makes permd convert another program's permissions to a rule file. If format is empty, permd detects it by the
+// name and the content.
 func Import(
 	ctx context.Context, service permissionv1.PolicyServiceClient, format, name string, content []byte,
 ) (*permissionv1.ImportResponse, error) {
@@ -21,7 +21,7 @@ func Import(
 	return answer, nil
 }
 
-// PrintDropped lists what could not be carried over.
+// PrintDropped lists the permissions that could not be converted.
 func PrintDropped(w io.Writer, s Style, name string, answer *permissionv1.ImportResponse) {
 	dropped := answer.GetDropped()
 	switch len(dropped) {

@@ -13,8 +13,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Layers returns the rule files that permd would decide by in a session whose working directory is dir, with these
-// settings: the administrator's, the user's, the workspace's. The administrator's and the workspace's need not be there.
+// Layers returns the rule files of permd for a session with the working directory dir and these settings: the
+// administrator's, the user's, and the workspace's. The administrator's and the workspace's may be missing.
 func Layers(
 	ctx context.Context, service permissionv1.PolicyServiceClient, settings *permissionv1.Settings, dir string,
 ) ([]*permissionv1.PolicyFile, error) {
@@ -46,7 +46,7 @@ func Layers(
 		return nil, fmt.Errorf("the workspace's rule file: %w", err)
 	}
 	file := &permissionv1.PolicyFile{Name: name, Content: content, Layer: permissionv1.Layer_LAYER_WORKSPACE}
-	trusted, err := OpenTrust(settings.GetTrust()).Holds(paths.Real(name), content)
+	trusted, err := OpenTrustStore(settings.GetTrust()).Contains(paths.Real(name), content)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Layers(
 	return append(files, file), nil
 }
 
-// digest is what the trust store knows a content by.
+// digest returns the digest of a content in the trust store.
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// NetworkNote says what rules about machines (host) cannot mean as acphost is configured; empty: they mean what they say.
+// NetworkNote says which rules about machines (host) have no effect in this configuration, or "" if all have.
 func NetworkNote(c *config.Config) string {
 	switch network := c.Network(); {
 	case c.Sandbox() == config.SandboxOff:
@@ -22,13 +22,13 @@ func NetworkNote(c *config.Config) string {
 	return ""
 }
 
-// NamesMachines reports whether a rule file that can be read has rules about machines.
+// NamesMachines reports whether a readable rule file has rules about machines.
 func NamesMachines(file *permissionv1.PolicyFile) bool {
 	var p permissionv1.Policy
 	doc, err := yamlproto.Parse(file.GetName(), file.GetContent())
 	if err != nil {
 		return false
 	}
-	_ = doc.DecodeWhatCanBe(&p) // what is wrong with it is said elsewhere
+	_ = doc.DecodeWhatCanBe(&p) // errors are reported elsewhere
 	return slices.ContainsFunc(p.GetRules(), func(r *permissionv1.Rule) bool { return len(r.GetHost()) > 0 })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// next says what a person can do about a decision that is not to allow; nothing where a rule of his own says so.
-func (e *Explained) next() []string {
+// next returns advice about a decision other than allow. It is empty if the user's own rule has decided.
+func (e *Explanation) next() []string {
 	d := e.Answer.GetDecision()
 	switch d.GetRule() {
 	case gate.RuleProtected:
@@ -34,15 +34,15 @@ func (e *Explained) next() []string {
 	return todo
 }
 
-// mayHold reports whether the rule that decided is one of which it cannot be told whether it holds.
-func (e *Explained) mayHold(rule string) bool {
+// mayHold reports whether the rule that decided may not match, because its condition depends on unknown facts.
+func (e *Explanation) mayHold(rule string) bool {
 	return slices.ContainsFunc(e.Answer.GetConsidered(), func(c *permissionv1.Considered) bool {
 		return c.GetRule() == rule && c.GetMatched() == "maybe"
 	})
 }
 
-// about says what would make a command one that rules can go by.
-func (e *Explained) about(c *permissionv1.Command) []string {
+// about returns advice that makes a command suitable for rules.
+func (e *Explanation) about(c *permissionv1.Command) []string {
 	var todo []string
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(todo, text) {
@@ -59,7 +59,7 @@ func (e *Explained) about(c *permissionv1.Command) []string {
 		}
 		why, r := shell.Doubt(sub), sub.GetRepository()
 		switch {
-		case why == "" || !strings.Contains(e.Answer.GetDecision().GetDetail(), why): // not what stands in the way
+		case why == "" || !strings.Contains(e.Answer.GetDecision().GetDetail(), why): // it is not the reason of the decision
 		case onlyLooks(argv) && why != shell.DoubtBeside(sub):
 			add("the rule is about the system's %s: have the workspace's folder come last in PATH, or take it out", argv[0])
 		case why != shell.DoubtBeside(sub):

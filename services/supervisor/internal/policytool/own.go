@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// NewGate returns a gate that knows what is acphost's own, as the gate of a supervisor does: files and folders, and the
-// files that hold nothing but a key.
+// NewGate returns a gate with acphost's own files and folders, as in a supervisor. keys are files that contain only a
+// key.
 func NewGate(protected, keys []string) (*gate.Gate, error) {
 	g := gate.New(gate.Options{Protected: protected})
 	for _, file := range keys {
@@ -19,7 +19,7 @@ func NewGate(protected, keys []string) (*gate.Gate, error) {
 	return g, nil
 }
 
-// decision is acphost's own ruling as a policy would put it; nil for none.
+// decision converts acphost's own ruling to the response of a policy. Nil returns nil.
 func decision(r *gate.Ruling) *permissionv1.DecideResponse {
 	if r == nil {
 		return nil

@@ -1,10 +1,9 @@
 // Package policytool implements the functions of "acphost policy": it checks rule files, explains decisions, decides
-// recorded actions again, imports the rules of other programs, and keeps the list of workspace rule files that the user
+// recorded actions again, imports the rules of other programs, and edits the list of workspace rule files that the user
 // trusts.
 //
-// It knows files, the list of trusted files, and how an answer is shown. It must not know how rules work: permd knows, and
-// answers by PolicyService. No decision of this package allows an agent
-// anything.
+// It knows files, the list of trusted files, and the format of the output. It must not know how rules work: permd does,
+// and answers through PolicyService. The decisions of this package do not allow any action of an agent.
 package policytool
 
 import (
@@ -22,10 +21,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// maxFile bounds what is read of one rule file, action or file to import, in bytes: what YAML is parsed up to.
+// maxFile limits the bytes of one rule file, action or file to import, as YAML files are limited.
 const maxFile = 16 << 20
 
-// ReadPolicy returns the rule file of this name: that of a ready policy, or a file. "-" stands for stdin.
+// ReadPolicy returns the rule file with a name: a ready policy, or a file. "-" means stdin.
 func ReadPolicy(
 	ctx context.Context, service permissionv1.PolicyServiceClient, name string, stdin io.Reader, layer permissionv1.Layer,
 ) (*permissionv1.PolicyFile, error) {
@@ -46,7 +45,7 @@ func ReadPolicy(
 	return &permissionv1.PolicyFile{Name: name, Content: content, Layer: layer}, nil
 }
 
-// ReadFile returns the content of a regular file of at most 16 MiB. "-" stands for stdin.
+// ReadFile returns the content of a regular file of at most 16 MiB. "-" means stdin.
 func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return regular.ReadAll(stdin, name, maxFile)
@@ -54,7 +53,7 @@ func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	return regular.Read(name, maxFile)
 }
 
-// serverError returns what permd answered instead of an answer, without the words that gRPC puts around it.
+// serverError returns permd's error without the text that gRPC adds.
 func serverError(doing string, err error) error {
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("%s: %s", doing, s.Message())

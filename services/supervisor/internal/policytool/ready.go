@@ -9,7 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// PrintReady lists the rule files that permd comes with.
+// PrintReady lists the rule files that permd contains.
 func PrintReady(ctx context.Context, service permissionv1.PolicyServiceClient, w io.Writer, s Style) error {
 	all, err := service.ListReadyPolicies(ctx, &permissionv1.ListReadyPoliciesRequest{})
 	if err != nil {

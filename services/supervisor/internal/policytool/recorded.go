@@ -30,32 +30,32 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// Records are where it is recorded what agents sent, and what was decided about it.
+// Records locates the recorded messages and decisions.
 type Records struct {
-	// Journal is the folder of the journal, Audit the file of the audit. Empty: there is none.
+	// Journal is the folder of the journal, Audit the file of the audit. Empty means that there is none.
 	Journal, Audit string
 	// Gate knows the files and folders that are acphost's own.
 	Gate *gate.Gate
-	// Dialect says how an agent of a configured name describes its tools; nil, or what it returns: nothing is configured.
+	// Dialect returns the configured dialect of an agent, or nil. A nil Dialect means that none is configured.
 	Dialect func(agent string) *dialect.Dialect
 }
 
-// Recorded is the action that a question was about, as the record has it.
-type Recorded struct {
+// RecordedAction is the recorded action of a question.
+type RecordedAction struct {
 	Action *permissionv1.Action
-	// Notes say how it was found, and why it may be judged otherwise than it was, one sentence each.
+	// Notes say how it was found, and why it may be decided differently now, one sentence each.
 	Notes []string
 }
 
-// Find returns the action that a question was about, which may wait, be answered, or belong to a session that has ended. id
-// is the question's id or handle, or the id of a decision in the audit. The action is the one of the audit, which is what was judged; if the audit has none,
-// it is made of the recorded frames, as it was made when the agent sent them.
-func (r Records) Find(id string) (*Recorded, error) {
+// Find returns the action of a question, which may be open, answered, or of a session that has ended. id is the
+// question's id or handle, or the id of a decision in the audit. If the audit has the action, Find returns it, because
+// it is the action that was decided on. Otherwise Find creates it from the recorded frames, as the supervisor does.
+func (r Records) Find(id string) (*RecordedAction, error) {
 	handle := client.Handle(id)
 	agentID, _, ok := strings.Cut(handle, "/")
 	if !ok {
 		if a := r.decided(id); a != nil {
-			return noted(&Recorded{Action: a, Notes: []string{asJudged}}), nil
+			return addRedactionNote(&RecordedAction{Action: a, Notes: []string{asJudged}}), nil
 		}
 		return nil, fmt.Errorf("there is no question and no decision %q: \"acphost approvals list\" shows the questions that wait, and "+
 			"\"acphost audit query --json\" the ids of decisions", id)
@@ -67,9 +67,9 @@ func (r Records) Find(id string) (*Recorded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for question %s in the journal: %w", handle, err)
 	}
-	names := map[string]acp.Initialized{} // by instance of the supervisor, what the agent says of itself
+	names := map[string]acp.Initialized{} // the agents' answers to initialize, by instance of the supervisor
 	var found *askedAction
-	for _, file := range files { // the newest counts
+	for _, file := range files { // the newest match counts
 		a := r.search(file, agentID, handle, names)
 		if a != nil {
 			found = a
@@ -78,7 +78,7 @@ func (r Records) Find(id string) (*Recorded, error) {
 	if found == nil {
 		return nil, fmt.Errorf("no question %s is in the journal in %s: it was not recorded (--no-journal, journal.content), or the record was removed", handle, r.Journal)
 	}
-	out := &Recorded{Action: r.judged(found)}
+	out := &RecordedAction{Action: r.judged(found)}
 	if out.Action != nil {
 		out.Notes = append(out.Notes, asJudged)
 	} else if out.Action = found.action; out.Action != nil {
@@ -86,11 +86,11 @@ func (r Records) Find(id string) (*Recorded, error) {
 	} else {
 		return nil, fmt.Errorf("question %s is acphost's own, and the call that it is about is not in the journal", handle)
 	}
-	return noted(out), nil
+	return addRedactionNote(out), nil
 }
 
-// Denied returns the action that was denied last, as it was judged.
-func (r Records) Denied() (*Recorded, error) {
+// Denied returns the action of the latest denial.
+func (r Records) Denied() (*RecordedAction, error) {
 	if r.Audit == "" {
 		return nil, errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
 	}
@@ -108,20 +108,20 @@ func (r Records) Denied() (*Recorded, error) {
 		by = "as answered by " + safetext.Line(cmp.Or(last.GetAnsweredBy(), "nobody"))
 	}
 	note := fmt.Sprintf("%s (%s UTC): it was denied %s", asJudged, last.GetTime().AsTime().UTC().Format(time.DateTime), by)
-	return noted(&Recorded{Action: last.GetAction(), Notes: []string{note}}), nil
+	return addRedactionNote(&RecordedAction{Action: last.GetAction(), Notes: []string{note}}), nil
 }
 
 const asJudged = "this is the action as it was judged then, from the audit"
 
-// noted notes that the record lacks secrets, if it does.
-func noted(r *Recorded) *Recorded {
+// addRedactionNote adds a note if secrets were removed from the record.
+func addRedactionNote(r *RecordedAction) *RecordedAction {
 	if text, err := protojson.Marshal(r.Action); err == nil && strings.Contains(string(text), secret.Redacted) {
 		r.Notes = append(r.Notes, "secrets in it are "+secret.Redacted+" in the record, so it may have been judged otherwise")
 	}
 	return r
 }
 
-// decided is the action of a decision in the audit; nil: there is none.
+// decided returns the action of a decision in the audit, or nil.
 func (r Records) decided(id string) *permissionv1.Action {
 	if r.Audit == "" {
 		return nil
@@ -137,10 +137,10 @@ func (r Records) decided(id string) *permissionv1.Action {
 // askedAction is a question in the journal.
 type askedAction struct {
 	asked  *supervisorv1.Approval
-	action *permissionv1.Action // nil: it is not known
+	action *permissionv1.Action // nil: unknown
 }
 
-// search reads a file for the question of a handle; nil: it is not there.
+// search searches a file for the question with a handle. It returns nil if there is none.
 func (r Records) search(file, agentID, handle string, names map[string]acp.Initialized) *askedAction {
 	entries, err := journal.OpenReader(file, 0)
 	if err != nil {
@@ -180,8 +180,8 @@ func (r Records) search(file, agentID, handle string, names map[string]acp.Initi
 	}
 }
 
-// judged is the action of the audit's record about a question; nil: there is none. Agents use the ids of tool calls again: the
-// first record after the question was asked is its own.
+// judged returns the action in the audit's record of a question, or nil. Agents reuse the ids of tool calls, so the
+// first record after the question counts.
 func (r Records) judged(a *askedAction) *permissionv1.Action {
 	if r.Audit == "" {
 		return nil
@@ -203,7 +203,7 @@ func (r Records) judged(a *askedAction) *permissionv1.Action {
 	return nearest.GetAction()
 }
 
-// recordedSession follows what is known of a session, as the supervisor did.
+// recordedSession is the state of a session, derived from frames as the supervisor does.
 type recordedSession struct {
 	gate    *gate.Gate
 	header  journal.Header
@@ -212,17 +212,17 @@ type recordedSession struct {
 	dialect *dialect.Dialect
 	table   *session.Table
 	decoder *event.Decoder
-	calls   map[string]sentCall // of the agent's, that were not answered, by their ids
+	calls   map[string]sentCall // unanswered requests of the agent, by their ids
 	order   []string
 }
 
-// sentCall is a request of the agent's.
+// sentCall is a request of the agent.
 type sentCall struct {
 	method string
 	params []byte
 }
 
-// maxSentCalls bounds the requests that are remembered.
+// maxSentCalls limits the requests that are stored.
 const maxSentCalls = 1024
 
 func newRecordedSession(g *gate.Gate, h journal.Header, names map[string]acp.Initialized) *recordedSession {
@@ -239,7 +239,7 @@ func (s *recordedSession) opened(o acp.Opening) {
 	s.table.Opened("opening", acp.Opened{}, false)
 }
 
-// take takes a frame.
+// take updates the state by a frame.
 func (s *recordedSession) take(f *frame.Frame) {
 	method, _ := acp.Exact(acp.Get(f.Line, "method"))
 	method = string(acp.Method([]byte(method)))
@@ -296,22 +296,22 @@ func (s *recordedSession) updated(update []byte) {
 	}
 }
 
-// about is the action that a question is about; nil: it is not known. params are the request's.
+// about returns the action of a question, or nil if it is unknown. params are the params of the request.
 func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permissionv1.Action {
 	against := s.judging()
 	if !q.GetPermission().GetFromAcphost() {
 		if q.GetPermission() == nil {
-			return looked(s.gate, intent.Call(against, acp.MethodElicitationCreate, "elicitation", params))
+			return resolveCommand(s.gate, intent.Call(against, acp.MethodElicitationCreate, "elicitation", params))
 		}
 		req, err := acp.ParsePermissionRequest(params)
 		if err != nil {
 			return nil
 		}
-		return looked(s.gate, intent.Question(against, s.table.ToolCall(s.header.Session, req.ToolCall)))
+		return resolveCommand(s.gate, intent.Question(against, s.table.ToolCall(s.header.Session, req.ToolCall)))
 	}
 	for _, id := range slices.Backward(s.order) {
 		c := s.calls[id]
-		a := looked(s.gate, intent.Call(against, c.method, kindOf(c.method), c.params))
+		a := resolveCommand(s.gate, intent.Call(against, c.method, kindOf(c.method), c.params))
 		if title := q.GetPermission().GetTitle(); title == intent.Title(a) || title == intent.Summary(a) { // older recordings have summaries
 			return a
 		}
@@ -319,7 +319,7 @@ func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permis
 	return nil
 }
 
-// judging is what the session's actions are judged against.
+// judging returns the session for decisions about actions.
 func (s *recordedSession) judging() intent.Session {
 	said := s.names[s.header.Instance+"/"+s.header.AgentID]
 	j := intent.Session{
@@ -337,7 +337,7 @@ func (s *recordedSession) judging() intent.Session {
 	return j
 }
 
-// kindOf is the kind of action of a method.
+// kindOf returns the kind of action of a method.
 func kindOf(method string) string {
 	for kind, of := range methods {
 		if of == method {
@@ -347,8 +347,9 @@ func kindOf(method string) string {
 	return method
 }
 
-// looked has an action's command be what it comes to here, in our own environment. An agent's may differ.
-func looked(g *gate.Gate, a *permissionv1.Action) *permissionv1.Action {
+// resolveCommand resolves an action's command on this machine, with this process's environment. The agent's environment
+// may differ.
+func resolveCommand(g *gate.Gate, a *permissionv1.Action) *permissionv1.Action {
 	resolver := programs.Resolver{Environ: os.Environ(), Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots()),
 		Quiet: a.GetKind() == "terminal.create"}
 	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
@@ -356,7 +357,7 @@ func looked(g *gate.Gate, a *permissionv1.Action) *permissionv1.Action {
 	return a
 }
 
-// placeIn says where a path of this machine leads, in a session with such roots.
+// placeIn resolves a path on this machine, in a session with these roots.
 func placeIn(g *gate.Gate, roots, real []string, path string) intent.Place {
 	clean, resolved := filepath.Clean(path), paths.Real(filepath.Clean(path))
 	all := slices.Concat(roots, real)

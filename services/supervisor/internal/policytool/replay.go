@@ -21,25 +21,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// replayAtOnce is how many decisions permd works on at a time.
+// replayAtOnce limits the concurrent decisions of permd.
 const replayAtOnce = 16
 
-// Replayed is what a rule file would have decided of decisions that were recorded.
-type Replayed struct {
+// ReplayResult is the result of deciding recorded actions again with a rule file.
+type ReplayResult struct {
 	Policy *permissionv1.PolicyFile
-	// Decisions were decided anew. Own were acphost's own, which no policy is asked about, or in which acphost's rule
-	// counted in place of the policy's. Earlier were given by an answer to an earlier try, and what the policy said is
-	// not recorded.
+	// Decisions counts the actions that were decided again. Own counts decisions of acphost itself, which do not depend
+	// on a policy. Earlier counts decisions by an earlier answer of the user, for which no decision of the policy is
+	// recorded.
 	Decisions, Own, Earlier int
-	// Differ are those with another verdict, in their order: all, or the newest of them.
+	// Differ are the decisions with another verdict, in order: all, or the newest.
 	Differ []Difference
-	// Changes counts all of them by what they are: "allow→deny".
+	// Changes counts all different decisions by their change: "allow→deny".
 	Changes map[string]int
-	// Unread are the records that could not be read, or not be decided.
+	// Unread are the errors of records that could not be read or decided.
 	Unread []error
 }
 
-// Difference is a decision that would be another one.
+// Difference is a decision with another verdict.
 type Difference struct {
 	Record *supervisorv1.AuditRecord
 	Now    *permissionv1.DecideResponse
@@ -48,8 +48,7 @@ type Difference struct {
 func (d Difference) was() string { return d.Record.GetVerdict() }
 func (d Difference) now() string { return gate.VerdictName(d.Now.GetVerdict()) }
 
-// same reports whether the decision would be the one that it was. Of what an allowed command does, only a denial
-// counts.
+// same reports whether the verdict is the same. For an action of an allowed command, only a denial is a difference.
 func (d Difference) same() bool {
 	if d.Record.GetAnsweredBy() == gate.ByCommand {
 		return d.Now.GetVerdict() != permissionv1.Verdict_VERDICT_DENY
@@ -57,20 +56,20 @@ func (d Difference) same() bool {
 	return d.was() == d.now()
 }
 
-// Replay has permd decide each record's action by the rule file alone, as the user's. keep bounds what is kept of the
-// differences, the newest; 0: all are. The error is one that ends it: the file does not load, or permd is gone.
+// Replay makes permd decide each record's action with only the rule file, as the user's. keep limits the differences
+// that are stored, the newest; 0 means all. It returns an error if the file does not load, or if permd has ended.
 func Replay(
 	ctx context.Context, service permissionv1.PolicyServiceClient, policy *permissionv1.PolicyFile,
 	records iter.Seq2[*supervisorv1.AuditRecord, error], keep int,
-) (*Replayed, error) {
-	r := &Replayed{Policy: policy, Changes: map[string]int{}}
+) (*ReplayResult, error) {
+	r := &ReplayResult{Policy: policy, Changes: map[string]int{}}
 	var batch []*supervisorv1.AuditRecord
 	for record, err := range records {
 		switch {
 		case err != nil:
 			r.Unread = append(r.Unread, err)
 			continue
-		case record.GetAction() == nil: // a note of the record about itself
+		case record.GetAction() == nil: // a note about the audit itself
 			continue
 		case record.GetPlugin() == "" && record.GetAnsweredBy() == gate.ByAcphost, strings.HasPrefix(record.GetRule(), gate.OwnRules):
 			r.Own++
@@ -98,16 +97,16 @@ func Replay(
 	return r, nil
 }
 
-// Count is how many decisions would be different.
-func (r *Replayed) Count() (n int) {
+// Count returns the number of different decisions.
+func (r *ReplayResult) Count() (n int) {
 	for _, of := range r.Changes {
 		n += of
 	}
 	return n
 }
 
-// decide decides a few records at once, and keeps their order.
-func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServiceClient, batch []*supervisorv1.AuditRecord) error {
+// decide decides a batch of records concurrently, and keeps their order.
+func (r *ReplayResult) decide(ctx context.Context, service permissionv1.PolicyServiceClient, batch []*supervisorv1.AuditRecord) error {
 	answers, errs := make([]*permissionv1.ExplainResponse, len(batch)), make([]error, len(batch))
 	var wg sync.WaitGroup
 	for i, record := range batch {
@@ -135,8 +134,8 @@ func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServic
 	return nil
 }
 
-// Print writes what would be different as a table, and what that is in all.
-func (r *Replayed) Print(w io.Writer, s Style) {
+// Print writes the differences as a table, and a summary.
+func (r *ReplayResult) Print(w io.Writer, s Style) {
 	if len(r.Differ) > 0 {
 		rows := [][]cell{{{"TIME", bold}, {"AGENT", bold}, {"WAS", bold}, {"WOULD BE", bold}, {"RULE", bold}, {"WHAT", bold}}}
 		for _, d := range r.Differ {
@@ -155,8 +154,8 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 	fmt.Fprintln(w, r.Summary())
 }
 
-// Summary says it in a line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
-func (r *Replayed) Summary() string {
+// Summary returns a summary in one line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
+func (r *ReplayResult) Summary() string {
 	text := safetext.Count(r.Decisions, "decision")
 	switch n := r.Count(); n {
 	case 0:
@@ -179,8 +178,8 @@ func (r *Replayed) Summary() string {
 	return text
 }
 
-// changes counts the differences by what they are, the most frequent first.
-func (r *Replayed) changes() string {
+// changes counts the differences by their change, the most frequent first.
+func (r *ReplayResult) changes() string {
 	kinds := slices.SortedFunc(maps.Keys(r.Changes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Changes[b], r.Changes[a]), cmp.Compare(a, b))
 	})
@@ -190,8 +189,8 @@ func (r *Replayed) changes() string {
 	return strings.Join(kinds, ", ")
 }
 
-// JSON is all of it as an object for JSON; the records are whole.
-func (r *Replayed) JSON() (any, error) {
+// JSON returns the result as an object for JSON, with complete records.
+func (r *ReplayResult) JSON() (any, error) {
 	differ := make([]any, len(r.Differ))
 	for i, d := range r.Differ {
 		record, err := fields(d.Record)

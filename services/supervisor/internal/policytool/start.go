@@ -9,9 +9,8 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// StartPermd starts permd's command, its program an absolute path, as a child, and returns when it can be asked. ctx
-// bounds the start alone. The caller calls stop, whose context bounds how long its end is waited for: then it is
-// killed.
+// StartPermd starts permd as a child process, and returns when it is ready. The program in the command is an absolute
+// path. ctx limits only the start. The caller must call stop. After the end of stop's context, permd is killed.
 func StartPermd(
 	ctx context.Context, argv []string, log *slog.Logger,
 ) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Style is how output looks.
+// Style is the style of output.
 type Style struct {
 	// Color uses colours, for a terminal.
 	Color bool
-	// Width is the terminal's, in columns: long lines are broken. 0: they are not.
+	// Width is the width of the terminal in columns, at which long lines are broken. 0 means that they are not.
 	Width int
 }
 
@@ -24,7 +24,7 @@ const (
 	yellow = "33"
 )
 
-// paint puts a text into a colour.
+// paint adds a colour to a text.
 func (s Style) paint(color, text string) string { return safetext.Paint(s.Color, color, text) }
 
 // colorOf returns the colour of a verdict, an effect or a severity.
@@ -40,7 +40,7 @@ func colorOf(word string) string {
 	return ""
 }
 
-// section prints rows under a title, an empty line before it; nothing if there are none.
+// section prints rows below a title, after an empty line. It prints nothing without rows.
 func (s Style) section(w io.Writer, title string, rows [][]cell) {
 	if len(rows) > 0 {
 		fmt.Fprintf(w, "\n%s\n", s.paint(bold, title))
@@ -51,8 +51,8 @@ func (s Style) section(w io.Writer, title string, rows [][]cell) {
 // cell is a text in a table.
 type cell struct{ text, color string }
 
-// table prints rows in columns, two spaces between them, each line after indent. The last column is broken into lines
-// if it does not fit. Texts may come from agents and files: they are made safe here.
+// table prints rows in columns, separated by two spaces, each line after indent. It breaks the last column into lines
+// if it does not fit. Texts may come from agents and files, and are escaped.
 func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 	var widths []int
 	for _, row := range rows {
@@ -61,7 +61,7 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			if i < len(row)-1 { // the last one may be as long as it likes
+			if i < len(row)-1 { // the last one may have any length
 				widths[i] = max(widths[i], safetext.Width(row[i].text))
 			}
 		}
@@ -78,7 +78,7 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 				continue
 			}
 			if s.Width > 0 && at+safetext.Width(c.text) > s.Width && s.Width-at < minWidth {
-				// Too narrow a column: the text has lines of its own below.
+				// The column is too narrow: the text gets lines of its own below.
 				at = safetext.Width(indent) + 4
 				b.WriteString("\n" + strings.Repeat(" ", at))
 			}
@@ -95,7 +95,7 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 	}
 }
 
-// minWidth is the narrowest column that text is broken into.
+// minWidth is the minimum width of a column that is broken into lines.
 const minWidth = 24
 
 // wrap breaks a text between words into lines for the columns from at on.

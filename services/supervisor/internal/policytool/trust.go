@@ -20,19 +20,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-// Trust is the file that says which workspace rule files may loosen: JSON in the shape of TrustStore, read by permd.
-// Several processes may use it at once.
-type Trust struct {
+// TrustStore is the trust store: a file with the workspace rule files that may allow actions, in the JSON format of
+// TrustStore. permd reads it. Several processes may use it at once.
+type TrustStore struct {
 	file string
 	now  func() time.Time
 }
 
-// OpenTrust returns the trust store in a file, an absolute path, which need not exist. With "" nothing is trusted, and
-// nothing can be.
-func OpenTrust(file string) *Trust { return &Trust{file: file, now: time.Now} }
+// OpenTrustStoreStore returns the trust store in a file, an absolute path. The file may be missing. Without a path, no
+// file is trusted, and Add fails.
+func OpenTrustStore(file string) *TrustStore { return &TrustStore{file: file, now: time.Now} }
 
-// Holds reports whether a rule file is trusted as it is. name is absolute and without symbolic links.
-func (t *Trust) Holds(name string, content []byte) (bool, error) {
+// Contains reports whether a rule file is trusted with this content. name is absolute and without symbolic links.
+func (t *TrustStore) Contains(name string, content []byte) (bool, error) {
 	files, err := t.List()
 	sum := digest(content)
 	return slices.ContainsFunc(files, func(f *permissionv1.TrustedFile) bool {
@@ -40,8 +40,8 @@ func (t *Trust) Holds(name string, content []byte) (bool, error) {
 	}), err
 }
 
-// List returns the files that are trusted, sorted by their paths.
-func (t *Trust) List() ([]*permissionv1.TrustedFile, error) {
+// List returns the trusted files, sorted by their paths.
+func (t *TrustStore) List() ([]*permissionv1.TrustedFile, error) {
 	if t.file == "" {
 		return nil, nil
 	}
@@ -67,17 +67,17 @@ func (t *Trust) List() ([]*permissionv1.TrustedFile, error) {
 	return store.GetFiles(), nil
 }
 
-// Add trusts a rule file as it is; what was known of the same file before is forgotten. name is absolute and without
-// symbolic links. When Add returns, it is on disk.
-func (t *Trust) Add(name string, content []byte) error {
+// Add trusts a rule file with this content, and removes earlier entries of the same file. name is absolute and without
+// symbolic links. When Add returns, the entry is on disk.
+func (t *TrustStore) Add(name string, content []byte) error {
 	return t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
 		files = slices.DeleteFunc(files, func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
 		return append(files, &permissionv1.TrustedFile{Path: name, Sha256: digest(content), Time: timestamppb.New(t.now())})
 	})
 }
 
-// Remove forgets a rule file, and reports whether it was trusted.
-func (t *Trust) Remove(name string) (found bool, err error) {
+// Remove removes a rule file, and reports whether it was trusted.
+func (t *TrustStore) Remove(name string) (found bool, err error) {
 	err = t.change(func(files []*permissionv1.TrustedFile) []*permissionv1.TrustedFile {
 		left := slices.DeleteFunc(slices.Clone(files), func(f *permissionv1.TrustedFile) bool { return f.GetPath() == name })
 		found = len(left) < len(files)
@@ -86,9 +86,9 @@ func (t *Trust) Remove(name string) (found bool, err error) {
 	return found, err
 }
 
-// change replaces the store by what edit makes of it. A lock beside it keeps changes apart; readers see the old store or
+// change replaces the list by the result of edit. A lock file excludes concurrent changes. Readers get the old list or
 // the new one.
-func (t *Trust) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.TrustedFile) error {
+func (t *TrustStore) change(edit func([]*permissionv1.TrustedFile) []*permissionv1.TrustedFile) error {
 	if t.file == "" {
 		return errors.New("there is no place for the trust store: set $HOME or $XDG_STATE_HOME to an absolute path")
 	}
@@ -126,11 +126,11 @@ func storeText(files []*permissionv1.TrustedFile) ([]byte, error) {
 	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return nil, err
 	}
-	// protojson varies the spaces between members; indenting leaves one behind each colon.
+	// protojson varies the spaces between members. After indenting, there is one space after each colon.
 	return append(out.Bytes(), '\n'), nil
 }
 
-// PrintTrusted lists files that are trusted, and whether they still are what was trusted.
+// PrintTrusted lists trusted files, and whether their contents are unchanged.
 func PrintTrusted(w io.Writer, s Style, files []*permissionv1.TrustedFile) {
 	if len(files) == 0 {
 		return
@@ -155,8 +155,8 @@ func PrintTrusted(w io.Writer, s Style, files []*permissionv1.TrustedFile) {
 	s.table(w, "", rows)
 }
 
-// WorkspaceFile returns the workspace rule file that a person means by a folder or a file, absolute and without symbolic
-// links where it exists. relative is where it lies below a folder.
+// WorkspaceFile returns the workspace rule file for a folder or a file, absolute and, if it exists, without symbolic
+// links. relative is its path below a folder.
 func WorkspaceFile(name, relative string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-func holds(t *testing.T, trust *policytool.Trust, name, content string) bool {
+func holds(t *testing.T, trust *policytool.TrustStore, name, content string) bool {
 	t.Helper()
-	ok, err := trust.Holds(name, []byte(content))
+	ok, err := trust.Contains(name, []byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func holds(t *testing.T, trust *policytool.Trust, name, content string) bool {
 
 func TestTrust_NeedsUnchangedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state/acphost/trust.json")
-	trust := policytool.OpenTrust(file)
+	trust := policytool.OpenTrustStore(file)
 	if holds(t, trust, "/w/p", "a") {
 		t.Error("something is trusted from the start")
 	}
@@ -43,7 +43,7 @@ func TestTrust_NeedsUnchangedFile(t *testing.T) {
 		name, content string
 		want          bool
 	}{{"/w/p", "a", true}, {"/w/p", "b", false}, {"/w/p", "old", false}, {"/v/p", "b", true}, {"/x/p", "a", false}} {
-		if got := holds(t, policytool.OpenTrust(file), c.name, c.content); got != c.want {
+		if got := holds(t, policytool.OpenTrustStore(file), c.name, c.content); got != c.want {
 			t.Errorf("%s with %q is trusted: %v, want %v", c.name, c.content, got, c.want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTrust_NeedsUnchangedFile(t *testing.T) {
 
 func TestTrust_FormatMatchesPermd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trust.json")
-	if err := policytool.OpenTrust(file).Add("/w/p", []byte("a")); err != nil {
+	if err := policytool.OpenTrustStore(file).Add("/w/p", []byte("a")); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)
@@ -81,7 +81,7 @@ func TestTrust_FormatMatchesPermd(t *testing.T) {
 }
 
 func TestTrust_ConcurrentAddsKeepAll(t *testing.T) {
-	trust := policytool.OpenTrust(filepath.Join(t.TempDir(), "trust.json"))
+	trust := policytool.OpenTrustStore(filepath.Join(t.TempDir(), "trust.json"))
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
@@ -98,7 +98,7 @@ func TestTrust_ConcurrentAddsKeepAll(t *testing.T) {
 
 func TestTrust_InvalidStoreIsKept(t *testing.T) {
 	file := put(t, filepath.Join(t.TempDir(), "trust.json"), "{nonsense")
-	trust := policytool.OpenTrust(file)
+	trust := policytool.OpenTrustStore(file)
 	if err := trust.Add("/w/p", nil); err == nil || !strings.Contains(err.Error(), "move it away") {
 		t.Errorf("error is %v", err)
 	}
@@ -111,7 +111,7 @@ func TestTrust_InvalidStoreIsKept(t *testing.T) {
 	if _, err := trust.List(); err == nil || !strings.Contains(err.Error(), "others can write") {
 		t.Errorf("a store that everyone can write: %v", err)
 	}
-	if err := policytool.OpenTrust("").Add("/w/p", nil); err == nil || !strings.Contains(err.Error(), "$HOME") {
+	if err := policytool.OpenTrustStore("").Add("/w/p", nil); err == nil || !strings.Contains(err.Error(), "$HOME") {
 		t.Errorf("without a place: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestTrust_ListsStateOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := policytool.OpenTrust(filepath.Join(dir, "trust.json"))
+	trust := policytool.OpenTrustStore(filepath.Join(dir, "trust.json"))
 	for _, name := range []string{"same", "changed", "gone"} {
 		if err := trust.Add(put(t, filepath.Join(dir, name), "a"), []byte("a")); err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestLayers_MatchSession(t *testing.T) {
 	if got := layers(); got != "ADMIN=a USER=r WORKSPACE=w" {
 		t.Errorf("got %s", got)
 	}
-	if err := policytool.OpenTrust(settings.Trust).Add(workspace, []byte("w")); err != nil {
+	if err := policytool.OpenTrustStore(settings.Trust).Add(workspace, []byte("w")); err != nil {
 		t.Fatal(err)
 	}
 	if got := layers(); got != "ADMIN=a USER=r WORKSPACE_TRUSTED=w" {

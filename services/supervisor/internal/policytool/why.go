@@ -19,24 +19,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// Explained is a decision and how it came about.
-type Explained struct {
+// Explanation is a decision with its explanation.
+type Explanation struct {
 	Action *permissionv1.Action
 	Files  []*permissionv1.PolicyFile
 	Answer *permissionv1.ExplainResponse
-	// Own: acphost itself decided, whatever a policy says.
+	// Own reports that acphost itself decided, independent of the policy.
 	Own bool
-	// Home is shortened to "~" in the names of files. Empty: none is.
+	// Home is replaced by "~" in the names of files. Empty replaces nothing.
 	Home string
 }
 
-// Explain has permd decide an action by rule files and say why. Without files no policy is set. What acphost itself decides
-// before or behind a policy is said as the gate would. known are the machines that the agent is known to connect to.
+// Explain makes permd decide an action with rule files and explain the decision. Without files there is no policy.
+// Decisions of acphost itself before or after the policy are the same as in the gate. needs are the machines that the
+// agent requires.
 func Explain(
 	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, known hosts.Known,
 	files []*permissionv1.PolicyFile,
-) (*Explained, error) {
-	e := &Explained{Action: action, Files: files}
+) (*Explanation, error) {
+	e := &Explanation{Action: action, Files: files}
 	own := decision(gate.Ahead(action))
 	reaches := action.GetDoor() == permissionv1.Door_DOOR_KERNEL && action.GetEndpoint() != nil
 	if own == nil && reaches {
@@ -72,7 +73,7 @@ func Explain(
 	return e, nil
 }
 
-// unruled is what comes of an action where nobody has chosen a policy.
+// unruled returns the decision about an action without a policy.
 func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	if a.GetDoor() != permissionv1.Door_DOOR_REQUEST && a.GetDoor() != permissionv1.Door_DOOR_UNSPECIFIED {
 		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: reason.NoPolicy.String()}
@@ -80,9 +81,9 @@ func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: reason.NoPolicy.String()}
 }
 
-// Print writes the verdict on the first line, then every rule with why it did or did not match, then what was read from
-// the action.
-func (e *Explained) Print(w io.Writer, s Style) {
+// Print writes the verdict on the first line, then every rule with the reason why it did or did not match, then the
+// parsed action.
+func (e *Explanation) Print(w io.Writer, s Style) {
 	e.verdict(w, s)
 	for _, todo := range e.next() {
 		s.table(w, "     ", [][]cell{{{text: "→ " + todo}}})
@@ -115,8 +116,8 @@ func (e *Explained) Print(w io.Writer, s Style) {
 	printAction(w, s, e.Action)
 }
 
-// JSON is all of it as an object for JSON.
-func (e *Explained) JSON() (any, error) {
+// JSON returns the explanation as an object for JSON.
+func (e *Explanation) JSON() (any, error) {
 	all, err := fields(e.Answer)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func (e *Explained) JSON() (any, error) {
 	return all, nil
 }
 
-func (e *Explained) verdict(w io.Writer, s Style) {
+func (e *Explanation) verdict(w io.Writer, s Style) {
 	d := e.Answer.GetDecision()
 	word := gate.VerdictName(d.GetVerdict())
 	rule := "no rule matches"
@@ -169,8 +170,9 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if no user is there to answer", dim}}})
 }
 
-// place is where a rule stands: the one file of its layer, else the file's name.
-func (e *Explained) place(name string, line uint32) string {
+// place returns the position of a rule: the name of its layer if that has one file, else the file's name, with the
+// line.
+func (e *Explanation) place(name string, line uint32) string {
 	at := e.short(name)
 	for _, f := range e.Files {
 		if f.GetName() != name {
@@ -190,31 +192,31 @@ func (e *Explained) place(name string, line uint32) string {
 	return at + ":" + strconv.FormatUint(uint64(line), 10)
 }
 
-func (e *Explained) short(name string) string {
+func (e *Explanation) short(name string) string {
 	if rest, ok := strings.CutPrefix(name, e.Home+"/"); ok && e.Home != "" {
 		return "~/" + rest
 	}
 	return name
 }
 
-// facts are rows of what was read, each with its name.
+// facts are rows of names and values.
 type facts [][]cell
 
-// add adds what is known; nothing is left out.
+// add adds a value that is not empty.
 func (f *facts) add(name, value string) {
 	if value != "" {
 		*f = append(*f, []cell{{name, dim}, {text: value}})
 	}
 }
 
-// doubt adds why something was not understood, if it was not.
-func (f *facts) doubt(why string) {
+// addDoubt adds the reason why something could not be parsed, if there is one.
+func (f *facts) addDoubt(why string) {
 	if why != "" {
 		*f = append(*f, []cell{{"not understood", yellow}, {text: why}})
 	}
 }
 
-// printAction writes what was read from what the agent would send.
+// printAction writes the parsed action.
 func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	var read facts
 	read.add("kind", a.GetKind())
@@ -225,7 +227,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	read.add("walls", wordsOfWalls(a.GetWalls()))
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
-			root = leads(root, a.GetResolvedRoots()[i])
+			root = formatPath(root, a.GetResolvedRoots()[i])
 		}
 		read.add("root", root)
 	}
@@ -235,14 +237,14 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 			read.add("address", address)
 		}
 	}
-	read.doubt(a.GetUnparsed())
+	read.addDoubt(a.GetUnparsed())
 	s.section(w, "Action", read)
 	if c := a.GetCommand(); c != nil {
 		printCommand(w, s, c)
 	}
 	var paths [][]cell
 	for _, p := range a.GetPaths() {
-		leadsTo := leads(p.GetPath(), p.GetResolvedPath())
+		leadsTo := formatPath(p.GetPath(), p.GetResolvedPath())
 		paths = append(paths, []cell{{text: accessWord(p.GetAccess())}, {text: placeWord(p)}, {text: leadsTo}})
 	}
 	s.section(w, "Paths", paths)
@@ -254,7 +256,7 @@ func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
 	for _, env := range c.GetEnv() {
 		read.add("with", env)
 	}
-	read.doubt(c.GetUnparsed())
+	read.addDoubt(c.GetUnparsed())
 	for i, sub := range c.GetSubCommands() {
 		read.add(strconv.Itoa(i+1), argv(sub))
 		for _, note := range notes(sub) {
@@ -264,7 +266,7 @@ func printCommand(w io.Writer, s Style, c *permissionv1.Command) {
 	s.section(w, "Command", read)
 }
 
-// argv shows the words of a sub-command one by one, so that nobody need guess where one ends.
+// argv formats the words of a sub-command, each one recognizable.
 func argv(sub *permissionv1.SubCommand) string {
 	if len(sub.GetArgv()) == 0 {
 		return "(no command)"
@@ -277,7 +279,7 @@ func argv(sub *permissionv1.SubCommand) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// notes are what else is known of a sub-command.
+// notes returns other facts about a sub-command.
 func notes(sub *permissionv1.SubCommand) []string {
 	var all []string
 	if len(sub.GetWrappers()) > 0 {
@@ -287,7 +289,7 @@ func notes(sub *permissionv1.SubCommand) []string {
 		all = append(all, "sets "+a)
 	}
 	for _, r := range sub.GetRedirections() {
-		file := leads(r.GetPath(), r.GetResolvedPath())
+		file := formatPath(r.GetPath(), r.GetResolvedPath())
 		if r.GetDynamic() {
 			file = "a file only known when it runs"
 		}
@@ -310,7 +312,7 @@ func notes(sub *permissionv1.SubCommand) []string {
 	return append(all, effects(sub)...)
 }
 
-// effects are what a sub-command does, and why that is not known in full.
+// effects returns the effects of a sub-command, and the reason why they are not known in full.
 func effects(sub *permissionv1.SubCommand) []string {
 	facts := sub.GetFacts()
 	if len(sub.GetArgv()) == 0 {
@@ -332,11 +334,11 @@ func effects(sub *permissionv1.SubCommand) []string {
 		var files []string
 		for _, f := range facts.GetFiles() {
 			if verb.is(f) {
-				files = append(files, used(f))
+				files = append(files, formatFileUse(f))
 			}
 		}
-		if more := len(files) - mostFiles; more > 0 {
-			files = append(files[:mostFiles], fmt.Sprintf("and %d more", more))
+		if more := len(files) - maxFiles; more > 0 {
+			files = append(files[:maxFiles], fmt.Sprintf("and %d more", more))
 		}
 		if len(files) > 0 {
 			all = append(all, verb.word+" "+strings.Join(files, ", "))
@@ -359,12 +361,12 @@ func effects(sub *permissionv1.SubCommand) []string {
 	return all
 }
 
-// mostFiles is how many files of a sub-command are shown.
-const mostFiles = 8
+// maxFiles limits the files of a sub-command that are shown.
+const maxFiles = 8
 
-// used shows a file that a sub-command uses, and what lies below it.
-func used(f *permissionv1.FileUse) string {
-	text := leads(f.GetPath(), f.GetResolvedPath())
+// formatFileUse formats a file that a sub-command uses, with the extent of files below it.
+func formatFileUse(f *permissionv1.FileUse) string {
+	text := formatPath(f.GetPath(), f.GetResolvedPath())
 	switch {
 	case f.GetTracked():
 		text = "what git keeps in the repository of " + text
@@ -400,8 +402,8 @@ func dynamicNote(sub *permissionv1.SubCommand) string {
 	return "only known when it runs: " + strings.Join(words, ", ")
 }
 
-// leads shows a path and where it leads, if that is elsewhere.
-func leads(asked, resolved string) string {
+// formatPath formats a path and its resolved path, if that differs.
+func formatPath(asked, resolved string) string {
 	switch resolved {
 	case asked:
 		return asked
@@ -425,7 +427,7 @@ func accessWord(a permissionv1.Access) string {
 	return cmp.Or(map[permissionv1.Access]string{permissionv1.Access_ACCESS_READ: "read", permissionv1.Access_ACCESS_WRITE: "write"}[a], "?")
 }
 
-// shortLayer is whose rule file it is, in a word.
+// shortLayer returns the name of a layer in one word.
 func shortLayer(l permissionv1.Layer) string {
 	word, _, _ := strings.Cut(layerWord(l), ",")
 	return word

@@ -23,8 +23,8 @@ const (
 )
 
 // explained is a decision with everything that can be shown.
-func explained() *policytool.Explained {
-	return &policytool.Explained{
+func explained() *policytool.Explanation {
+	return &policytool.Explanation{
 		Home: "/home/me",
 		Action: &permissionv1.Action{
 			Kind: "terminal.create", Method: "terminal/create", Agent: "gemini", Mode: "code\x1b[31m",
@@ -116,7 +116,7 @@ func TestExplain_NamesLayerOrFile(t *testing.T) {
 		{"two of a kind", []permissionv1.Layer{permissionv1.Layer_LAYER_WORKSPACE, permissionv1.Layer_LAYER_WORKSPACE_TRUSTED}, "  /0/policy.yaml:7  because"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{
+			e := &policytool.Explanation{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{
 				Considered: []*permissionv1.Considered{{Rule: "r", Effect: "deny", Matched: "no", File: "/0/policy.yaml", Line: 7, Why: "because"}},
 			}}
 			for i, layer := range c.layers {
@@ -145,7 +145,7 @@ func TestExplain_VerdictIsFirst(t *testing.T) {
 		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked every time; allow if no user is there to answer\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
+			e := &policytool.Explanation{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
 			var out bytes.Buffer
 			e.Print(&out, policytool.Style{})
 			if !strings.HasPrefix(out.String(), c.want) {

@@ -20,7 +20,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// StartAgent starts an agent and waits for its answer to initialize, or returns the one that was started with the same request.
+// StartAgent starts an agent and waits for its answer to initialize, or returns the one that was started with the same
+// request.
 func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	conf, err := reg.opts.Agents.Resolve(ctx, r)
 	if err != nil {
@@ -35,9 +36,9 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 	if err != nil {
 		return nil, err
 	}
-	if state, _, _ := a.look(); reused && state == failed {
+	if state, _, _ := a.current(); reused && state == failed {
 		reused = false
-		if err := a.again(ctx, true); err != nil {
+		if err := a.restart(ctx, true); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +59,7 @@ func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentReq
 	}
 	a.stop()
 	select {
-	case <-a.over:
+	case <-a.done:
 		return &supervisorv1.StopAgentResponse{Agent: a.show()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -77,7 +78,7 @@ func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAg
 	if err != nil {
 		return nil, err
 	}
-	if err := a.again(ctx, false); err != nil {
+	if err := a.restart(ctx, false); err != nil {
 		return nil, err
 	}
 	if err := a.awaitStart(ctx); err != nil {
@@ -137,12 +138,12 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 	a = &instance{
 		reg: reg, identity: identity,
 		conf: conf, since: time.Now(),
-		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
+		orders: make(chan order), done: make(chan struct{}), changed: make(chan struct{}),
 		state: starting, sessions: map[string]*session{}, opening: map[string]bool{}, lost: map[string]string{},
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
 	reg.agents = append(reg.agents, a)
-	reg.spawn(a.live) // cannot fail, since open returned nil
+	reg.spawn(a.runLife) // cannot fail, since open returned nil
 	return a, false, nil
 }
 
@@ -211,25 +212,25 @@ func idsOf(agents []*instance) string {
 
 // listed returns the first of many names.
 func listed(all []string) string {
-	const most = 20
-	if len(all) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	const limit = 20
+	if len(all) > limit {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:limit], ", "), len(all)-limit)
 	}
 	return strings.Join(all, ", ")
 }
 
-// look returns an agent's state, why it does not run, and a channel that is closed when the state changes.
-func (a *instance) look() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
+// current returns an agent's state, why it does not run, and a channel that is closed when the state changes.
+func (a *instance) current() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
 	return a.state, a.failure, a.changed
 }
 
-// again starts the agent again, and returns when its state shows that. It does nothing for an agent that is starting and, if idle is set,
-// for one that runs.
-func (a *instance) again(ctx context.Context, idle bool) error {
+// restart starts the agent again, and returns when its state shows that. It does nothing for an agent that is starting
+// and, if idle is set, for one that runs.
+func (a *instance) restart(ctx context.Context, idle bool) error {
 	for {
-		state, _, changed := a.look()
+		state, _, changed := a.current()
 		if state == starting {
 			return nil
 		}
@@ -239,7 +240,7 @@ func (a *instance) again(ctx context.Context, idle bool) error {
 			<-o.taken
 			return nil
 		case <-changed:
-		case <-a.over:
+		case <-a.done:
 			return fault.New(fault.Precondition, "agent %q is being stopped", a.identity.ID)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -252,7 +253,7 @@ func (a *instance) show() *supervisorv1.Agent {
 	sessions := a.openSessions()
 	a.reg.mu.Lock()
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()),
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.RedactedArgv(a.conf.GetCommand()),
 		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: a.state, StartTime: timestamppb.New(a.since), Restarts: a.restarts,
 		Attended: a.conf.Attended,
 	}

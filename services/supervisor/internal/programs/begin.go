@@ -28,8 +28,8 @@ const (
 	maxResuming = 8
 )
 
-// begin starts a process, waits for its answer to initialize, and resumes the open sessions, with their settings. A nil failure means
-// that the agent answers.
+// begin starts a process, waits for its answer to initialize, and resumes the open sessions, with their settings. A nil
+// failure means that the agent answers.
 func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	reg := a.reg
 	again := false
@@ -114,8 +114,8 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	return nil
 }
 
-// hello returns the params of initialize in ACP v1. Agents are asked for v1 first: only there do handlers serve files and terminals. The
-// link adds the capabilities for files and terminals, since it knows the handlers.
+// hello returns the params of initialize in ACP v1. Agents are asked for v1 first: only there do handlers serve files
+// and terminals. The link adds the capabilities for files and terminals, since it knows the handlers.
 func (a *instance) hello() []byte {
 	b := append([]byte(nil), `{"protocolVersion":1,"clientCapabilities":{`...)
 	if a.conf.Attended {
@@ -129,7 +129,8 @@ func (a *instance) hello() []byte {
 	return append(jsonrpc.AppendString(b, a.reg.opts.Version), `}}`...)
 }
 
-// resumeAll resumes the sessions that were open when the previous process ended, if the agent can. It closes the others.
+// resumeAll resumes the sessions that were open when the previous process ended, if the agent can. It closes the
+// others.
 func (r *run) resumeAll() {
 	a, reg := r.agent, r.agent.reg
 	turn := make(chan struct{}, maxResuming)
@@ -139,14 +140,14 @@ func (r *run) resumeAll() {
 		wg.Go(func() {
 			defer func() { <-turn }()
 			defer panics.Recover(reg.log, "resuming session "+s.id, func(err error) {
-				reg.loseFor(s, "", "The session could not be resumed", fmt.Sprintf("Session %q cannot go on: %v", s.id, err))
+				reg.endLostFor(s, "", "The session could not be resumed", fmt.Sprintf("Session %q cannot go on: %v", s.id, err))
 			})
 			answer, reason, err := r.resume(s)
 			switch {
 			case r.over(): // tried again by the next process, or lost with all others
 			case err != nil:
 				reg.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
-				reg.loseFor(s, reason, "The session could not be resumed",
+				reg.endLostFor(s, reason, "The session could not be resumed",
 					fmt.Sprintf("Agent %q ended and was started again, and session %q cannot go on: %v", a.identity.ID, s.id, err))
 			default:
 				r.restore(s, answer)
@@ -187,8 +188,8 @@ func (r *run) ended() bool {
 	}
 }
 
-// resume opens one session again, and returns the agent's answer. If err is not nil, reason says in a few words why the session is
-// closed.
+// resume opens one session again, and returns the agent's answer. If err is not nil, reason is the reason in a few
+// words why the session is closed.
 func (r *run) resume(s *session) (answer []byte, reason string, err error) {
 	reason = "it could not be resumed"
 	method, limit := acp.MethodSessionResume, callTimeout

@@ -31,26 +31,26 @@ func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSess
 	return &supervisorv1.CloseSessionResponse{Told: told}, err
 }
 
-// closeSession ends a session; told reports whether the agent was asked to close it.
+// closeSession ends a session. told reports whether the agent was asked to close it.
 func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
 	r, err := s.agent.runs()
 	if err != nil { // a closed session is not resumed
-		reg.lose(s, acp.MethodSessionClose)
+		reg.endLost(s, acp.MethodSessionClose)
 		return false, nil
 	}
 	if err := reg.end(ctx, s); err != nil {
 		return false, err
 	}
-	defer reg.goesOn(s)
+	defer reg.acceptTurns(s)
 	if !r.info.GetCapabilities().GetCloseSession() {
 		r.process.Forget(s.id)
-		reg.lose(s, acp.MethodSessionClose)
+		reg.endLost(s, acp.MethodSessionClose)
 		return false, nil
 	}
 	_, err = r.call(ctx, acp.MethodSessionClose, sessionParams(s.id), callTimeout)
 	if unknown(err) { // the session is gone in any case
 		r.process.Forget(s.id)
-		reg.lose(s, acp.MethodSessionClose)
+		reg.endLost(s, acp.MethodSessionClose)
 		return true, nil
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSe
 		if err := reg.end(ctx, s); err != nil {
 			return nil, err
 		}
-		defer reg.goesOn(s)
+		defer reg.acceptTurns(s)
 	}
 	if _, err := run.call(ctx, acp.MethodSessionDelete, sessionParams(r.GetSessionId()), callTimeout); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSe
 	return &supervisorv1.DeleteSessionResponse{}, nil
 }
 
-// end cancels a session's turn, waits a moment for its end, and rejects new turns until goesOn.
+// end cancels a session's turn, waits a limited time for its end, and rejects new turns until acceptTurns.
 func (reg *Registry) end(ctx context.Context, s *session) error {
 	reg.mu.Lock()
 	if s.closing {
@@ -104,17 +104,17 @@ func (reg *Registry) end(ctx context.Context, s *session) error {
 	}
 	reg.cancelTurn(s)
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-time.After(cancelSettle):
 	case <-ctx.Done():
-		reg.goesOn(s)
+		reg.acceptTurns(s)
 		return ctx.Err()
 	}
 	return nil
 }
 
-// goesOn accepts turns again in a session whose end failed.
-func (reg *Registry) goesOn(s *session) {
+// acceptTurns accepts turns again in a session whose end failed.
+func (reg *Registry) acceptTurns(s *session) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	s.closing = false
@@ -158,7 +158,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 		}
 		return true
 	}); err != nil {
-		return nil, run.misbehaved("%s: its answer has no list of sessions: %v", methodSessionList, err)
+		return nil, run.invalidAnswer("%s: its answer has no list of sessions: %v", methodSessionList, err)
 	}
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -168,7 +168,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	return out, nil
 }
 
-// storedSession parses an entry of the agent's list; nil: it has no id.
+// storedSession parses an entry of the agent's list. It returns nil if the entry has no id.
 func storedSession(v []byte) *supervisorv1.StoredSession {
 	s := &supervisorv1.StoredSession{}
 	if err := acp.Members(v, func(name string, v []byte) bool {

@@ -9,11 +9,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// maxEarlyEvents bounds the events that are kept of a session before its first turn.
+// maxEarlyEvents limits the events that are kept of a session before its first turn.
 const maxEarlyEvents = 256
 
-// earlyEvents collects an agent's events while a session is being opened. The first prompt of the session returns them, since its caller
-// could not watch a session without an id.
+// earlyEvents collects an agent's events while a session is being opened. The first prompt of the session returns them,
+// since its caller could not watch a session without an id.
 type earlyEvents struct {
 	sub  *activity.Subscription
 	done chan struct{}

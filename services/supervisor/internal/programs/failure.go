@@ -82,14 +82,14 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{
 		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
-		Message:    a.started("it did not answer initialize within %s: %s%s", a.reg.opts.InitializeTimeout, a.isItOne(), secret.Text(r.process.Dropped())),
+		Message:    a.started("it did not answer initialize within %s: %s%s", a.reg.opts.InitializeTimeout, a.commandHint(), secret.Text(r.process.Dropped())),
 		StderrTail: secret.Lines(r.process.StderrTail()),
 	}
 }
 
-// isItOne returns a hint for a program that does not understand initialize.
-func (a *instance) isItOne() string {
-	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.GetCommand()), " "))
+// commandHint returns a hint for a program that does not understand initialize.
+func (a *instance) commandHint() string {
+	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.RedactedArgv(a.conf.GetCommand()), " "))
 }
 
 // notInitialized explains an error in answer to initialize: the agent's own, or the link's if there will be no answer.
@@ -103,11 +103,11 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 		return &supervisorv1.AgentError{Message: a.started("%v", cause)}
 	case reason == link.NotReady:
 		return &supervisorv1.AgentError{Message: a.started("a handler is not ready: %v", cause)}
-	case reason == link.Stopped || !saysGone(jerr):
+	case reason == link.Stopped || !marksEnded(jerr):
 		e := event.ErrorOf(acp.MethodInitialize, errorObject(jerr), false)
 		e.Message = a.started("%s", e.GetMessage())
 		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input also returns this
-			e.Message = a.started("it does not know initialize: %s", a.isItOne())
+			e.Message = a.started("it does not know initialize: %s", a.commandHint())
 		}
 		e.StderrTail = secret.Lines(r.process.StderrTail())
 		return e
@@ -158,7 +158,7 @@ func (a *instance) stoppedError(r *run) *supervisorv1.AgentError {
 	return e
 }
 
-// notRunning says why an agent does not accept requests.
+// notRunning returns the error of an agent that does not accept requests.
 func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisorv1.AgentError) error {
 	failure = proto.CloneOf(failure) // a caller gets it
 	word := strings.ToLower(strings.TrimPrefix(state.String(), "AGENT_STATE_"))
@@ -172,10 +172,10 @@ func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisor
 	return fault.New(fault.Precondition, "agent %q is not running (%s)", a.identity.ID, word)
 }
 
-// callTimeout is how long an agent may take for a call that does not wait for a person.
+// callTimeout limits a call of the agent that does not wait for a user.
 const callTimeout = time.Minute
 
-// call makes a call with a timeout; 0 is none. The error is a fault, or that of ctx.
+// call makes a call with a timeout; 0 means none. The error is a fault, or that of ctx.
 func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
 	limited, cancel := within(ctx, limit)
 	defer cancel()
@@ -202,7 +202,7 @@ func (r *run) explain(ctx context.Context, method string, limit time.Duration, e
 		return nil
 	case errors.As(err, &rejected):
 		return fault.New(fault.Precondition, "%w", rejected)
-	case errors.As(err, &jerr) && !r.gone(jerr):
+	case errors.As(err, &jerr) && !r.agentEnded(jerr):
 		return fault.Agent(r.answerError(method, jerr))
 	case jerr != nil, errors.Is(err, acpclient.ErrClosed):
 		e := r.ending()
@@ -220,10 +220,10 @@ func (r *run) explain(ctx context.Context, method string, limit time.Duration, e
 	return fault.Agent(&supervisorv1.AgentError{Message: fmt.Sprintf("%s: agent %q: %v", method, name, err)})
 }
 
-// gone reports whether an error says that the agent will not answer any more. The link reports that, but an agent could send such an
-// error too.
-func (r *run) gone(jerr *jsonrpc.Error) bool {
-	if !saysGone(jerr) {
+// agentEnded reports whether an error means that the agent will not answer any more. The link reports that, but an
+// agent could send such an error, too.
+func (r *run) agentEnded(jerr *jsonrpc.Error) bool {
+	if !marksEnded(jerr) {
 		return false
 	}
 	select {
@@ -234,8 +234,8 @@ func (r *run) gone(jerr *jsonrpc.Error) bool {
 	}
 }
 
-// saysGone reports whether an error has the link's mark of an agent that has ended.
-func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "kind") != nil }
+// marksEnded reports whether an error has the link's mark of an agent that has ended.
+func marksEnded(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "kind") != nil }
 
 // answerError converts an agent's error.
 func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
@@ -267,7 +267,7 @@ func (r *run) hinted(e *supervisorv1.Event) *supervisorv1.Event {
 	return e
 }
 
-// loginBy says how a person logs the agent in by a method of type "terminal"; "": the first one.
+// loginBy describes how a user logs the agent in by a method of type "terminal". An empty id means the first one.
 func (r *run) loginBy(id string) string {
 	if preset := r.agent.conf.GetPreset(); preset != "" {
 		return fmt.Sprintf("with \"acphost agents login %s\"", preset)
@@ -288,7 +288,7 @@ func (r *run) loginBy(id string) string {
 	if len(command) == len(r.agent.conf.GetCommand()) {
 		return "as its documentation says"
 	}
-	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))
+	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.RedactedArgv(command), " "))
 }
 
 // errorObject returns an error as a JSON-RPC error object.

@@ -27,21 +27,22 @@ const (
 const (
 	// endWindow is the time during which an unexpected end counts towards the limit of restarts.
 	endWindow = 10 * time.Minute
-	// stopTimeout is how long an agent may take to end gracefully.
+	// stopTimeout limits the time until an agent ends gracefully.
 	stopTimeout = 10 * time.Second
 )
 
-// instance is an agent: its successive processes and its sessions. One goroutine runs its life, and only that changes its state.
+// instance is an agent: its successive processes and its sessions. One goroutine runs its life, and only that changes
+// its state.
 type instance struct {
 	reg      *Registry
 	identity *frame.Agent
-	conf     *supervisorv1.StartAgentRequest // as agentspec.Resolver returns it
+	conf     *supervisorv1.StartAgentRequest // as returned by agentspec.Resolver
 	since    time.Time
 
 	ctx    context.Context // ends when the agent is to stop
 	stop   context.CancelFunc
 	orders chan order
-	over   chan struct{} // closed when its life has ended
+	done   chan struct{} // closed when its life has ended
 
 	// Guarded by the Registry's mu.
 	state    supervisorv1.AgentState
@@ -62,7 +63,7 @@ type instance struct {
 // order asks for a restart of an agent. taken is closed when the state shows it.
 type order struct {
 	taken chan struct{}
-	// idle: ignore the order if the agent runs by then.
+	// idle means that the order is ignored if the agent runs by then.
 	idle bool
 }
 
@@ -77,32 +78,32 @@ type run struct {
 	onPurpose atomic.Bool
 }
 
-// live runs an agent's life.
-func (a *instance) live() {
-	defer close(a.over)
-	l := life{instance: a, asked: true}
-	for l.once() {
+// runLife runs an agent's life.
+func (a *instance) runLife() {
+	defer close(a.done)
+	l := life{instance: a, requested: true}
+	for l.runProcess() {
 	}
 }
 
 // life is the state of an agent's life that outlasts a process.
 type life struct {
 	*instance
-	asked    bool // the next start was requested, and its caller gets its error
-	ends     supervise.Ends
-	failures int // in a row; a long run resets it
+	requested bool // the next start was requested, and its caller gets its error
+	ends      supervise.Ends
+	failures  int // in a row; a long run resets it
 }
 
-// once runs one process to its end, and handles that; false: the life has ended.
-func (l *life) once() (goesOn bool) {
+// runProcess runs one process to its end, and handles that. It returns false if the life has ended.
+func (l *life) runProcess() (goesOn bool) {
 	defer panics.Recover(l.reg.log, "running agent "+l.identity.ID, func(err error) {
-		goesOn = l.giveUp(l.broken(err))
+		goesOn = l.giveUp(l.afterPanic(err))
 	})
 	r, failure := l.begin()
 	if failure == nil && l.ctx.Err() == nil {
 		l.answers(r)
-		if l.stay(r) {
-			l.afresh()
+		if l.awaitEnd(r) {
+			l.reset()
 			return true
 		}
 	}
@@ -110,7 +111,7 @@ func (l *life) once() (goesOn bool) {
 		l.end(r)
 		return false
 	}
-	if failure != nil && l.asked {
+	if failure != nil && l.requested {
 		return l.giveUp(failure)
 	}
 	if failure == nil {
@@ -124,12 +125,12 @@ func (l *life) once() (goesOn bool) {
 		l.failures = 0
 	}
 	l.failures++
-	l.asked = false
+	l.requested = false
 	return l.pause(supervise.Delay(l.failures-1), failure)
 }
 
-// broken ends the agent's process after a panic in its life, and returns the agent's error.
-func (l *life) broken(err error) *supervisorv1.AgentError {
+// afterPanic ends the agent's process after a panic in its life, and returns the agent's error.
+func (l *life) afterPanic(err error) *supervisorv1.AgentError {
 	l.reg.mu.Lock()
 	r := l.process
 	l.reg.mu.Unlock()
@@ -140,8 +141,8 @@ func (l *life) broken(err error) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{Message: fmt.Sprintf("agent %q was stopped: %v", l.identity.Name, err)}
 }
 
-// afresh resets the counters: the next start was requested.
-func (l *life) afresh() { l.asked, l.ends, l.failures = true, nil, 0 }
+// reset resets the counters: the next start was requested.
+func (l *life) reset() { l.requested, l.ends, l.failures = true, nil, 0 }
 
 // answers sets the state to running.
 func (a *instance) answers(r *run) {
@@ -149,8 +150,8 @@ func (a *instance) answers(r *run) {
 	a.reg.log.Info("agent runs", "agent", a.identity.ID, "name", r.info.GetName(), "version", r.info.GetVersion(), "pid", r.process.PID())
 }
 
-// stay waits until a process has ended. True: a restart was requested, for which it was stopped.
-func (a *instance) stay(r *run) (ordered bool) {
+// awaitEnd waits until a process has ended. It returns true if it was stopped because a restart was requested.
+func (a *instance) awaitEnd(r *run) (ordered bool) {
 	for {
 		select {
 		case <-r.process.Ended():
@@ -171,7 +172,8 @@ func (a *instance) stay(r *run) (ordered bool) {
 	}
 }
 
-// giveUp sets the state of an agent that is not restarted automatically, and waits; true: a restart was requested.
+// giveUp sets the state of an agent that is not restarted automatically, and waits. It returns true if a restart was
+// requested.
 func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 	l.reg.log.Error("agent has failed and is not started again", "agent", l.identity.ID, "error", failure.GetMessage())
 	l.loseSessions(failure)
@@ -179,14 +181,14 @@ func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 	return l.wait(nil)
 }
 
-// pause waits before a restart, unless one is requested earlier; false: the agent is to stop.
+// pause waits before a restart, unless one is requested earlier. It returns false if the agent is to stop.
 func (l *life) pause(delay time.Duration, failure *supervisorv1.AgentError) bool {
 	l.reg.log.Warn("agent ended: starting it again", "agent", l.identity.ID, "error", failure.GetMessage(), "in", delay)
 	l.set(waiting, func() { l.run, l.failure = nil, failure })
 	return l.wait(time.After(delay))
 }
 
-// wait waits for the time, or for an order; false: the agent has stopped.
+// wait waits for the time, or for an order. It returns false if the agent has stopped.
 func (l *life) wait(until <-chan time.Time) bool {
 	select {
 	case <-l.ctx.Done():
@@ -199,7 +201,7 @@ func (l *life) wait(until <-chan time.Time) bool {
 		l.state = starting // begin publishes it
 		l.reg.mu.Unlock()
 		close(o.taken)
-		l.afresh()
+		l.reset()
 		return true
 	}
 }
@@ -238,7 +240,7 @@ func (a *instance) set(state supervisorv1.AgentState, also func()) {
 // awaitStart waits for the result of a start.
 func (a *instance) awaitStart(ctx context.Context) error {
 	for {
-		state, failure, changed := a.look()
+		state, failure, changed := a.current()
 		switch {
 		case state == running:
 			return nil

@@ -22,8 +22,9 @@ const (
 	methodLogout       = "logout"
 )
 
-// Authenticate logs an agent in, and sends each page that the user must open. The login ends when the agent answers authenticate. An
-// older kind of agent answers with a page, {"url": ...}: then the login ends when the agent sends auth_complete, which ends every login.
+// Authenticate logs an agent in, and sends each page that the user must open. The login ends when the agent answers
+// authenticate. An older kind of agent answers with a page, {"url": ...}: then the login ends when the agent sends
+// auth_complete, which ends every login.
 func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error {
 	run, err := reg.running(r.GetAgentId())
 	if err != nil {
@@ -92,7 +93,7 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 			cancel()
 			call.Wait() // nothing is sent after the last step
 			if why := authFailure([]byte(e.GetRaw())); why != "" {
-				return run.misbehaved("it reports that the login failed: %s", why)
+				return run.invalidAnswer("it reports that the login failed: %s", why)
 			}
 			return send(done)
 		case *supervisorv1.Event_Agent:
@@ -113,7 +114,7 @@ func pageIn(result []byte) *supervisorv1.Approval {
 	return &supervisorv1.Approval{Raw: string(result), Elicitation: &supervisorv1.Elicitation{Mode: "url", Url: page, Message: message}}
 }
 
-// authFailure returns why a login failed, from the params of auth_complete; "": it succeeded.
+// authFailure returns why a login failed, from the params of auth_complete. It is "" if the login succeeded.
 func authFailure(params []byte) string {
 	failed := false
 	for _, name := range []string{"success", "ok"} {
@@ -132,7 +133,7 @@ func authFailure(params []byte) string {
 	return ""
 }
 
-// withoutPages adds to a failed login that the agent could not have a page opened, if that is so.
+// withoutPages adds to the error of a failed login that the agent could not open a page, if that is so.
 func (a *instance) withoutPages(failure error) error {
 	of, ok := errors.AsType[*fault.Error](failure)
 	if a.conf.Attended || !ok || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
@@ -188,16 +189,16 @@ func (r *run) unsupported(what string) error {
 	return e
 }
 
-// misbehaved returns the error for an invalid answer of the agent.
-func (r *run) misbehaved(format string, args ...any) error {
+// invalidAnswer returns the error for an invalid answer of the agent.
+func (r *run) invalidAnswer(format string, args ...any) error {
 	return fault.Agent(agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, "agent %q: %s", r.agent.identity.Name, fmt.Sprintf(format, args...)))
 }
 
 // excerpt returns the start of a foreign text.
 func excerpt(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "..."
+	const limit = 100
+	if len(s) > limit {
+		return s[:limit] + "..."
 	}
 	return s
 }

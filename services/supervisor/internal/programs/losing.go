@@ -10,23 +10,23 @@ import (
 const (
 	// goneReason is the reason of a session that ended with its agent.
 	goneReason = "the agent is gone"
-	// maxLost bounds the lost sessions of one agent whose reasons are kept.
+	// maxLost limits the lost sessions of one agent whose reasons are kept.
 	maxLost = 1000
-	// maxWhy bounds such a reason, in bytes.
+	// maxWhy limits such a reason, in bytes.
 	maxWhy = 2 << 10
 )
 
-// notice sends a person a notice about a session, in acphost's name.
+// notice sends users a notice about a session, in acphost's name.
 func (reg *Registry) notice(s *session, severity, title, description string) {
 	reg.opts.Hub.Notify(s.agent.identity.ID, event.AppendNotice(nil, s.id, severity, title, description))
 }
 
-// lose ends a session without a request, and publishes that.
-func (reg *Registry) lose(s *session, reason string) { reg.loseFor(s, reason, "", "") }
+// endLost ends a session without a request, and publishes that.
+func (reg *Registry) endLost(s *session, reason string) { reg.endLostFor(s, reason, "", "") }
 
-// loseFor ends a session for a reason that a person should know, and publishes why: to watchers, in the record, and to later requests for
-// the session. An empty title: no notice.
-func (reg *Registry) loseFor(s *session, reason, title, why string) {
+// endLostFor ends a session for a reason that users should know, and publishes it: to watchers, in the record, and for
+// later requests for the session. An empty title means that there is no notice.
+func (reg *Registry) endLostFor(s *session, reason, title, why string) {
 	if !reg.drop(s) {
 		return
 	}
@@ -42,9 +42,9 @@ func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	reg.opts.Hub.Notify(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
 }
 
-// whyLost says why a session that was open has ended, as a part of a sentence; empty: unknown. only restricts it to one agent; nil: any.
-// The Registry's mu is held.
-func (reg *Registry) whyLost(only *instance, id string) string {
+// lostReason returns why a session that was open has ended, as a part of a sentence, or "" if it is unknown. only
+// restricts it to one agent; nil means any. The Registry's mu is held.
+func (reg *Registry) lostReason(only *instance, id string) string {
 	for _, a := range reg.agents {
 		if why := a.lost[id]; why != "" && (only == nil || only == a) {
 			return " any more (" + why + ")"
@@ -53,7 +53,7 @@ func (reg *Registry) whyLost(only *instance, id string) string {
 	return ""
 }
 
-// drop removes a session, and ends its turn; false: it was removed already.
+// drop removes a session, and ends its turn. It returns false if it was removed already.
 func (reg *Registry) drop(s *session) bool {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -68,13 +68,14 @@ func (reg *Registry) drop(s *session) bool {
 	return true
 }
 
-// loseSessions ends all sessions of an agent that has ended. failure says why it is not restarted; nil: it was stopped.
+// loseSessions ends all sessions of an agent that has ended. failure is the reason why it is not restarted; nil means
+// that it was stopped.
 func (a *instance) loseSessions(failure *supervisorv1.AgentError) {
 	for _, s := range a.openSessions() {
 		if failure == nil {
-			a.reg.lose(s, goneReason)
+			a.reg.endLost(s, goneReason)
 			continue
 		}
-		a.reg.loseFor(s, goneReason, "The agent has failed, and the session with it", failure.GetMessage())
+		a.reg.endLostFor(s, goneReason, "The agent has failed, and the session with it", failure.GetMessage())
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// maxMeta bounds the _meta of a request, in bytes.
+// maxMeta limits the _meta of a request, in bytes.
 const maxMeta = 256 << 10
 
 // newMeta validates a _meta and formats it on one line. An empty text is no _meta. what begins the error.

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// maxOpening bounds the roots and the MCP servers of a session, in bytes of JSON.
+// maxOpening limits the roots and the MCP servers of a session, in bytes of JSON.
 const maxOpening = 1 << 20
 
 // opening holds the parameters with which a session is opened. It is immutable. admin has validated the request.

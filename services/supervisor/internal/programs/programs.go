@@ -1,13 +1,13 @@
-// Package programs holds the agents of a supervisor without an editor, and the sessions with them. Programs start agents, open sessions
-// and send prompts, and this package speaks ACP's client side to each agent for them.
+// Package programs holds the agents of a supervisor without an editor, and the sessions with them. Programs start
+// agents, open sessions and send prompts, and this package speaks ACP's client side to each agent for them.
 //
-// The package knows which requests the protocol lets a client make and when, what each agent offers, how an ended agent is restarted, and
-// which sessions are resumed then. It must not know gRPC, handlers and policies, nor how an agent's process is started and linked.
-// Package admin has validated the requests of programs. Package activity creates the events of frames; this package adds the events
-// without a frame.
+// The package knows which requests the protocol lets a client make and when, what each agent offers, how an ended agent
+// is restarted, and which sessions are resumed then. It must not know gRPC, handlers and policies, nor how an agent's
+// process is started and linked. Package admin has validated the requests of programs. Package activity creates the
+// events of frames; this package adds the events without a frame.
 //
-// The agent is not trusted: its answers are validated and bounded. The package waits without a time limit only if a person has to act or
-// a turn is active.
+// The agent is not trusted: its answers are validated and bounded. The package waits without a time limit only if a
+// person has to act or a turn is active.
 package programs
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
-// Spec says which agent to start.
+// Spec describes an agent to start.
 type Spec struct {
 	// Identity is the agent's id and name.
 	Identity *frame.Agent
@@ -43,7 +43,8 @@ type Spec struct {
 	Dir string
 	// Client is the agent's client.
 	Client link.Client
-	// Remote: the client is remote and speaks ACP itself, as an editor does: it shows terminals and answers questions.
+	// Remote means that the client is remote and speaks ACP itself, as an editor does: it shows terminals and answers
+	// questions.
 	Remote bool
 }
 
@@ -59,14 +60,15 @@ type Process interface {
 	Exit() agent.Exit
 	// Reason says why the link ended. It is valid once Ended is closed.
 	Reason() (link.Reason, error)
-	// Dropped names the first line of the agent that was dropped because it is no message, "; …"; empty: none.
+	// Dropped returns the end of an error, "; …", that quotes the first line of the agent that was discarded because it
+	// is not a message, or "".
 	Dropped() string
 	// Sessions returns the agent's sessions with the state that decisions need, as known from frames.
 	Sessions() []*supervisorv1.Session
 	// Reported returns the agent's answer to initialize; zero before that.
 	Reported() acp.Initialized
-	// Forget drops a session that the agent cannot close, or was not asked to close: its calls are not decided or routed any more, its
-	// state is dropped, and its terminals are released.
+	// Forget removes a session that the agent cannot close, or was not asked to close: its calls are not decided or
+	// routed any more, its state is removed, and its terminals are released.
 	Forget(sessionID string)
 	// Stop ends the link and then all processes of the agent, gracefully until ctx ends.
 	Stop(ctx context.Context) error
@@ -74,22 +76,22 @@ type Process interface {
 
 // Options configure a Registry.
 type Options struct {
-	// Start starts an agent, links it with the client of the spec and returns at once. If the agent cannot be started, the error wraps an
-	// agent.Exit.
+	// Start starts an agent, links it with the client of the spec and returns at once. If the agent cannot be started,
+	// the error wraps an agent.Exit.
 	Start func(ctx context.Context, s Spec) (Process, error)
 	Hub   *activity.Hub
 	// Agents resolves requests for agents.
 	Agents agentspec.Resolver
 	// Env is the whole environment of agents.
 	Env []string
-	// Protect keeps files from all agents from now on. It is called before an agent starts that gets their contents; its error fails that
-	// start. Nil: not called.
+	// Protect protects files from all agents from now on. It is called before an agent starts that gets their contents;
+	// its error fails that start. Nil is not called.
 	Protect func(ctx context.Context, files []string) error
-	// InitializeTimeout is how long an agent may take to answer initialize.
+	// InitializeTimeout limits the time until an agent answers initialize.
 	InitializeTimeout time.Duration
-	// MaxRestarts is how often an agent that ends unexpectedly is restarted within ten minutes.
+	// MaxRestarts limits the restarts within ten minutes of an agent that ends unexpectedly.
 	MaxRestarts int
-	// MaxAgents bounds the agents, MaxSessions the open sessions.
+	// MaxAgents limits the agents, MaxSessions the open sessions.
 	MaxAgents, MaxSessions int
 	// GatewayAgents are the agents for remote clients, by name. They must not be changed.
 	GatewayAgents map[string]*supervisorv1.StartAgentRequest
@@ -99,7 +101,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Registry holds the agents that programs started, and their sessions. The caller closes it. It is safe for concurrent use.
+// Registry holds the agents that programs started, and their sessions. The caller closes it. It is safe for concurrent
+// use.
 type Registry struct {
 	opts Options
 	log  *slog.Logger
@@ -126,13 +129,13 @@ func New(o Options) *Registry {
 	return reg
 }
 
-// Drain rejects new agents, sessions and turns, and waits for active turns. If ctx ends first, it cancels them and waits a moment. The
-// error is a *TurnsError if turns are still active.
+// Drain rejects new agents, sessions and turns, and waits for active turns. If ctx ends first, it cancels them and
+// waits a moment. The error is a *TurnsError if turns are still active.
 func (reg *Registry) Drain(ctx context.Context) error {
 	reg.mu.Lock()
 	reg.draining = true
 	reg.mu.Unlock()
-	if reg.quiet(ctx) {
+	if reg.waitNoTurns(ctx) {
 		return nil
 	}
 	for _, t := range reg.underWay() {
@@ -140,7 +143,7 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	}
 	last, cancel := context.WithTimeout(reg.ctx, drainSettle)
 	defer cancel()
-	if reg.quiet(last) {
+	if reg.waitNoTurns(last) {
 		return nil
 	}
 	if left := len(reg.underWay()); left > 0 {
@@ -156,11 +159,11 @@ func (e *TurnsError) Error() string {
 	return fmt.Sprintf("turns that had not ended %v after they were cancelled: %d; they are cut off", drainSettle, e.Left)
 }
 
-// quiet waits until no turn is active; new ones are rejected. False: ctx ended first.
-func (reg *Registry) quiet(ctx context.Context) bool {
+// waitNoTurns waits until no turn is active. New ones are rejected. It returns false if ctx ended first.
+func (reg *Registry) waitNoTurns(ctx context.Context) bool {
 	for _, t := range reg.underWay() {
 		select {
-		case <-t.over:
+		case <-t.done:
 		case <-ctx.Done():
 			return false
 		}

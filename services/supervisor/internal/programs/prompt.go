@@ -20,8 +20,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// cancelPatience is how long a cancelled turn may continue before that is reported.
-const cancelPatience = 30 * time.Second
+// cancelTimeout is the time after which a cancelled turn that continues is reported.
+const cancelTimeout = 30 * time.Second
 
 // errClosedUnder ends a turn whose session was closed before the agent had ended it.
 var errClosedUnder = errors.New("the session was closed before the turn had ended")
@@ -30,7 +30,7 @@ var errClosedUnder = errors.New("the session was closed before the turn had ende
 type turn struct {
 	session *session
 	run     *run
-	over    chan struct{} // closed when it is answered, or cannot be answered any more
+	done    chan struct{} // closed when it is answered, or cannot be answered any more
 	// ctx ends when the answer is not awaited any more, because the session has ended. leave ends it.
 	ctx   context.Context
 	leave context.CancelFunc
@@ -72,7 +72,7 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	first := append(s.early, event.Large(r.GetPrompt())...)
 	s.early = nil
 	reg.mu.Unlock()
-	err = t.tell(ctx, sub, first, send)
+	err = t.sendEvents(ctx, sub, first, send)
 	if err != nil && r.GetCancelOnDisconnect() {
 		reg.cancelTurnOf(t)
 	}
@@ -97,7 +97,7 @@ func promptParams(agent *supervisorv1.AgentInfo, r *supervisorv1.PromptRequest) 
 
 // beginTurn sends a prompt, and starts a goroutine that waits for the answer.
 func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params []byte) (*turn, error) {
-	t := &turn{session: s, run: r, over: make(chan struct{})}
+	t := &turn{session: s, run: r, done: make(chan struct{})}
 	reg.mu.Lock()
 	err := reg.open()
 	switch {
@@ -106,8 +106,8 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 		err = fault.New(fault.Precondition, "session %q is closed, or about to be", s.id)
 	case s.turn != nil:
 		err = fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", s.id)
-	case s.held != "":
-		err = fault.New(fault.Precondition, "session %q takes no prompt: %s; set its mode to go on, or close it", s.id, s.held)
+	case s.rejectReason != "":
+		err = fault.New(fault.Precondition, "session %q takes no prompt: %s; set its mode to go on, or close it", s.id, s.rejectReason)
 	case s.agent.run != r:
 		err = fault.New(fault.Precondition, "agent %q ended a moment ago: try again", s.agent.identity.ID)
 	default:
@@ -149,10 +149,10 @@ func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 	defer panics.Recover(reg.log, "waiting for the answer to a prompt", func(err error) { t.err = err })
 	t.result, t.err = call.Wait(t.ctx)
 	if t.err == nil && t.idle != nil && acp.PromptAccepted(t.result, int(t.run.info.GetProtocolVersion())) {
-		t.err = t.goOn()
+		t.err = t.awaitIdle()
 	}
 	if t.ctx.Err() != nil && errors.Is(t.err, t.ctx.Err()) {
-		call.Leave()
+		call.Abandon()
 		t.err = errClosedUnder
 	}
 }
@@ -165,11 +165,11 @@ func (reg *Registry) endTurn(t *turn) {
 	delete(reg.turns, t)
 	reg.mu.Unlock()
 	t.leave()
-	close(t.over)
+	close(t.done)
 }
 
-// tell sends the events in first, then those of the turn from sub until its end, and closes sub.
-func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*supervisorv1.Event, send func(*supervisorv1.Event) error) error {
+// sendEvents sends the events in first, then those of the turn from sub until its end, and closes sub.
+func (t *turn) sendEvents(ctx context.Context, sub *activity.Subscription, first []*supervisorv1.Event, send func(*supervisorv1.Event) error) error {
 	for _, e := range first {
 		if err := send(t.own(e)); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(t.run.agent.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
-		case <-t.over:
+		case <-t.done:
 			t.run.agent.reg.awaitTurnEnd(ctx, t.session.agent.identity.ID, t.session.id)
 			sub.Close()
 		case <-ctx.Done():
@@ -193,8 +193,8 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 		switch {
 		case errors.Is(err, io.EOF):
 			select {
-			case <-t.over:
-				return send(t.untold())
+			case <-t.done:
+				return send(t.missingEnd())
 			default: // the Hub has ended
 				return fault.New(fault.Precondition, "the supervisor is about to end")
 			}
@@ -218,7 +218,7 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 // awaitAnswer waits until the session accepts another prompt: the answer is an event a moment before it arrives here.
 func (t *turn) awaitAnswer(ctx context.Context) {
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-time.After(syncTimeout):
 	case <-ctx.Done():
 	}
@@ -236,8 +236,8 @@ func (t *turn) own(e *supervisorv1.Event) *supervisorv1.Event {
 	return e
 }
 
-// untold returns the end of a turn that no event reported.
-func (t *turn) untold() *supervisorv1.Event {
+// missingEnd returns the end of a turn that no event reported.
+func (t *turn) missingEnd() *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	var f *fault.Error
 	switch err := t.run.explain(context.Background(), acp.MethodSessionPrompt, 0, t.err); {
@@ -263,7 +263,7 @@ func (reg *Registry) CancelPrompt(ctx context.Context, r *supervisorv1.CancelPro
 	return &supervisorv1.CancelPromptResponse{TurnActive: reg.cancelTurn(s)}, nil
 }
 
-// cancelTurn cancels the active turn; false: there is none.
+// cancelTurn cancels the active turn. It returns false if there is none.
 func (reg *Registry) cancelTurn(s *session) bool {
 	reg.mu.Lock()
 	t := s.turn
@@ -271,7 +271,7 @@ func (reg *Registry) cancelTurn(s *session) bool {
 	return t != nil && reg.cancelTurnOf(t)
 }
 
-// cancelTurnOf cancels a turn; false: it has ended.
+// cancelTurnOf cancels a turn. It returns false if it has ended.
 func (reg *Registry) cancelTurnOf(t *turn) bool {
 	reg.mu.Lock()
 	if t.session.turn != t {
@@ -299,12 +299,12 @@ func (reg *Registry) sendCancel(t *turn) {
 // watchCancelled reports a cancelled turn that does not end.
 func (reg *Registry) watchCancelled(t *turn) {
 	select {
-	case <-t.over:
+	case <-t.done:
 	case <-reg.ctx.Done():
-	case <-time.After(cancelPatience):
+	case <-time.After(cancelTimeout):
 		reg.log.Warn("an agent does not end a turn that was cancelled", "agent", t.session.agent.identity.ID, "session", t.session.id)
 		reg.notice(t.session, "warning", "The agent goes on though its turn was cancelled",
 			fmt.Sprintf("The turn has not ended within %s of that. Wait for it, or restart the agent %q, which ends the turns of all its sessions.",
-				cancelPatience, t.session.agent.identity.ID))
+				cancelTimeout, t.session.agent.identity.ID))
 	}
 }

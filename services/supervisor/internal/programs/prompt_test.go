@@ -218,7 +218,7 @@ func deafPrompt(r *rig, req *supervisorv1.PromptRequest, send func(*supervisorv1
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := turn.tell(r.t.Context(), sub, nil, func(e *supervisorv1.Event) error { send(e); return nil }); err != nil {
+	if err := turn.sendEvents(r.t.Context(), sub, nil, func(e *supervisorv1.Event) error { send(e); return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -259,7 +259,7 @@ func TestCancel_IgnoredIsReported(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		time.Sleep(cancelPatience - time.Millisecond)
+		time.Sleep(cancelTimeout - time.Millisecond)
 		synctest.Wait()
 		a.chunk("s1", "still here")
 		time.Sleep(time.Second)

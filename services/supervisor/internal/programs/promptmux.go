@@ -16,13 +16,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// promptMux connects a remote client with the link of its agent, and lets other callers prompt the agent like the client does: the link
-// handles their prompts like the client's, and the client does not get the answers. It is safe for concurrent use.
+// promptMux connects a remote client with the link of its agent, and lets other callers prompt the agent like the
+// client does: the link handles their prompts like the client's, and the client does not get the answers. It is safe
+// for concurrent use.
 type promptMux struct {
 	from *io.PipeReader // read by the link
 	to   *io.PipeWriter
 	out  io.Writer     // to the client
-	over chan struct{} // closed when the link has ended
+	done chan struct{} // closed when the link has ended
 
 	in sync.Mutex // held while a line is written to the link
 
@@ -38,24 +39,24 @@ type promptMux struct {
 type injected struct {
 	session string
 	begins  chan bool     // receives once whether its turn begins
-	over    chan struct{} // closed when it is answered
+	done    chan struct{} // closed when it is answered
 	result  []byte        // the answer, once over is closed
 }
 
 // newPromptMux returns a promptMux between a client and a link. The caller runs carry.
 func newPromptMux(out io.Writer) *promptMux {
-	b := &promptMux{out: out, over: make(chan struct{}), others: map[string]*injected{}}
+	b := &promptMux{out: out, done: make(chan struct{}), others: map[string]*injected{}}
 	b.from, b.to = io.Pipe()
 	return b
 }
 
-// carry passes the client's lines to the link, until the client ends or the link has ended.
-func (b *promptMux) carry(in io.Reader) {
+// forwardInput passes the client's lines to the link, until the client ends or the link has ended.
+func (b *promptMux) forwardInput(in io.Reader) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			if e := b.give(line); e != nil {
+			if e := b.write(line); e != nil {
 				err = e
 			}
 		}
@@ -66,8 +67,8 @@ func (b *promptMux) carry(in io.Reader) {
 	}
 }
 
-// give passes a line to the link.
-func (b *promptMux) give(line []byte) error {
+// write passes a line to the link.
+func (b *promptMux) write(line []byte) error {
 	b.in.Lock()
 	defer b.in.Unlock()
 	_, err := b.to.Write(line)
@@ -77,11 +78,11 @@ func (b *promptMux) give(line []byte) error {
 // close ends the link's input, once the link has ended.
 func (b *promptMux) close() {
 	_ = b.from.CloseWithError(io.ErrClosedPipe)
-	close(b.over)
+	close(b.done)
 }
 
-// foreign implements the link's Client.Foreign. Only it reports whether an injected prompt began a turn: the link sees all prompts in
-// order.
+// foreign implements the link's Client.Foreign. Only it reports whether an injected prompt began a turn: the link sees
+// all prompts in order.
 func (b *promptMux) foreign(id []byte) (begins func(bool)) {
 	var key string
 	if json.Unmarshal(id, &key) != nil {
@@ -115,22 +116,22 @@ func (b *promptMux) prompted() bool {
 	return len(b.others) > 0
 }
 
-// prompt prompts the agent. id must be unique and not guessable. If ctx ends before the agent has read the prompt, it may still read it
-// later.
+// prompt prompts the agent. id must be unique and not guessable. If ctx ends before the agent has read the prompt, it
+// may still read it later.
 func (b *promptMux) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
-	p := &injected{session: session, begins: make(chan bool, 1), over: make(chan struct{})}
+	p := &injected{session: session, begins: make(chan bool, 1), done: make(chan struct{})}
 	b.mu.Lock()
 	b.others[id] = p
 	b.mu.Unlock()
-	err := b.giveOr(ctx, jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, id), acp.MethodSessionPrompt, params))
+	err := b.writeContext(ctx, jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, id), acp.MethodSessionPrompt, params))
 	if err == nil {
 		select {
 		case begins := <-p.begins:
 			if !begins {
 				return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
 			}
-		case <-p.over: // it was too late to cancel; this is the answer
-		case <-b.over:
+		case <-p.done: // it was too late to cancel; this is the answer
+		case <-b.done:
 			err = io.ErrClosedPipe
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -145,18 +146,18 @@ func (b *promptMux) prompt(ctx context.Context, id, session string, params []byt
 
 // cancel cancels the turn of a session.
 func (b *promptMux) cancel(ctx context.Context, session string) error {
-	err := b.giveOr(ctx, jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, sessionParams(session)))
+	err := b.writeContext(ctx, jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, sessionParams(session)))
 	if errors.Is(err, io.ErrClosedPipe) {
 		return fault.New(fault.Precondition, "cancel a turn of session %q: its agent has ended", excerpt(session))
 	}
 	return err
 }
 
-// giveOr passes a line to the link, unless ctx ends first.
-func (b *promptMux) giveOr(ctx context.Context, line []byte) error {
+// writeContext passes a line to the link, unless ctx ends first.
+func (b *promptMux) writeContext(ctx context.Context, line []byte) error {
 	given := make(chan error, 1)
 	go func() { // ends with the agent
-		given <- panics.Catch(nil, "giving a message to an agent", func() error { return b.give(line) })
+		given <- panics.Catch(nil, "giving a message to an agent", func() error { return b.write(line) })
 	}()
 	select {
 	case err := <-given:
@@ -186,7 +187,7 @@ func (b *promptMux) Write(p []byte) (int, error) {
 		default:
 			line = append(b.partial, line...)
 			b.partial = nil
-			if !b.takes(line) {
+			if !b.takeAnswer(line) {
 				clients = append(clients, line...)
 			}
 		}
@@ -199,8 +200,8 @@ func (b *promptMux) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// takes reports whether a line answers an injected prompt, and takes it.
-func (b *promptMux) takes(line []byte) bool {
+// takeAnswer reports whether a line answers an injected prompt, and removes the prompt then.
+func (b *promptMux) takeAnswer(line []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, p := range b.others {
@@ -214,7 +215,7 @@ func (b *promptMux) takes(line []byte) bool {
 		if json.Unmarshal(line, &m) == nil && m.Method == nil && m.ID != nil && *m.ID == id {
 			delete(b.others, id)
 			p.result = line
-			close(p.over)
+			close(p.done)
 			return true
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks ACP with it: this
-// package makes no requests of its own.
+// remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks
+// ACP with it: this package makes no requests of its own.
 type remote struct {
 	reg       *Registry
 	identity  *frame.Agent
@@ -34,17 +34,18 @@ type remote struct {
 	promptMux *promptMux
 	since     time.Time
 
-	told    atomic.Bool        // it was asked to end
-	end     context.CancelFunc // ends the agent
-	over    chan struct{}      // closed when all of it has ended
-	process atomic.Pointer[Process]
-	last    atomic.Pointer[supervisorv1.AgentError] // why it ended
+	stopRequested atomic.Bool        // it was asked to end
+	end           context.CancelFunc // ends the agent
+	done          chan struct{}      // closed when all of it has ended
+	process       atomic.Pointer[Process]
+	last          atomic.Pointer[supervisorv1.AgentError] // why it ended
 }
 
-// OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads the client's
-// messages from in and writes the agent's to out, a line each. opened is called when the agent runs; out may be written to before. It
-// returns when the agent has ended with all processes that it started, because the client (nil), ctx, the agent or the Registry ended. A
-// read of in and a write to out may then still be active: they must end with the caller's stream.
+// OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads
+// the client's messages from in and writes the agent's to out, a line each. opened is called when the agent runs; out
+// may be written to before. It returns when the agent has ended with all processes that it started, because the client
+// (nil), ctx, the agent or the Registry ended. A read of in and a write to out may then still be active: they must end
+// with the caller's stream.
 func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error {
 	request, err := reg.gatewayAgent(open.GetAgent())
 	if err != nil {
@@ -68,10 +69,10 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.carry(in) }, // ends with the stream
+	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.forwardInput(in) }, // ends with the stream
 		func(error) { cancel() })()
 	defer a.promptMux.close()
-	return a.live(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
+	return a.runProcess(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
 }
 
 // gatewayAgent returns an agent for remote clients by its name, which may be empty if there is one agent only.
@@ -103,7 +104,7 @@ func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, promptMux *
 	if err != nil {
 		return nil, err
 	}
-	a := &remote{reg: reg, identity: identity, conf: conf, promptMux: promptMux, since: time.Now(), end: end, over: make(chan struct{})}
+	a := &remote{reg: reg, identity: identity, conf: conf, promptMux: promptMux, since: time.Now(), end: end, done: make(chan struct{})}
 	reg.remotes = append(reg.remotes, a)
 	reg.wg.Add(1) // not too late, since open returned nil
 	return a, nil
@@ -120,11 +121,11 @@ func (a *remote) remove() {
 	a.publish(stopped)
 	reg.syncHub(context.Background())
 	reg.opts.Hub.Forget(a.identity.ID)
-	close(a.over)
+	close(a.done)
 }
 
-// live runs the agent, and returns why it ended.
-func (a *remote) live(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
+// runProcess runs the agent, and returns why it ended.
+func (a *remote) runProcess(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
 	reg, log := a.reg, a.reg.log.With("agent", a.identity.ID)
 	env, err := agentspec.Environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {
@@ -166,7 +167,7 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 	reason, cause := p.Reason()
 	name := a.identity.ID
 	switch {
-	case a.told.Load():
+	case a.stopRequested.Load():
 		e := exitError(a.conf.GetCommand(), p.Exit(), "")
 		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", name)
 		return a.failed(e)
@@ -206,10 +207,10 @@ func (a *remote) failed(e *supervisorv1.AgentError) error {
 
 // stopAgent implements StopAgent.
 func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse, error) {
-	a.told.Store(true)
+	a.stopRequested.Store(true)
 	a.end()
 	select {
-	case <-a.over:
+	case <-a.done:
 		return &supervisorv1.StopAgentResponse{Agent: a.show(stopped)}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -239,7 +240,7 @@ func (a *remote) now() supervisorv1.AgentState {
 // show returns the agent as a message.
 func (a *remote) show(state supervisorv1.AgentState) *supervisorv1.Agent {
 	out := &supervisorv1.Agent{
-		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.RedactedArgv(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),
 		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: state, StartTime: timestamppb.New(a.since), Attended: true,
 		Error: a.last.Load(),
 	}

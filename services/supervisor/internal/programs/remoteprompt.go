@@ -72,7 +72,7 @@ func (a *remote) prompt(ctx context.Context, r *supervisorv1.PromptRequest, send
 	if err != nil {
 		return err
 	}
-	err = a.tell(ctx, given, sub, string(params), send)
+	err = a.sendEvents(ctx, given, sub, string(params), send)
 	if err != nil && r.GetCancelOnDisconnect() {
 		_ = a.promptMux.cancel(reg.ctx, r.GetSessionId()) // if the agent has ended, so has the turn
 	}
@@ -85,8 +85,8 @@ type events interface {
 	Close()
 }
 
-// tell sends the events of a turn until its end.
-func (a *remote) tell(ctx context.Context, given *injected, sub events, params string, send func(*supervisorv1.Event) error) error {
+// sendEvents sends the events of a turn until its end.
+func (a *remote) sendEvents(ctx context.Context, given *injected, sub events, params string, send func(*supervisorv1.Event) error) error {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -94,8 +94,8 @@ func (a *remote) tell(ctx context.Context, given *injected, sub events, params s
 	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(a.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
-		case <-given.over:
-		case <-a.over:
+		case <-given.done:
+		case <-a.done:
 		case <-ctx.Done():
 			return
 		}
@@ -106,7 +106,7 @@ func (a *remote) tell(ctx context.Context, given *injected, sub events, params s
 		e, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return send(a.untold(given))
+			return send(a.missingEnd(given))
 		case err != nil:
 			return err
 		}
@@ -119,11 +119,11 @@ func (a *remote) tell(ctx context.Context, given *injected, sub events, params s
 	}
 }
 
-// untold returns the end of a turn that no event reported.
-func (a *remote) untold(given *injected) *supervisorv1.Event {
+// missingEnd returns the end of a turn that no event reported.
+func (a *remote) missingEnd(given *injected) *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	select {
-	case <-given.over:
+	case <-given.done:
 		result, err := given.answer()
 		if err != nil {
 			ended.Error = &supervisorv1.AgentError{Message: err.Error()}

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// restoreTimeout is how long an agent may take to restore a session's model and options. The mode, which matters most, has its own
-	// timeout of a call.
+	// restoreTimeout limits the time until an agent has restored a session's model and options. The mode, which matters
+	// most, has its own timeout of a call.
 	restoreTimeout = time.Minute
 	// restoreRounds is how often the session's settings are compared with the wanted ones.
 	restoreRounds = 2
 )
 
-// errReset says that a setting was accepted but not kept.
+// errReset means that a setting was accepted but not kept.
 var errReset = errors.New("the agent took it, and then said otherwise")
 
-// remember saves the mode, the model and the options of each open session when its process has ended. It is called before the next
-// process starts, whose answers would be taken for choices. Settings that were not restored yet, because a process ended meanwhile, stay
-// saved.
+// remember saves the mode, the model and the options of each open session when its process has ended. It is called
+// before the next process starts, whose answers would be taken for choices. Settings that were not restored yet,
+// because a process ended meanwhile, stay saved.
 func (a *instance) remember() {
 	reg := a.reg
 	all := a.openSessions()
@@ -40,9 +40,9 @@ func (a *instance) remember() {
 		switch {
 		case s.before == nil:
 			s.before = now
-		case s.held != "": // except for the mode, it has the wanted settings
+		case s.rejectReason != "": // except for the mode, it has the wanted settings
 			now.Mode = s.before.GetMode()
-			s.before, s.held = now, ""
+			s.before, s.rejectReason = now, ""
 		}
 		reg.mu.Unlock()
 	}
@@ -57,12 +57,12 @@ func (s *session) settings() *supervisorv1.Session {
 	}
 }
 
-// restore sets the model, the options and the mode of a resumed session again: agents resume sessions with the settings of new ones.
-// Until it returns, the agent is not available to callers, so that nothing happens in the session before.
+// restore sets the model, the options and the mode of a resumed session again: agents resume sessions with the settings
+// of new ones. Until it returns, the agent is not available to callers, so that nothing happens in the session before.
 //
-// If the mode cannot be restored, the session stays open, but rejects prompts until a mode is set. Modes differ in what an agent does
-// without asking, and only a person can decide whether the present mode is acceptable. Closing the session instead would send the same
-// prompt to a new session, in the same mode.
+// If the mode cannot be restored, the session stays open, but rejects prompts until a mode is set. Modes differ in what
+// an agent does without asking, and only a person can decide whether the present mode is acceptable. Closing the
+// session instead would send the same prompt to a new session, in the same mode.
 func (r *run) restore(s *session, answer []byte) {
 	reg := r.agent.reg
 	reg.mu.Lock()
@@ -71,8 +71,8 @@ func (r *run) restore(s *session, answer []byte) {
 	if before == nil {
 		return
 	}
-	p := &restoring{run: r, session: s, all: settingsOf(before), said: map[string]bool{}, until: time.Now().Add(restoreTimeout)}
-	p.hears(event.Settings(answer))
+	p := &restoring{run: r, session: s, all: settingsOf(before), reported: map[string]bool{}, until: time.Now().Add(restoreTimeout)}
+	p.recordReported(event.Settings(answer))
 	if !p.apply() {
 		return
 	}
@@ -82,20 +82,20 @@ func (r *run) restore(s *session, answer []byte) {
 		reg.mu.Unlock()
 		return
 	}
-	if s.held = mode; mode == "" {
+	if s.rejectReason = mode; mode == "" {
 		s.before = nil
 	}
 	reg.mu.Unlock()
-	p.tell(mode, others)
+	p.sendNotice(mode, others)
 }
 
-// chosen records that a session's mode was set, so that the earlier one does not matter.
-func (r *run) chosen(s *session) {
+// modeChosen records that a session's mode was set, so that the earlier one does not matter.
+func (r *run) modeChosen(s *session) {
 	reg := r.agent.reg
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if r.agent.run == r {
-		s.before, s.held = nil, ""
+		s.before, s.rejectReason = nil, ""
 	}
 }
 
@@ -103,14 +103,14 @@ func (r *run) chosen(s *session) {
 type setting struct {
 	// key identifies the setting: categoryMode, categoryModel, or the option's.
 	key    string
-	name   string // for people
+	name   string // for users
 	value  string
 	option *supervisorv1.ConfigOption // nil: it is the mode or the model
 	err    error                      // why it was not set
 }
 
-// settingsOf returns a session's settings in the order in which they are set: the available options can depend on the model, and the mode
-// is set last so that no other setting changes it.
+// settingsOf returns a session's settings in the order in which they are set: the available options can depend on the
+// model, and the mode is set last so that no other setting changes it.
 func settingsOf(s *supervisorv1.Session) []*setting {
 	var all []*setting
 	if s.GetModel() != "" {
@@ -175,36 +175,37 @@ type restoring struct {
 	session *session
 	all     []*setting
 	until   time.Time
-	// said are the settings that the new process has reported. Values of others were reported by the previous process, so they are set
-	// even if they look right.
-	said map[string]bool
+	// reported are the settings that the new process has reported. Values of others were reported by the previous process,
+	// so they are set even if they look right.
+	reported map[string]bool
 }
 
-// hears records the settings that an answer reports.
-func (p *restoring) hears(o *supervisorv1.SessionOpened) {
+// recordReported records the settings that an answer reports.
+func (p *restoring) recordReported(o *supervisorv1.SessionOpened) {
 	if o.GetModeId() != "" {
-		p.said[categoryMode] = true
+		p.reported[categoryMode] = true
 	}
 	if o.GetModelId() != "" {
-		p.said[categoryModel] = true
+		p.reported[categoryModel] = true
 	}
 	for _, option := range o.GetOptions() {
-		p.said[optionKey(option)] = true
+		p.reported[optionKey(option)] = true
 		for _, category := range []string{categoryMode, categoryModel} {
 			if is(option, category) {
-				p.said[category] = true
+				p.reported[category] = true
 			}
 		}
 	}
 }
 
-// apply sets the settings that differ, and once more those that this has changed; false: the process has ended.
+// apply sets the settings that differ, and once more those that this has changed. It returns false if the process has
+// ended.
 func (p *restoring) apply() bool {
 	for range restoreRounds {
 		changed := false
 		for _, t := range p.all {
 			now := p.now()
-			if value, has := t.in(now); has && value == t.value && p.said[t.key] {
+			if value, has := t.in(now); has && value == t.value && p.reported[t.key] {
 				t.err = nil
 				continue
 			}
@@ -243,8 +244,8 @@ func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 	if err != nil {
 		return err
 	}
-	p.hears(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
-	p.said[t.key] = true
+	p.recordReported(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
+	p.reported[t.key] = true
 	return nil
 }
 
@@ -253,12 +254,12 @@ func (p *restoring) missing() (mode string, others []string) {
 	now := p.now()
 	for _, t := range p.all {
 		value, has := t.in(now)
-		if has && value == t.value && p.said[t.key] {
+		if has && value == t.value && p.reported[t.key] {
 			continue
 		}
 		is := "is " + strconv.Quote(excerpt(value)) + " now"
 		switch {
-		case !p.said[t.key]:
+		case !p.reported[t.key]:
 			is = "may be another one now"
 		case !has:
 			is = "is not there any more"
@@ -274,8 +275,8 @@ func (p *restoring) missing() (mode string, others []string) {
 	return mode, others
 }
 
-// tell sends a notice of settings that could not be restored.
-func (p *restoring) tell(mode string, parts []string) {
+// sendNotice sends a notice of settings that could not be restored.
+func (p *restoring) sendNotice(mode string, parts []string) {
 	s := p.session
 	severity, title := "warning", "The session is not as it was"
 	switch {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxSessionID bounds a session id that an agent chooses, in bytes.
+	// maxSessionID limits a session id that an agent chooses, in bytes.
 	maxSessionID = 1 << 10
-	// syncTimeout bounds the wait until earlier frames are processed.
+	// syncTimeout limits the wait until earlier frames are processed.
 	syncTimeout = 10 * time.Second
 )
 
@@ -28,12 +28,12 @@ type session struct {
 	number uint64 // in the order of opening
 
 	// Guarded by the Registry's mu.
-	opening *opening
-	turn    *turn // the active turn; nil: none
-	closing bool
-	before  *supervisorv1.Session // the settings to restore; nil: it has the chosen ones
-	held    string                // why prompts are rejected; empty: they are accepted
-	early   []*supervisorv1.Event // events before the first prompt, which returns them
+	opening      *opening
+	turn         *turn // the active turn; nil: none
+	closing      bool
+	before       *supervisorv1.Session // the settings to restore; nil: it has the chosen ones
+	rejectReason string                // why prompts are rejected; empty: they are accepted
+	early        []*supervisorv1.Event // events before the first prompt, which returns them
 }
 
 // NewSession opens a session.
@@ -48,8 +48,8 @@ func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessio
 	return &supervisorv1.LoadSessionResponse{Session: s}, err
 }
 
-// ResumeSession opens a session that the agent has stored, without its history. A session that is already open with the same parameters
-// is returned as it is.
+// ResumeSession opens a session that the agent has stored, without its history. A session that is already open with the
+// same parameters is returned as it is.
 func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
 	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
 	return &supervisorv1.ResumeSessionResponse{Session: s}, err
@@ -71,7 +71,8 @@ func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessio
 	return &supervisorv1.ForkSessionResponse{Session: s}, err
 }
 
-// openSession sends a request that opens a session, and holds the session from the answer on. id is the session to load, resume or fork.
+// openSession sends a request that opens a session, and holds the session from the answer on. id is the session to
+// load, resume or fork.
 func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd string, req openRequest) (*supervisorv1.Session, error) {
 	o, err := newOpening(cwd, req)
 	if err != nil {
@@ -185,7 +186,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	if id == "" {
 		var ok bool
 		if id, ok = acp.Exact(acp.Get(result, "sessionId")); !ok || id == "" || len(id) > maxSessionID || strings.ContainsRune(id, 0) {
-			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
+			return nil, o.run.invalidAnswer("%s: it answered without a session id that can be used", o.method)
 		}
 	}
 	a := o.run.agent
@@ -197,10 +198,10 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be told apart
 		reg.mu.Unlock()
 		if twin != nil {
-			reg.lose(twin, "the agent gave its id to another session")
+			reg.endLost(twin, "the agent gave its id to another session")
 		}
 		o.run.process.Forget(id)
-		return nil, o.run.misbehaved("%s: two sessions got the id %q; both are closed", o.method, id)
+		return nil, o.run.invalidAnswer("%s: two sessions got the id %q; both are closed", o.method, id)
 	}
 	reg.numbered++
 	s := &session{agent: a, id: id, number: reg.numbered, opening: o.opening}
@@ -211,8 +212,8 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	return s, nil
 }
 
-// clash reports whether an id already belongs to another session: twin is open; a session that is being loaded is marked instead. The
-// Registry's mu is held.
+// clash reports whether an id already belongs to another session: twin is open; a session that is being loaded is
+// marked instead. The Registry's mu is held.
 func (o *opened) clash(id string) (twin *session, clash bool) {
 	a := o.run.agent
 	given, loading := a.opening[id]
@@ -225,9 +226,10 @@ func (o *opened) clash(id string) (twin *session, clash bool) {
 	return a.sessions[id], loading || a.sessions[id] != nil
 }
 
-// abandon waits, for a limited time, for the answer to a request that opens a session and whose caller has left, and closes the session.
+// abandon waits, for a limited time, for the answer to a request that opens a session and whose caller has left, and
+// closes the session.
 func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
-	if err := call.GiveUp(); err != nil {
+	if err := call.RequestCancel(); err != nil {
 		reg.log.Debug("a call could not be given up", "method", o.method, "error", err)
 	}
 	reg.mu.Lock()
@@ -238,7 +240,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 		defer cancel()
 		result, err := call.Wait(ctx)
 		if err != nil {
-			call.Leave()
+			call.Abandon()
 			return
 		}
 		s, err := reg.opened(o, result)
@@ -272,7 +274,7 @@ func (reg *Registry) started(ctx context.Context, agentID string) (*run, error) 
 	}
 	var late <-chan time.Time
 	for {
-		state, _, changed := a.look()
+		state, _, changed := a.current()
 		if state != starting {
 			return a.runs()
 		}
@@ -322,7 +324,7 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		e := fault.New(fault.NotFound, "no session %q is open here%s; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id), reg.whyLost(only, id))
+		e := fault.New(fault.NotFound, "no session %q is open here%s; open it with LoadSession or ResumeSession if the agent has stored it", excerpt(id), reg.lostReason(only, id))
 		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
 		return nil, e
 	}

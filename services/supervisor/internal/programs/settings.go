@@ -72,7 +72,7 @@ func (reg *Registry) set(ctx context.Context, agentID, sessionID string, how fun
 		return nil, err
 	}
 	if c.mode {
-		r.chosen(s)
+		r.modeChosen(s)
 	}
 	return reg.show(ctx, s), nil
 }

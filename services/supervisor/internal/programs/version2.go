@@ -92,8 +92,8 @@ func (reg *Registry) watchIdle(t *turn) {
 	}
 }
 
-// goOn waits for the end of a turn whose prompt was accepted.
-func (t *turn) goOn() error {
+// awaitIdle waits for the end of a turn whose prompt was accepted.
+func (t *turn) awaitIdle() error {
 	select {
 	case <-t.idle:
 		if t.ctx.Err() != nil {

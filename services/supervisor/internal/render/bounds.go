@@ -1,10 +1,10 @@
 package render
 
 const (
-	// maxKept is how many tool calls, questions and the like are remembered.
+	// maxKept limits the tool calls, questions and similar items whose state is kept.
 	maxKept = 1000
-	// maxCode is how many bytes of one line of code, a diff or output are shown.
+	// maxCode limits the bytes of one line of code, a diff or output that are shown.
 	maxCode = 4 << 10
-	// maxText is how many bytes are shown of a text that is shown whole: a description, a question.
+	// maxText limits the bytes of a text, such as a description or a question.
 	maxText = 64 << 10
 )

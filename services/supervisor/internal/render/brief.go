@@ -8,23 +8,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxBegun is how many tool calls are held back at once.
+// maxBegun limits the tool calls that are held back at once.
 const maxBegun = 64
 
-// failure is that a call of the agent's failed.
+// failure is a failed call of the agent.
 type failure struct {
-	line string // whole; empty: none
+	line string // a whole line; empty: none
 	why  string
 }
 
-// Overdue returns what is held back, where Options.Brief has things held back: for when nothing has come for a while, so
-// that what takes long is seen.
-func (r *Renderer) Overdue() string {
-	if len(r.begun) == 0 && r.failure.line == "" {
+// FlushHeld returns the text that is held back under Options.Brief. The caller calls it when no event has arrived for a
+// while, so that operations in progress are shown.
+func (r *Renderer) FlushHeld() string {
+	if len(r.heldBack) == 0 && r.failure.line == "" {
 		return ""
 	}
-	begun, failed := r.begun, r.failure.line
-	r.begun, r.failure = nil, failure{}
+	begun, failed := r.heldBack, r.failure.line
+	r.heldBack, r.failure = nil, failure{}
 	text := ""
 	for _, id := range begun {
 		if t, ok := r.tools.Get(id); ok {
@@ -34,78 +34,79 @@ func (r *Renderer) Overdue() string {
 	return text + r.lines(work, failed)
 }
 
-// leftOpen has what is held back of a cancelled turn's tool calls say that they were cancelled.
-func (r *Renderer) leftOpen() {
-	for _, id := range r.begun {
+// cancelOpen marks the held back tool calls of a cancelled turn as cancelled.
+func (r *Renderer) cancelOpen() {
+	for _, id := range r.heldBack {
 		if t, ok := r.tools.Get(id); ok {
 			t.call.Status = statusCancelled
 		}
 	}
 }
 
-// withdrawn takes that no user answered what was asked about a tool call: that is said of it, and what is held back is not.
-func (r *Renderer) withdrawn(toolCallID string) {
-	r.begun = slices.DeleteFunc(r.begun, func(id string) bool { return id == toolCallID })
+// unanswered records that a question about a tool call was not answered. This is shown, so the held back text of the
+// tool call is dropped.
+func (r *Renderer) unanswered(toolCallID string) {
+	r.heldBack = slices.DeleteFunc(r.heldBack, func(id string) bool { return id == toolCallID })
 }
 
-// brief shows a tool call that has ended, and holds back one that has not.
+// brief shows a tool call that has ended, and holds back a tool call in progress.
 func (r *Renderer) brief(t *tool) string {
 	id := t.call.GetToolCallId()
 	switch t.call.GetStatus() {
 	case "pending", "in_progress", "":
 		text := r.endStream()
-		if len(r.begun) == maxBegun && !slices.Contains(r.begun, id) {
-			text += r.Overdue()
+		if len(r.heldBack) == maxBegun && !slices.Contains(r.heldBack, id) {
+			text += r.FlushHeld()
 		}
-		if !slices.Contains(r.begun, id) {
-			r.begun = append(r.begun, id)
+		if !slices.Contains(r.heldBack, id) {
+			r.heldBack = append(r.heldBack, id)
 		}
 		return text
 	}
-	if r.failure.line != "" && !(t.call.GetStatus() == "failed" && saysWhy(t.call, r.failure.why)) {
+	if r.failure.line != "" && !(t.call.GetStatus() == "failed" && showsReason(t.call, r.failure.why)) {
 		return r.Flush() + r.tool(t)
 	}
-	r.failure = failure{} // the tool call says it
-	// Others that are under way stay held back.
-	others := slices.DeleteFunc(r.begun, func(b string) bool { return b == id })
-	r.begun = nil
+	r.failure = failure{} // the tool call contains the reason
+	// Other tool calls in progress remain held back.
+	others := slices.DeleteFunc(r.heldBack, func(b string) bool { return b == id })
+	r.heldBack = nil
 	text := r.endStream() + r.tool(t)
-	r.begun = others
+	r.heldBack = others
 	return text
 }
 
-// failed holds back that a call failed: as a rule the agent says so too, or acphost has.
+// failed holds back the failure of a call, because the agent or acphost usually reports it, too.
 func (r *Renderer) failed(line, why string) string {
 	text := r.endStream()
-	if why != "" && strings.Contains(r.toldWhy, why) {
+	if why != "" && strings.Contains(r.noticedReason, why) {
 		return text
 	}
 	if r.failure.line != "" {
-		text += r.Overdue()
+		text += r.FlushHeld()
 	}
 	r.failure = failure{line: line, why: why}
 	return text
 }
 
-// noticed takes what acphost says of a failure: then nobody else needs to.
-func (r *Renderer) noticed(n *supervisorv1.Notice) {
+// recordNotice records a notice of acphost about a failure, so that the failure is not shown again.
+func (r *Renderer) recordNotice(n *supervisorv1.Notice) {
 	if !r.o.Brief || !n.GetFromAcphost() {
 		return
 	}
-	r.toldWhy, _ = safetext.Prefix(n.GetDescription(), maxText)
-	if why := r.failure.why; why != "" && strings.Contains(r.toldWhy, why) {
+	r.noticedReason, _ = safetext.Prefix(n.GetDescription(), maxText)
+	if why := r.failure.why; why != "" && strings.Contains(r.noticedReason, why) {
 		r.failure = failure{}
 	}
 }
 
-// toldAlready reports whether all that a tool call shows is why it failed, and that was told.
-func (r *Renderer) toldAlready(item *supervisorv1.ToolCallContent) bool {
+// alreadyShown reports whether a tool call shows only the reason of its failure, and that was shown.
+func (r *Renderer) alreadyShown(item *supervisorv1.ToolCallContent) bool {
 	text := Content(item.GetContent())
-	return len(r.toldWhy) > 8 && item.GetContent() != nil && strings.Contains(text, r.toldWhy) && len(text) < len(r.toldWhy)+32
+	return len(r.noticedReason) > 8 && item.GetContent() != nil && strings.Contains(text, r.noticedReason) && len(text) < len(r.noticedReason)+32
 }
 
-// saysWhy reports whether a tool call shows why something failed.
-func saysWhy(c *supervisorv1.ToolCall, why string) bool {
+// showsReason reports whether a tool call shows the reason of a failure.
+func showsReason(c *supervisorv1.ToolCall, why string) bool {
 	return why != "" && slices.ContainsFunc(c.GetContent(), func(item *supervisorv1.ToolCallContent) bool {
 		return item.GetContent() != nil && strings.Contains(Content(item.GetContent()), why)
 	})

@@ -54,11 +54,11 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run it", "in_progress")), r.Event(reported("t", "Run it", "completed"))}
 		}, "✓ $ Run it\n"},
 		"one that takes a while": {func(r *Renderer) []string {
-			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.Overdue(), r.Overdue(), r.Event(reported("t", "Run", "completed"))}
+			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.FlushHeld(), r.FlushHeld(), r.Event(reported("t", "Run", "completed"))}
 		}, "◐ $ Run\n✓ $ Run\n"},
 		"what a cancelled turn leaves open": {func(r *Renderer) []string {
 			return []string{
-				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.Overdue(), r.Event(reported("u", "Then", "pending", shownDiff())),
+				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.FlushHeld(), r.Event(reported("u", "Then", "pending", shownDiff())),
 				r.Event(turnEnded("cancelled")),
 			}
 		}, "◐ $ Run\n    f +1 -1\n    -a\n    +b\n✗ $ Then (cancelled)\nThe turn was cancelled.\n"},
@@ -117,8 +117,8 @@ func TestBrief_LimitsHeldToolCalls(t *testing.T) {
 	const calls = 10_000
 	for i := range calls {
 		text.WriteString(r.Event(reported(fmt.Sprint(i), fmt.Sprintf("call %d.", i), "pending")))
-		if len(r.begun) > maxBegun {
-			t.Fatalf("%d tool calls are held back", len(r.begun))
+		if len(r.heldBack) > maxBegun {
+			t.Fatalf("%d tool calls are held back", len(r.heldBack))
 		}
 	}
 	text.WriteString(r.Flush())

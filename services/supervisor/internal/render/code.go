@@ -9,23 +9,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
-// highlighter colours code line by line: comments, strings, numbers and the words of the language. It knows languages by
-// how they look, not by their grammar, and takes time in proportion to the text, whatever the text.
+// highlighter colours code line by line: comments, strings, numbers and keywords. It recognizes tokens and does not
+// parse the grammar. Its time is linear in the size of the text.
 type highlighter struct {
 	o     Options
 	lang  language
-	until string // what ends the comment or string that a line before began
-	style style  // of that
+	until string // the end mark of a comment or string that an earlier line began
+	style style  // style of that comment or string
 	diff  bool
 }
 
-// language is what a highlighter needs to know of one.
+// language describes the tokens of a language.
 type language struct {
-	line   []string // what begins a comment to the end of the line
+	line   []string // marks that begin a comment to the end of the line
 	block  [2]string
-	quotes string // what begins and ends a string on one line
+	quotes string // marks that begin and end a string on one line
 	long   []string
-	words  string // keywords, a space before and after each
+	words  string // keywords, with a space before and after each
 }
 
 const (
@@ -47,7 +47,7 @@ var (
 	stars   = [2]string{"/*", "*/"}
 )
 
-// languages are those that are known, each below all its names.
+// languages are the known languages, with an entry for each name.
 var languages = map[string]language{
 	"go golang": {line: slashes, block: stars, quotes: `"'`, long: tick, words: goWords},
 	"rust rs":   {line: slashes, block: stars, quotes: `"`, words: rustWords},
@@ -65,7 +65,7 @@ var languages = map[string]language{
 	"html xml svg":           {block: [2]string{"<!--", "-->"}, quotes: `"`},
 }
 
-// languageOf is the language with a name; one of which nothing is known if there is none.
+// languageOf returns the language with a name, or an empty one.
 func languageOf(name string) language {
 	for names, l := range languages {
 		if slices.Contains(strings.Fields(names), name) {
@@ -75,8 +75,7 @@ func languageOf(name string) language {
 	return language{}
 }
 
-// isLanguage reports whether what stands behind a fence is nothing but the name of a language that is known, or of
-// none.
+// isLanguage reports whether the text after a fence is only the name of a known language, or empty.
 func isLanguage(name string) bool {
 	if slices.Contains([]string{"diff", "patch", "text", "txt", "plain", "plaintext", "md", "markdown"}, name) {
 		return true
@@ -95,7 +94,7 @@ func newHighlighter(o Options, name string) highlighter {
 	return highlighter{o: o, lang: languageOf(first), diff: name == "diff" || name == "patch"}
 }
 
-// line is a line, coloured.
+// line returns a coloured line.
 func (h *highlighter) line(text string) string {
 	if !h.o.Color {
 		return text
@@ -112,7 +111,7 @@ func (h *highlighter) line(text string) string {
 	return b.String()
 }
 
-// next is how long the next token is, and its style.
+// next returns the length of the next token, and its style.
 func (h *highlighter) next(text string) (int, style) {
 	if h.until != "" {
 		s := h.style

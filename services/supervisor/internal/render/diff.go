@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds of a diff that is shown.
+// Limits of a diff.
 const (
-	maxDiffText  = 1 << 20 // bytes of both texts; a larger one is only counted
-	maxDiffLines = 60      // lines that are shown
+	maxDiffText  = 1 << 20 // bytes of both texts; the lines of a larger one are only counted
+	maxDiffLines = 60      // lines
 )
 
-// Diff is a change of a file as a unified diff with three lines of context: whole lines, at most 60, and how many are
-// left out. Only counts are shown of texts over 1 MiB.
+// Diff formats a change of a file as a unified diff with three lines of context: whole lines, at most 60, and the
+// number of omitted lines. For texts over 1 MiB, it shows only counts.
 func Diff(o Options, d *supervisorv1.Diff) string {
 	path := o.path(d.GetPath())
 	old, text := d.GetOldText(), d.GetNewText()
@@ -63,23 +63,24 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 	return head + bounded(o, lines, maxDiffLines)
 }
 
-// Change is what Compare finds.
+// Change is the result of Compare.
 type Change struct {
 	Lines          []ChangedLine
 	Added, Removed int
-	// Ends says how the ends of all lines change, which Lines then do not show: "CRLF line ends become LF". Empty: they stay.
+	// Ends describes a change of the line ends of all lines, which Lines does not show then: "CRLF line ends become
+	// LF". Empty means that they are unchanged.
 	Ends string
 }
 
-// ChangedLine is a line of a change. Its sign is ' ', '+' or '-'; '@' before lines of the file, of which Text names the
-// first; '\\' behind a line that has no end, as Text says.
+// ChangedLine is a line of a change. Its sign is ' ', '+' or '-'; '@' before a group of lines, whose first line number
+// is Text; '\\' after a line without a line feed, as Text says.
 type ChangedLine struct {
 	Sign byte
 	Text string
 }
 
-// Compare finds the lines that a change adds and removes, with three lines of context. If no text has mixed line ends, CR LF is
-// compared and shown as LF.
+// Compare returns the added and removed lines of a change, with three lines of context. Unless a text has mixed line
+// ends, CR LF is compared and shown as LF.
 func Compare(d *supervisorv1.Diff) (c Change, err error) {
 	old, text := d.GetOldText(), d.GetNewText()
 	if was, is := lineEnds(old), lineEnds(text); was != mixedEnds && is != mixedEnds {
@@ -120,7 +121,7 @@ func Compare(d *supervisorv1.Diff) (c Change, err error) {
 
 const mixedEnds = "mixed"
 
-// lineEnds says how the lines of a text end: "LF", "CRLF", mixedEnds, or "" if none has an end.
+// lineEnds returns the kind of line ends of a text: "LF", "CRLF", mixedEnds, or "" if it has none.
 func lineEnds(text string) string {
 	all, crlf := strings.Count(text, "\n"), strings.Count(text, "\r\n")
 	switch {
@@ -134,7 +135,7 @@ func lineEnds(text string) string {
 	return mixedEnds
 }
 
-// sides are all lines of a text and of what takes its place, which are too long to be compared.
+// sides shows all lines of the old and the new text, which are too long to be compared.
 func sides(o Options, old, text string) string {
 	var b strings.Builder
 	for _, side := range []struct {
@@ -148,7 +149,7 @@ func sides(o Options, old, text string) string {
 	return b.String()
 }
 
-// codeLine is a line of a file, made harmless and not too long.
+// codeLine returns a line of a file, escaped and shortened.
 func (o Options) codeLine(text string) string {
 	if o.whole() {
 		return strings.ReplaceAll(safetext.ExactLines(text), "\t", "    ")
@@ -156,13 +157,13 @@ func (o Options) codeLine(text string) string {
 	return strings.ReplaceAll(safetext.Text(o.shortened(text, maxCode)), "\t", "    ")
 }
 
-// bounded is the first of lines, and how many are left out.
-func bounded(o Options, lines []string, most int) string {
+// bounded returns the first lines, and the number of omitted lines.
+func bounded(o Options, lines []string, limit int) string {
 	var b strings.Builder
 	for i, l := range lines {
-		if i == most && len(lines) > most+1 && !o.whole() {
-			o.hide(len(lines)-most, 0)
-			b.WriteString(o.paint(dim, o.left(safetext.Count(len(lines)-most, "line")+" more")) + "\n")
+		if i == limit && len(lines) > limit+1 && !o.whole() {
+			o.hide(len(lines)-limit, 0)
+			b.WriteString(o.paint(dim, o.left(safetext.Count(len(lines)-limit, "line")+" more")) + "\n")
 			break
 		}
 		b.WriteString(l + "\n")
@@ -178,7 +179,7 @@ func lineCount(text string) int {
 	return n
 }
 
-// indented is whole lines, each further in. Lines over the width of the screen are left to it.
+// indented indents whole lines. The terminal breaks lines that are too long.
 func indented(text, by string) string {
 	if text == "" {
 		return ""
@@ -193,10 +194,10 @@ func indented(text, by string) string {
 	return b.String()
 }
 
-// path is a path for people: relative where it is below the working directory.
+// path formats a path: relative if it is in the working directory.
 func (o Options) path(path string) string { return safetext.Line(Relative(o.Cwd, path)) }
 
-// Relative is a path relative to a folder, if it is below that. The folder may be empty.
+// Relative returns a path relative to a folder if it is in that folder, else the path. The folder may be empty.
 func Relative(folder, path string) string {
 	if folder != "" && filepath.IsAbs(path) {
 		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {

@@ -6,14 +6,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/markdown"
 )
 
-// row is a line of a text that is shown as it is, but for its blocks of code: they are shown as in messages.
+// row is a line of a text that is shown without Markdown, except for its code blocks.
 type row struct {
 	text string
-	code *highlighter // nil: it is in no block
+	code *highlighter // nil: outside of code blocks
 }
 
-// rows are the lines of a text. The fences of its blocks are left out where messages are shown as Markdown; what
-// stands behind a fence is not, unless it is the name of a language: a person decides by what is shown.
+// rows returns the lines of a text. If messages are shown as Markdown, it omits the fences of code blocks. It keeps a
+// fence with more than the name of a language, because the user decides by the text.
 func (o Options) rows(text string) []row {
 	var rows []row
 	var fence *markdown.Fence
@@ -38,5 +38,5 @@ func (o Options) rows(text string) []row {
 	return rows
 }
 
-// row is a line of code that is clean.
+// row formats a line of code, which is safe.
 func (h *highlighter) row(line string) string { return "  " + h.line(line) }

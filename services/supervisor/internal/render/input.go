@@ -11,39 +11,39 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// maxMembers is how many members of a tool's input are shown beside a command or a change.
+// maxMembers limits the members of a tool's input that are shown beside a command or a change.
 const maxMembers = 10
 
-// input is what a tool is given, as agents write it.
+// input is the input of a tool.
 type input struct {
 	command string
-	dirs    []string // where the command runs
-	rest    []member // all other members, in their order
+	dirs    []string // working directories of the command
+	rest    []member // all other members, in order
 }
 
 type member struct {
 	name   string
-	folded string // the name, in whatever way its words are joined
+	folded string // the name without case and separators
 	value  jsontext.Value
 }
 
-// text is a member that is a string.
+// text returns a member that is a string.
 func (m member) text() (text string, ok bool) {
 	ok = m.value.Kind() == '"' && json.Unmarshal(m.value, &text, jsontext.AllowInvalidUTF8(true)) == nil
 	return text, ok
 }
 
-// words are a member that is a list of strings.
+// words returns a member that is a list of strings.
 func (m member) words() (words []string, ok bool) {
 	ok = m.value.Kind() == '[' && json.Unmarshal(m.value, &words, jsontext.AllowInvalidUTF8(true)) == nil
 	return words, ok
 }
 
-// is reports whether a member has one of some names, which are in small letters.
+// is reports whether the name of a member is one of names, which are in lower case.
 func (m member) is(names ...string) bool { return slices.Contains(names, m.folded) }
 
-// inputOf reads a tool's input, and reports whether it can be read. The reading is for the eye alone: a strict one would
-// refuse what another reader takes. Of members of the same name the last counts, and the others are shown as they are.
+// inputOf parses a tool's input, and reports whether it is valid. It is only for display, so it accepts duplicate
+// names, which a strict parser would reject: the last one counts, and the others are shown unchanged.
 func inputOf(raw string) (in input, readable bool) {
 	if raw == "" {
 		return in, true
@@ -75,7 +75,7 @@ func inputOf(raw string) (in input, readable bool) {
 	return in, true
 }
 
-// takeCommand takes the command and where it runs out of the members, in the ways that agents write them.
+// takeCommand removes the command and its directories from the members. It knows the names that agents use.
 func (in *input) takeCommand() {
 	last := func(name string) int {
 		for i := range slices.Backward(in.rest) {
@@ -121,21 +121,22 @@ func (in *input) takeCommand() {
 	in.rest = rest
 }
 
-// places are lines that say where the command runs.
+// places returns lines with the directories of the command.
 func (in *input) places(o Options) []string {
 	lines := make([]string, len(in.dirs))
 	for i, dir := range in.dirs {
-		if i <= maxMembers || o.whole() { // of one that is not shown, no characters are counted
+		if i <= maxMembers || o.whole() { // the characters of omitted entries are not counted
 			lines[i] = "in " + o.line(dir, maxRaw)
 		}
 	}
 	return lines
 }
 
-// besides is what a question names beside the command, the changes and the texts that it shows: places, and members of the
-// tool's input that do not repeat them. Where nothing else is shown, the input stands there as it is, not its members.
+// besides returns the parts of a question other than the command, the changes and the texts: places, and members of the
+// tool's input that do not repeat them. If the question shows nothing else, besides returns the whole input instead of
+// its members.
 func besides(o Options, p *supervisorv1.PermissionQuestion, in input, shown bool) string {
-	r := repeats{o: o, title: p.GetTitle(), paths: map[string]bool{}, texts: map[string]bool{}, written: map[string]bool{}}
+	r := shownTexts{o: o, title: p.GetTitle(), paths: map[string]bool{}, texts: map[string]bool{}, written: map[string]bool{}}
 	for _, item := range p.GetContent() {
 		if d := item.GetDiff(); d != nil {
 			r.diffs = append(r.diffs, d)
@@ -179,7 +180,7 @@ func besides(o Options, p *supervisorv1.PermissionQuestion, in input, shown bool
 			if !isText {
 				value = string(m.value)
 			}
-			line := "" // of one that is not shown, no characters are counted
+			line := "" // the characters of omitted entries are not counted
 			if len(lines) <= maxMembers || o.whole() {
 				line = o.paint(dim, "with "+o.line(m.name, maxName)+":") + " " + o.line(value, maxRaw)
 			}
@@ -189,28 +190,29 @@ func besides(o Options, p *supervisorv1.PermissionQuestion, in input, shown bool
 	return text + places(o, "also names: ", also) + bounded(o, lines, maxMembers)
 }
 
-// maxName is how many bytes are shown of a member's name.
+// maxName limits the bytes of a member's name.
 const maxName = 80
 
-// What an edit replaces, and by what, as the agents name it.
+// The folded names of the old and the new text of an edit.
 const oldText, newText = "oldstring", "newstring"
 
-// repeats knows what a question shows. An agent may send many members, contents and lines: each is looked up.
-type repeats struct {
+// shownTexts finds texts that a question already shows. It uses maps, because an agent may send many members, contents
+// and lines.
+type shownTexts struct {
 	o       Options
 	title   string
 	diffs   []*supervisorv1.Diff
-	paths   map[string]bool // of diffs, and those that were named
+	paths   map[string]bool // paths of diffs, and paths in the places
 	texts   map[string]bool
 	written map[string]bool // new texts of diffs
-	lines   map[string]bool // of diffs, with their marks; nil: not known yet
+	lines   map[string]bool // lines of diffs, with their signs; nil: not collected yet
 }
 
-// harmless reports whether a member changes nothing of what is done, so that nobody must know it.
+// harmless reports whether a member does not affect the action, so that it may be omitted.
 func (m member) harmless(command bool) bool {
 	switch m.value.Kind() {
 	case '"':
-		return command && m.is("description") // what a model says about the command
+		return command && m.is("description") // the model's description of the command
 	case '0':
 		return m.is("timeout", "timeoutms")
 	case 'f':
@@ -219,10 +221,10 @@ func (m member) harmless(command bool) bool {
 	return false
 }
 
-// has reports whether the text of a member is shown already.
-func (r *repeats) has(m member, text string) bool {
+// has reports whether the text of a member is already shown.
+func (r *shownTexts) has(m member, text string) bool {
 	switch {
-	case strings.Contains(text, "/") && names(r.title, text): // a path or an address
+	case strings.Contains(text, "/") && names(r.title, text): // a path or a URL
 		return true
 	case m.is("content") && r.written[text]:
 		return true
@@ -232,8 +234,8 @@ func (r *repeats) has(m member, text string) bool {
 	return m.is("diff") && r.patch(text)
 }
 
-// edits reports whether the text that a tool replaces, and what by, are just what a diff shows.
-func (r *repeats) edits(rest []member) bool {
+// edits reports whether the old and the new text of a tool are exactly the change in a diff.
+func (r *shownTexts) edits(rest []member) bool {
 	var texts [2][]string
 	for _, m := range rest {
 		for i, name := range []string{oldText, newText} {
@@ -256,15 +258,15 @@ func (r *repeats) edits(rest []member) bool {
 		(strings.Replace(d.GetOldText(), old, text, 1) == d.GetNewText() || replacedAll(d, old, text))
 }
 
-// replacedAll reports whether a diff is what becomes of a text where all of old is replaced. The result is built only if it
-// has the right size: an agent must not have it grow.
+// replacedAll reports whether a diff is the replacement of all occurrences of old. It builds the result only if its
+// size is right, so that an agent cannot make it grow.
 func replacedAll(d *supervisorv1.Diff, old, text string) bool {
 	size := len(d.GetOldText()) + strings.Count(d.GetOldText(), old)*(len(text)-len(old))
 	return size == len(d.GetNewText()) && strings.ReplaceAll(d.GetOldText(), old, text) == d.GetNewText()
 }
 
-// patch reports whether a unified diff has no line that the diffs do not show.
-func (r *repeats) patch(text string) bool {
+// patch reports whether all lines of a unified diff are in the diffs of the question.
+func (r *shownTexts) patch(text string) bool {
 	if r.lines == nil {
 		r.lines = map[string]bool{}
 		for _, d := range r.diffs {
@@ -292,7 +294,7 @@ func (r *repeats) patch(text string) bool {
 	return len(r.diffs) > 0
 }
 
-// absolute is a path as paths are compared: clean, and from the working directory on.
+// absolute returns a path for comparisons: clean, and joined with the working directory.
 func (o Options) absolute(path string) string {
 	if o.Cwd != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(o.Cwd, path)

@@ -8,33 +8,33 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// How much of a message is held back until it is known what it is, in bytes.
+// Limits of the text of a message that is held back until its meaning is known, in bytes.
 const (
 	maxHeldLine  = 4 << 10
 	maxHeldTable = 16 << 10
 )
 
-// markdownWriter shows Markdown as it comes. What was shown is never taken back, so that only what is not clear yet is held: a
-// line's first characters, a word, a span until it is closed, a table until its end.
+// markdownWriter shows Markdown while it arrives. Output is never taken back, so it holds back only ambiguous text: the
+// first characters of a line, a word, a span until it is closed, a table until its end.
 type markdownWriter struct {
 	o     Options
 	clean safetext.Cleaner
 	w     wrapper
 	spans markdown.Spans
-	style style  // of what is written
-	buf   string // clean, not shown yet
+	style style  // current style
+	buf   string // safe text that is not shown yet
 
-	within bool // in a line whose beginning was shown
+	within bool // the beginning of the current line was shown
 	fence  *fence
 	table  []string
 	tabled int // bytes in table
 }
 
-// fence is a block of code that is open.
+// fence is an open code block.
 type fence struct {
 	markdown.Fence
 	code   highlighter
-	within bool // a line was cut
+	within bool // the current line was shortened
 }
 
 func newMarkdown(o Options) *markdownWriter {
@@ -43,14 +43,14 @@ func newMarkdown(o Options) *markdownWriter {
 	return m
 }
 
-// add returns what can be shown of a piece of text and of what was held back before it.
+// add returns the text that can be shown after another piece of the message.
 func (m *markdownWriter) add(text string) string {
 	m.buf += m.clean.Add(text)
 	m.advance(false)
 	return m.w.taken()
 }
 
-// end returns what was held back. The message is over, and its last line ended if there was one.
+// end ends the message, and returns the text that was held back, with a line feed if a line is open.
 func (m *markdownWriter) end() string {
 	m.buf += m.clean.End()
 	m.advance(true)
@@ -74,14 +74,14 @@ func (m *markdownWriter) advance(last bool) {
 			m.begin(last)
 		}
 		if len(m.buf) == size && m.within == within {
-			return // more is needed
+			return // more text is needed
 		}
 	}
 }
 
 var quotes = lazyregexp.New(`^(?: {0,3}> ?)+`)
 
-// begin takes the beginning of a line, once it is clear what it is.
+// begin processes the beginning of a line after its meaning is known.
 func (m *markdownWriter) begin(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
 	whole = whole || last
@@ -152,17 +152,17 @@ func (m *markdownWriter) begin(last bool) {
 		}
 		return
 	}
-	if m.buf[0] == '\n' { // a mark with nothing behind it
+	if m.buf[0] == '\n' { // a mark without text
 		m.rest(last)
 	}
 }
 
-// indentOf is white space at the beginning of a line, as it is shown.
+// indentOf returns the indent that is shown for white space at the beginning of a line.
 func indentOf(white string) string {
 	return strings.Repeat(" ", min(len(strings.ReplaceAll(white, "\t", "    ")), 24))
 }
 
-// undecided reports whether the beginning of a line may still become something that begins with it.
+// undecided reports whether the beginning of a line may still become another element.
 func undecided(line string) bool {
 	t := strings.TrimLeft(line, " \t>")
 	if t == "" {
@@ -174,7 +174,7 @@ func undecided(line string) bool {
 			return strings.Trim(strings.TrimLeft(t, "#"), " \t") == ""
 		}
 		if strings.Trim(t, t[:1]+" \t") == "" {
-			return true // a ruler, or a mark
+			return true // a rule, or a mark
 		}
 		_, item := markdown.ItemOf(t)
 		return item && len(t) < 8 && strings.HasPrefix(strings.TrimLeft(t[1:], " \t"), "[")
@@ -189,12 +189,12 @@ func undecided(line string) bool {
 	return false
 }
 
-// take drops a line that was dealt with.
+// take removes a line that was processed.
 func (m *markdownWriter) take(line string) {
 	m.buf = m.buf[min(len(line)+1, len(m.buf)):]
 }
 
-// rest takes more of a line that was begun.
+// rest processes more text of the current line.
 func (m *markdownWriter) rest(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
 	n := m.spans.Read(line, whole || last)
@@ -210,7 +210,7 @@ func (m *markdownWriter) endLine() {
 	m.within = false
 }
 
-// codeLine takes a line of code.
+// codeLine processes a line of code.
 func (m *markdownWriter) codeLine(last bool) {
 	line, _, whole := strings.Cut(m.buf, "\n")
 	if !whole && !last && len(line) < maxHeldLine {
@@ -259,7 +259,7 @@ func (m *markdownWriter) Emphasis(e markdown.Emphasis, within func()) {
 	m.in(s, within)
 }
 
-// Link implements markdown.Writer. The address is always shown: a person should see where it leads.
+// Link implements markdown.Writer. It always shows the address, so that the user sees the target.
 func (m *markdownWriter) Link(picture bool, text, address string, within func()) {
 	if picture {
 		m.in(m.style|dim, func() { m.Text("image: ") })
@@ -272,7 +272,7 @@ func (m *markdownWriter) Link(picture bool, text, address string, within func())
 	m.in(m.style|dim, func() { m.Text(" (" + address + ")") })
 }
 
-// in has something written in a style.
+// in calls write with another style.
 func (m *markdownWriter) in(s style, write func()) {
 	before := m.style
 	m.style = s

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// note is what is shown of an event that takes a line or two; often nothing.
+// note returns the text of an event that is shown in one or two lines, or is not shown.
 func (r *Renderer) note(ev *supervisorv1.Event) string {
 	o := r.o
 	faint := func(format string, args ...any) string { return o.paint(dim, fmt.Sprintf(format, args...)) + "\n" }
@@ -40,13 +40,14 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 		r.context = client.LatestUsage(r.context, e.Usage)
 		return ""
 	case *supervisorv1.Event_Notice:
-		r.noticed(e.Notice)
+		r.recordNotice(e.Notice)
 		return notice(o, e.Notice)
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
 	case *supervisorv1.Event_OtherUpdate:
 		switch e.OtherUpdate.GetKind() {
-		case "state_update", client.ChildSessionUpdate: // of a turn that goes on, which the screen says anyway; of a subagent
+		// of a turn that continues, which the screen shows anyway; of a subagent
+		case "state_update", client.ChildSessionUpdate:
 			return ""
 		case "current_model_update", "currentModelUpdate":
 			if model := modelOf(ev.GetRaw()); model != "" {
@@ -94,7 +95,7 @@ func (r *Renderer) commands(list []*supervisorv1.AvailableCommand) string {
 	return r.o.paint(dim, text) + "\n"
 }
 
-// configOptions shows the options that changed. The first time, all are new, and none is shown.
+// configOptions shows the options that have changed. It shows none of the first list.
 func (r *Renderer) configOptions(list []*supervisorv1.ConfigOption, show bool) string {
 	var b strings.Builder
 	first := r.options.Len() == 0
@@ -240,8 +241,8 @@ func (r *Renderer) callEnded(ev *supervisorv1.Event, e *supervisorv1.CallEnded) 
 	return r.lines(work, text)
 }
 
-// unknownExtension reports whether a call was one of an agent's own that nobody here knows: agents try what some editors
-// answer, and do without.
+// unknownExtension reports whether a call was an extension method that no handler or client knows. Agents try such
+// methods, and work without them.
 func unknownExtension(e *supervisorv1.CallEnded) bool {
 	const methodNotFound = -32601
 	space, _, _ := strings.Cut(e.GetMethod(), "/")
@@ -260,7 +261,7 @@ var stopReasons = map[string]string{
 	"cancelled":         "The turn was cancelled.",
 }
 
-// StopReason is why a turn ended, for people.
+// StopReason describes the reason of a turn's end for users.
 func StopReason(reason string) string {
 	if text, ok := stopReasons[reason]; ok {
 		return text
@@ -268,20 +269,21 @@ func StopReason(reason string) string {
 	return "The turn ended: " + cmp.Or(safetext.Line(reason), "the agent does not say why") + "."
 }
 
-// lastWords is how a supervisor's error says the last line of an agent's standard error.
-const lastWords = "; its last error output: "
+// stderrPrefix is the text before the last line of an agent's standard error in the supervisor's errors.
+const stderrPrefix = "; its last error output: "
 
-// WithoutLastWords is an error's message without the last line of its agent's standard error, for where that is shown below.
-func WithoutLastWords(message string, tail []string) string {
+// WithoutStderrLine removes the last line of the agent's standard error from an error message, for output that shows
+// tail below it.
+func WithoutStderrLine(message string, tail []string) string {
 	if n := len(tail); n > 0 {
-		message = strings.TrimSuffix(message, lastWords+tail[n-1])
+		message = strings.TrimSuffix(message, stderrPrefix+tail[n-1])
 	}
 	return message
 }
 
-// AgentError is what went wrong with an agent, with the end of what it wrote to standard error. Whole lines.
+// AgentError describes an agent's error, with the end of its standard error, in whole lines.
 func AgentError(o Options, e *supervisorv1.AgentError) string {
-	text := safetext.LineOf(WithoutLastWords(e.GetMessage(), e.GetStderrTail()), 4*safetext.MaxLine)
+	text := safetext.LineOf(WithoutStderrLine(e.GetMessage(), e.GetStderrTail()), 4*safetext.MaxLine)
 	switch {
 	case text == "":
 		text = "the agent failed"
@@ -296,7 +298,7 @@ func AgentError(o Options, e *supervisorv1.AgentError) string {
 	return out
 }
 
-// modelOf is the model that an update tells, in one of the ways in which agents say it; "": it tells none.
+// modelOf returns the model in an update, in one of the formats of agents, or "".
 func modelOf(raw string) string {
 	var all map[string]any
 	if json.Unmarshal([]byte(raw), &all, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {

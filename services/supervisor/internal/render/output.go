@@ -11,29 +11,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// How many lines of a terminal are shown as they come, and how many of its last ones at its end.
+// Limits of the lines of a terminal that are shown at once, and at its end.
 const (
 	headLines = 20
 	tailLines = 20
 )
 
-// How much of the end of a terminal's output is kept, for Tail and LeftOut.
+// Limits of the end of a terminal's output that is stored for Tail and Omitted.
 const (
 	keptLines = 1000
 	keptBytes = 256 << 10
 )
 
-// terminal is what a terminal shows, line by line.
+// terminal is the output of a terminal, line by line.
 type terminal struct {
 	screen screen
-	shown  int      // lines that were shown as they came
-	tail   []string // the newest of those that were not
+	shown  int      // lines that were shown at once
+	tail   []string // the newest lines that were not shown
 	size   int      // bytes of tail
-	hidden int      // lines dropped from tail
+	hidden int      // lines that were dropped from tail
 	ended  bool
 }
 
-// output takes a piece of a terminal's output and returns the lines that are shown of it.
+// output processes a piece of a terminal's output and returns the lines to show.
 func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []string {
 	if t.ended {
 		return nil
@@ -74,24 +74,24 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 	return append(lines, exitLine(o, out))
 }
 
-// last returns the last lines that output has not returned, with the one that has not ended.
-func (t *terminal) last(o Options, most int) (lines []string, hidden int) {
+// last returns the last lines that output has not returned, including an incomplete one.
+func (t *terminal) last(o Options, limit int) (lines []string, hidden int) {
 	lines = t.tail
 	if now := painted(o, t.screen.line); now != "" {
 		lines = append(slices.Clip(lines), now)
 	}
-	n := max(len(lines)-most, 0)
+	n := max(len(lines)-limit, 0)
 	return lines[n:], t.hidden + n
 }
 
-// ranItself shows what a tool call's command printed that the agent ran itself, once it has ended.
-func (r *Renderer) ranItself(t *tool) string {
+// showToolOutput shows the output of a command that the agent ran itself, after its tool call has ended.
+func (r *Renderer) showToolOutput(t *tool) string {
 	if t.output || !client.ToolCallEnded(t.call.GetStatus()) {
 		return ""
 	}
 	o := client.ShownOutput(t.call, func(id string) bool {
 		_, known := r.terminals.Get(id)
-		t.output = t.output || known // that shows it, even once the tool call has given the terminal up
+		t.output = t.output || known // the terminal shows it, even if the tool call does not refer to it any more
 		return known
 	})
 	if o == nil {
@@ -104,7 +104,7 @@ func (r *Renderer) ranItself(t *tool) string {
 		lines = append(lines, shown.output(r.o, out)...)
 	}
 	if o.ExitCode == nil && o.GetSignal() == "" {
-		lines = lines[:len(lines)-1] // how it ended is not known
+		lines = lines[:len(lines)-1] // its result is unknown
 	}
 	var b strings.Builder
 	for _, l := range lines {
@@ -113,7 +113,7 @@ func (r *Renderer) ranItself(t *tool) string {
 	return b.String()
 }
 
-// OutputOf is the output of a command that an agent ran itself, as a terminal's is told: to its end.
+// OutputOf converts the output of a command that an agent ran itself to the events of a terminal, including its end.
 func OutputOf(o *supervisorv1.ToolOutput) []*supervisorv1.WatchOutputResponse {
 	return []*supervisorv1.WatchOutputResponse{
 		{Data: []byte(o.GetText())},
@@ -129,7 +129,7 @@ func exitLine(o Options, out *supervisorv1.WatchOutputResponse) string {
 	return o.paint(dim, text)
 }
 
-// Exit is how a command ended, for people: "exit code 1"; and whether it failed.
+// Exit describes the result of a command for users: "exit code 1". It also reports whether the command failed.
 func Exit(out *supervisorv1.WatchOutputResponse) (text string, failed bool) {
 	switch {
 	case out.ExitCode != nil:
@@ -148,20 +148,20 @@ func painted(o Options, line []fragment) string {
 	return b.String()
 }
 
-// screen reads what a command writes to a terminal: lines, in colours. Everything else that a terminal would obey is
-// dropped; what a carriage return goes back over is what comes after it, as with progress bars.
+// screen parses the output of a command for a terminal into coloured lines. It drops all other control sequences. After
+// a carriage return, new text replaces the line, as in progress bars.
 type screen struct {
 	scan  escape.Scanner
 	style style
 	line  []fragment
-	size  int // bytes in line; over maxCode: something was dropped, which its end says
+	size  int // bytes of line; above maxCode, text was dropped, which the end of the line says
 	cr    bool
 }
 
-// reset forgets what is unfinished: something is missing here.
+// reset discards incomplete input, because some output is missing.
 func (s *screen) reset() { s.scan, s.style = escape.Scanner{}, normal }
 
-// write takes bytes and hands over each line that ends.
+// write processes bytes and calls ended for each complete line.
 func (s *screen) write(data []byte, ended func([]fragment)) {
 	for t := range s.scan.Scan(data) {
 		switch {
@@ -181,7 +181,7 @@ func (s *screen) write(data []byte, ended func([]fragment)) {
 	}
 }
 
-// put adds text to the line. What is over a line's bound is dropped.
+// put adds text to the line. It drops text above the limit of a line.
 func (s *screen) put(text string) {
 	if text == "" {
 		return
@@ -204,15 +204,14 @@ func (s *screen) put(text string) {
 	s.line = append(s.line, fragment{s.style, text})
 }
 
-// rest is the line so far; a new one begins.
+// rest returns the current line and begins a new one.
 func (s *screen) rest() []fragment {
 	line := s.line
 	s.line, s.size, s.cr = nil, 0, false
 	return line
 }
 
-// colour sets the style by a sequence's parameters, as far as it is a colour of the sixteen or an attribute that agents'
-// text may have.
+// colour sets the style by the parameters of a sequence, if they are one of the 16 colours or a supported attribute.
 func (s *screen) colour(params string) {
 	skip := 0
 	for part := range strings.SplitSeq(params, ";") {
@@ -225,7 +224,7 @@ func (s *screen) colour(params string) {
 			n = n*10 + int(c-'0')
 		}
 		if skip > 0 {
-			if skip--; skip == 1 { // behind 38 or 48: "5;N" or "2;R;G;B"
+			if skip--; skip == 1 { // after 38 or 48: "5;N" or "2;R;G;B"
 				skip = map[int]int{5: 1, 2: 3}[n]
 			}
 			continue
@@ -234,7 +233,7 @@ func (s *screen) colour(params string) {
 	}
 }
 
-// attributes are what a parameter adds to the style, and what it takes away.
+// attributes maps parameters to the attributes that they set and clear.
 var attributes = map[int]struct{ on, off style }{
 	0: {off: ^normal},
 	1: {on: bold}, 2: {on: dim}, 3: {on: italic}, 4: {on: underline}, 9: {on: strike},

@@ -7,10 +7,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxPlan is how many steps of a plan are shown.
+// maxPlan limits the steps of a plan.
 const maxPlan = 50
 
-// Plan is a plan as a checklist: whole lines.
+// Plan formats a plan as a checklist, in whole lines.
 func Plan(o Options, entries []*supervisorv1.PlanEntry) string {
 	var lines []string
 	for _, e := range entries {
@@ -30,7 +30,7 @@ func Plan(o Options, entries []*supervisorv1.PlanEntry) string {
 	return bounded(o, lines, maxPlan)
 }
 
-// planKey tells plans apart.
+// planKey returns a key that identifies the content of a plan.
 func planKey(entries []*supervisorv1.PlanEntry) string {
 	var b strings.Builder
 	for _, e := range entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds of a question.
+// Limits of a question.
 const (
 	// askedBecause introduces the reason, as in the content of acphost's own questions.
 	askedBecause = "Asked because: "
@@ -19,11 +19,11 @@ const (
 	maxRaw     = 600
 )
 
-// Question is a question as a person should see it before answering: what would be done, why it is asked, the command or the change, the
-// places; or what a form or a page is about. Whole lines, without the answers that there are. Its mark
-// is in reverse video, which nothing that an agent says is ever shown in.
+// Question formats a question for a user: the action, the command or the change, the places, and the reason; or the
+// subject of a form or a page. It consists of whole lines, without the possible answers. Its mark is in reverse video,
+// which the text of agents never has.
 //
-// Unseen tells how much is left out: the marks within do not.
+// Unseen returns the amount of omitted text, which the marks in the text do not contain.
 func Question(o Options, a *supervisorv1.Approval) string {
 	if o.view == nil {
 		o.view = &view{}
@@ -46,17 +46,18 @@ func Whole(o Options, a *supervisorv1.Approval) string {
 	return Question(o, a)
 }
 
-// Hidden is how much of a question is not shown.
+// Hidden is the amount of a question that is not shown.
 type Hidden struct {
 	Lines      int
 	Characters int // of lines that are shown in part
-	Members    int // of a tool's input that change nothing of what is done; they do not count
+	Members    int // members of a tool's input that do not affect the action; informative only
 }
 
 // Any reports whether lines or characters are not shown.
 func (h Hidden) Any() bool { return h.Lines > 0 || h.Characters > 0 }
 
-// Count says how much is hidden, with a word before each noun, which may be empty: "3 more lines and 20 more characters".
+// Count describes the hidden amount, with a word before each noun, which may be empty: "3 more lines and 20 more
+// characters".
 func (h Hidden) Count(word string) string {
 	var parts []string
 	if h.Lines > 0 {
@@ -68,22 +69,22 @@ func (h Hidden) Count(word string) string {
 	return strings.Join(parts, " and ")
 }
 
-// Unseen is what Question leaves out, or cuts.
+// Unseen returns the amount that Question omits or shortens.
 func Unseen(o Options, a *supervisorv1.Approval) Hidden {
 	o.view = &view{}
 	_ = Question(o, a)
 	return o.view.hidden
 }
 
-// view is how much is shown of a question.
+// view controls and counts the omitted parts of a question.
 type view struct {
-	whole  bool   // all of it
-	hidden Hidden // what is not
+	whole  bool   // show everything
+	hidden Hidden // the amount that is not shown
 }
 
 func (o Options) whole() bool { return o.view != nil && o.view.whole }
 
-// hide counts what is not shown.
+// hide counts omitted lines and characters.
 func (o Options) hide(lines, characters int) {
 	if o.view != nil {
 		o.view.hidden.Lines += lines
@@ -91,7 +92,7 @@ func (o Options) hide(lines, characters int) {
 	}
 }
 
-// hideText counts a text that is not shown: the rest of a line, and the lines behind it.
+// hideText counts an omitted text: the rest of a line, and the lines after it.
 func (o Options) hideText(text string) {
 	if lines := strings.Count(strings.TrimSuffix(text, "\n"), "\n"); lines > 0 {
 		o.hide(lines, 0)
@@ -100,13 +101,14 @@ func (o Options) hideText(text string) {
 	}
 }
 
-// shortened is a line of at most so many bytes, or all of it. Of a longer line, the beginning and the end are shown.
-func (o Options) shortened(text string, most int) string {
-	if len(text) <= most || o.whole() {
+// shortened limits a line to a number of bytes, unless everything is shown. It keeps the beginning and the end of a
+// longer line.
+func (o Options) shortened(text string, limit int) string {
+	if len(text) <= limit || o.whole() {
 		return text
 	}
-	head, _ := safetext.Prefix(text, most*3/4)
-	tail := text[len(text)-most/4:]
+	head, _ := safetext.Prefix(text, limit*3/4)
+	tail := text[len(text)-limit/4:]
 	for range utf8.UTFMax - 1 {
 		if !utf8.RuneStart(tail[0]) {
 			tail = tail[1:]
@@ -117,7 +119,7 @@ func (o Options) shortened(text string, most int) string {
 	return head + " " + o.left(safetext.Count(hidden, "character")) + " … " + tail
 }
 
-// left is the mark where something is left out. How much that is stands here, or below the question for all of it.
+// left returns the mark for omitted text. The amount is shown in the mark, or once below the question.
 func (o Options) left(count string) string {
 	if o.view != nil {
 		return "…"
@@ -125,14 +127,14 @@ func (o Options) left(count string) string {
 	return "… " + count
 }
 
-// line is text on one line of at most so many bytes, or all of it.
-func (o Options) line(text string, most int) string {
-	text = o.shortened(text, most)
-	const longest = 10 // characters of an escape
+// line formats text on one line with a limit of bytes, unless everything is shown.
+func (o Options) line(text string, limit int) string {
+	text = o.shortened(text, limit)
+	const longest = 10 // characters of the longest escape
 	return safetext.LineOf(text, longest*utf8.RuneCountInString(text))
 }
 
-// question leaves out content that was seen.
+// question formats a question. It omits content for which seen returns true.
 func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolCallContent) bool) string {
 	mark := o.paint(reverse|bold, " ? ")
 	if !o.Color {
@@ -187,8 +189,8 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	return b.String()
 }
 
-// QuestionTitle is the first line of a question that is shown in full. The title of the agent's own question is in its
-// words, which may contradict the command that is shown below.
+// QuestionTitle returns the first line of a question that is shown completely. The title of an agent's question is not
+// authoritative; it may contradict the command below.
 func QuestionTitle(a *supervisorv1.Approval) string {
 	switch {
 	case a.GetElicitation() != nil:
@@ -199,8 +201,8 @@ func QuestionTitle(a *supervisorv1.Approval) string {
 	return "The agent asks: " + titleOf(a.GetPermission())
 }
 
-// QuestionSubject is what a question is about, on one line, where nothing else of it is shown: its command, if it has
-// one, since the answer holds for the command and not for the agent's title.
+// QuestionSubject returns the subject of a question on one line, for output without its details. It is the command if
+// there is one, because the answer applies to the command and not to the agent's title.
 func QuestionSubject(a *supervisorv1.Approval) string {
 	if e := a.GetElicitation(); e != nil {
 		return cmp.Or(safetext.Line(e.GetMessage()), "the agent wants to know something")
@@ -225,7 +227,7 @@ func elicitation(o Options, e *supervisorv1.Elicitation) string {
 	rows := o.rows(message)
 	var lines []string
 	if len(rows) > 0 && rows[0].code != nil {
-		lines = append(lines, "") // the code begins on a line of its own
+		lines = append(lines, "") // the code begins on a new line
 	}
 	for _, l := range rows {
 		clean := safetext.Text(l.text)
@@ -248,7 +250,7 @@ func elicitation(o Options, e *supervisorv1.Elicitation) string {
 	return text
 }
 
-// URL is an address on one line in ASCII: letters that look like others are seen for what they are.
+// URL formats an address on one line in ASCII, so that look-alike letters are recognized.
 func URL(address string) string {
 	address, cut := safetext.Prefix(address, maxURL)
 	address = safetext.ASCII(address)
@@ -258,7 +260,7 @@ func URL(address string) string {
 	return address
 }
 
-// url is URL, or all of it.
+// url is URL with a limit, unless everything is shown.
 func (o Options) url(address string) string {
 	if len(address) > maxURL {
 		if o.whole() {
@@ -269,7 +271,7 @@ func (o Options) url(address string) string {
 	return URL(address)
 }
 
-// Answer is how a question ended, on one line: "allowed (Allow once) by cli". options may be nil.
+// Answer describes the end of a question on one line: "allowed (Allow once) by cli". options may be nil.
 func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOption) string {
 	text := safetext.Line(a.GetOutcome())
 	if a.GetOutcome() == "expired" {

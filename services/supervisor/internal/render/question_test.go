@@ -178,7 +178,7 @@ func TestQuestion_LongLineShowsEnd(t *testing.T) {
 func TestAnswer_ReportsMissingAnswerer(t *testing.T) {
 	options := []*supervisorv1.PermissionOption{{OptionId: "y", Name: "Allow once"}, {OptionId: "n", Name: "Reject"}}
 	for want, a := range map[string]*supervisorv1.ApprovalAnswer{
-		"no user answered (Reject)":                    {Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"},
+		"no user answered (Reject)":                      {Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"},
 		"allowed (Allow once), because no user answered": {Outcome: "allowed", OptionId: "y", AnsweredBy: "nobody"},
 		"cancelled": {Outcome: "cancelled", AnsweredBy: "nobody"},
 	} {

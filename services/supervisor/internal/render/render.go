@@ -1,12 +1,12 @@
-// Package render formats a session's events as text for people: with Markdown and colours for a terminal, otherwise as
+// Package render formats a session's events as text for users: with Markdown and colours for a terminal, otherwise as
 // plain lines.
 //
-// It knows the events of the supervisor's API. It must not know where they come from, or where the text goes. It never moves
-// the cursor and never takes back a line, so its text can be appended to a terminal, a file or a scrolling view.
+// It knows the events of the supervisor's API. It must not know their source, or the destination of the text. It never
+// moves the cursor and never changes earlier output, so its text can be appended to a terminal, a file or a scrolling
+// view.
 //
-// Everything that an agent says is hostile. Control characters, escape sequences and characters that change the direction of
-// text are written as escapes, one item cannot fill the screen, and text of an agent never has reverse video, which marks
-// questions.
+// Text of agents is untrusted. Control characters, escape sequences and characters that change the direction of text
+// are escaped, each item has a limit, and text of an agent never has reverse video, which marks questions.
 package render
 
 import (
@@ -20,95 +20,95 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Options say how it is shown. The zero value is plain text.
+// Options configure the format. The zero value is plain text.
 type Options struct {
-	// Width is how many columns there are. 0: lines are not broken.
+	// Width is the number of columns. 0 means that lines are not broken.
 	Width int
-	// Color: bold, dim and the terminal's sixteen colours are used. The caller heeds NO_COLOR and TERM.
+	// Color enables bold, dim and the terminal's 16 colours. The caller checks NO_COLOR and TERM.
 	Color bool
-	// Markdown: agents' messages are shown as Markdown; else as they are.
+	// Markdown formats the agent's messages as Markdown. Otherwise they are plain text.
 	Markdown bool
-	// Cwd is what paths are shown relative to, an absolute path. Empty: they are shown whole.
+	// Cwd is the absolute folder that paths are shown relative to. Empty shows absolute paths.
 	Cwd string
-	// History: events that an agent tells again while it loads a session are shown.
+	// History shows events that an agent repeats while it loads a session.
 	History bool
-	// Prompts: what the user said is shown.
+	// Prompts shows the user's prompts.
 	Prompts bool
-	// Asking: the caller shows questions itself, with Renderer.Question; only their answers are shown.
+	// Asking means that the caller shows questions itself, with Renderer.Question. Only answers are shown.
 	Asking bool
-	// NoUsage: what a turn took is not shown at its end.
+	// NoUsage omits the usage at the end of a turn.
 	NoUsage bool
-	// Brief: a tool call that soon ends is told once, when it has, and a failure once, by what says most of it. What is
-	// held back for that comes before anything else that is shown, and from Overdue.
+	// Brief shows a short tool call once, when it has ended, and a failure once, in the most informative form. Text
+	// that is held back for that is returned before other text, and by Overdue.
 	Brief bool
-	// Verbose: what is of no interest as a rule is shown too: calls of the agent's that succeed, commands, new sessions.
+	// Verbose also shows less important events: successful calls of the agent, commands, new sessions.
 	Verbose bool
 
-	view *view // of a question; nil: the usual bounds hold
+	view *view // for questions; nil: the default limits
 }
 
-// Renderer shows the events of one session in order. It is for one goroutine.
+// Renderer shows the events of one session in order. It is not safe for concurrent use.
 type Renderer struct {
 	o Options
 
-	kind    kind // of what was shown last
+	kind    kind // kind of the last text
 	stream  stream
-	message string // the id of the message that is streamed
+	message string // id of the current message
 
-	tools     ordered.Map[string, *tool]
-	questions ordered.Map[string, *supervisorv1.Approval]
-	calls     ordered.Map[string, string] // what a request that is not answered is about
-	terminals ordered.Map[string, *terminal]
-	handlers  ordered.Map[string, string]
-	options   ordered.Map[string, string]
-	plan      string
-	mode      string
-	title     string
-	context   *supervisorv1.ContextUsage
-	told      *supervisorv1.ContextUsage // what was shown of context
-	speaking  string                     // the terminal that wrote last
-	leftOut   leftOut
+	tools        ordered.Map[string, *tool]
+	questions    ordered.Map[string, *supervisorv1.Approval]
+	calls        ordered.Map[string, string] // subjects of unanswered requests
+	terminals    ordered.Map[string, *terminal]
+	handlers     ordered.Map[string, string]
+	options      ordered.Map[string, string]
+	plan         string
+	mode         string
+	title        string
+	context      *supervisorv1.ContextUsage
+	shownContext *supervisorv1.ContextUsage // the context usage that was shown last
+	lastTerminal string                     // the terminal with the latest output
+	omitted      omittedOutput
 
-	begun   []string // tool calls whose beginning is held back
-	failure failure  // of a call, held back
-	toldWhy string   // why something failed, as a notice of acphost's said
+	heldBack      []string // tool calls that are held back
+	failure       failure  // a failed call that is held back
+	noticedReason string   // reason of a failure in a notice of acphost
 }
 
-// kind is a kind of text, by what stands between it and another.
+// kind is a kind of text. A blank line separates different kinds.
 type kind int
 
 const (
 	nothing kind = iota
-	message      // what the agent says
-	thought      // what it thinks
-	user         // what the user says
-	summary      // of a compaction
-	planned      // the plan
-	work         // tool calls, notes, questions: one a line
-	asking       // a question
+	message      // message of the agent
+	thought      // thought of the agent
+	user         // message of the user
+	summary      // summary of a compaction
+	planned      // plan
+	work         // tool calls, notes, questions: one per line
+	asking       // question
 )
 
-// tool is what is known of a tool call.
+// tool is the state of a tool call.
 type tool struct {
 	call   *supervisorv1.ToolCall
 	shown  string // the status that was shown last
 	places string
 	output bool              // the output was shown
-	seen   map[[32]byte]bool // contents that were shown
+	seen   map[[32]byte]bool // contents that were shown, by digest
 }
 
-// New returns a Renderer that has seen nothing.
+// New returns a Renderer without state.
 func New(o Options) *Renderer {
 	return &Renderer{o: o}
 }
 
-// SetWidth changes how many columns there are, for what is shown after the next Flush.
+// SetWidth changes the number of columns for the text after the next Flush.
 func (r *Renderer) SetWidth(width int) { r.o.Width = width }
 
-// Flush ends what is being streamed and returns all that was held back; the next text begins on a line of its own.
-func (r *Renderer) Flush() string { return r.endStream() + r.Overdue() }
+// Flush ends the current message and returns all text that was held back. The next text begins on a new line.
+func (r *Renderer) Flush() string { return r.endStream() + r.FlushHeld() }
 
-// endStream ends what is being streamed.
+// endStream ends the current message.
 func (r *Renderer) endStream() string {
 	if r.stream == nil {
 		return ""
@@ -118,8 +118,8 @@ func (r *Renderer) endStream() string {
 	return text
 }
 
-// Pause returns the word that was held back until it is known where it ends. For when nothing has come for a moment: what
-// is streamed goes on behind it.
+// Pause returns a word that was held back because it may continue. The caller calls it when no event has arrived for a
+// moment. The message continues after it.
 func (r *Renderer) Pause() string {
 	if r.stream == nil {
 		return ""
@@ -127,7 +127,7 @@ func (r *Renderer) Pause() string {
 	return r.stream.pause()
 }
 
-// Event returns what an event adds to the screen; often nothing.
+// Event returns the text of an event. It is often empty.
 func (r *Renderer) Event(ev *supervisorv1.Event) string {
 	if ev.GetHistory() && !r.o.History {
 		return ""
@@ -165,10 +165,10 @@ func (r *Renderer) Event(ev *supervisorv1.Event) string {
 	return r.lines(work, r.note(ev))
 }
 
-// Question is a question as a person should see it, without what was shown with its tool call already. The text begins
-// on a line of its own.
+// Question formats a question for a user, without content that was shown with its tool call. The text begins on a new
+// line.
 func (r *Renderer) Question(a *supervisorv1.Approval) string {
-	before := r.Flush() // what is shown there, the question leaves out
+	before := r.Flush() // the question omits the content that this shows
 	o := r.o
 	if o.Asking {
 		o.view = &view{}
@@ -180,8 +180,8 @@ func (r *Renderer) Question(a *supervisorv1.Approval) string {
 	return before + r.lines(asking, text)
 }
 
-// Output returns what a piece of a terminal's output adds to the screen: the first lines as they come, the last ones at
-// the end, and the exit code.
+// Output returns the text for a piece of a terminal's output: the first lines at once, the last ones at the end, and
+// the exit code.
 func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputResponse) string {
 	t, ok := r.terminals.Get(terminalID)
 	if !ok {
@@ -194,21 +194,21 @@ func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputRespon
 	}
 	var b strings.Builder
 	bar := toolIndent + r.o.paint(dim, "│") + " "
-	if r.speaking != terminalID && r.terminals.Len() > 1 {
+	if r.lastTerminal != terminalID && r.terminals.Len() > 1 {
 		b.WriteString(bar + r.o.paint(dim, "terminal "+safetext.Line(terminalID)) + "\n")
 	}
-	r.speaking = terminalID
+	r.lastTerminal = terminalID
 	for _, l := range lines {
 		b.WriteString(r.barred(bar, l))
 	}
 	if t.ended && len(t.tail) > 0 {
-		r.leftOut = leftOut{t.tail, t.hidden}
+		r.omitted = omittedOutput{t.tail, t.hidden}
 		t.tail = nil
 	}
 	return r.lines(work, b.String())
 }
 
-// barred is a line of output behind a bar, in as many rows as it needs.
+// barred formats a line of output after a bar, in as many rows as it needs.
 func (r *Renderer) barred(bar, line string) string {
 	line = strings.TrimRight(bar+line, " ")
 	if r.o.Width <= 0 {
@@ -217,30 +217,29 @@ func (r *Renderer) barred(bar, line string) string {
 	return strings.Join(safetext.Wrap(line, r.o.Width, bar), "\n") + "\n"
 }
 
-// Tail returns the end of what a terminal wrote and Output has not returned yet: at most so many lines, with the line that
-// has not ended, and how many lines before them are not shown. Nothing, if the terminal is not known or has ended.
-func (r *Renderer) Tail(terminalID string, most int) (lines []string, hidden int) {
+// Tail returns the end of a terminal's output that Output has not returned yet: at most limit lines, including an
+// incomplete one, and the number of lines before them. It returns nothing for a terminal that is unknown or has ended.
+func (r *Renderer) Tail(terminalID string, limit int) (lines []string, hidden int) {
 	t, ok := r.terminals.Get(terminalID)
 	if !ok || t.ended {
 		return nil, 0
 	}
-	return t.last(r.o, max(most, 0))
+	return t.last(r.o, max(limit, 0))
 }
 
-// leftOut is what was left out of a terminal's output.
-type leftOut struct {
+// omitted is the output of a terminal that was not shown.
+type omittedOutput struct {
 	lines   []string
-	dropped int // lines before them, which are not kept
+	dropped int // lines before these, which were not stored
 }
 
-// LeftOut is how many lines were left out of the output of the last terminal that ended with lines left out, as far as they
-// are kept.
-func (r *Renderer) LeftOut() int { return len(r.leftOut.lines) }
+// Omitted returns the number of stored lines of the last terminal that ended with omitted output.
+func (r *Renderer) Omitted() int { return len(r.omitted.lines) }
 
-// TakeLeftOut returns the lines that LeftOut counts, once.
-func (r *Renderer) TakeLeftOut() string {
-	left := r.leftOut
-	r.leftOut = leftOut{}
+// TakeOmitted returns the lines that Omitted counts, and discards them.
+func (r *Renderer) TakeOmitted() string {
+	left := r.omitted
+	r.omitted = omittedOutput{}
 	if len(left.lines) == 0 {
 		return ""
 	}
@@ -257,7 +256,7 @@ func (r *Renderer) TakeLeftOut() string {
 	return r.lines(work, b.String())
 }
 
-// begin ends what came before and leaves a blank line where the kind changes.
+// begin ends the previous text, and adds a blank line if the kind changes.
 func (r *Renderer) begin(k kind) string {
 	text := r.Flush()
 	if r.kind != nothing && (r.kind != work && r.kind != asking || k != work) {
@@ -285,7 +284,7 @@ func (r *Renderer) chunk(k kind, c *supervisorv1.MessageChunk) string {
 	before := ""
 	if r.stream == nil || r.kind != k || c.GetMessageId() != r.message && c.GetMessageId() != "" && r.message != "" {
 		if isText && strings.TrimSpace(text) == "" {
-			return "" // nothing to begin a message with
+			return "" // a message does not begin with an empty piece
 		}
 		before = r.begin(k)
 		r.stream = r.newStream(k)
@@ -297,9 +296,8 @@ func (r *Renderer) chunk(k kind, c *supervisorv1.MessageChunk) string {
 	return before + r.stream.add(text)
 }
 
-// Report folds a report on a tool call and returns the tool call, without its raw input and output. Later reports change
-// it. It shows nothing: Tool does.
-// announced: the report is a tool_call, not an update of one.
+// Report folds a report into its tool call and returns the tool call, without its raw input and output. Later reports
+// change it. Report shows nothing; see Tool. announced means that the report is a tool_call, not an update.
 func (r *Renderer) Report(report *supervisorv1.ToolCallReport, announced bool) *supervisorv1.ToolCall {
 	t, ok := r.tools.Get(report.GetToolCallId())
 	if !ok || client.Restarts(t.call, announced) || announced && t.call.GetStatus() == statusCancelled {
@@ -307,11 +305,11 @@ func (r *Renderer) Report(report *supervisorv1.ToolCallReport, announced bool) *
 		r.tools.Keep(report.GetToolCallId(), t, maxKept)
 	}
 	client.FoldToolCall(t.call, report)
-	t.call.RawInput, t.call.RawOutput = "", "" // they are not shown, and may be large
+	t.call.RawInput, t.call.RawOutput = "", "" // not shown, and may be large
 	return t.call
 }
 
-// Tool returns what is new of a tool call that was reported.
+// Tool returns the new content of a tool call after a report.
 func (r *Renderer) Tool(id string) string {
 	t, ok := r.tools.Get(id)
 	switch {
@@ -323,7 +321,7 @@ func (r *Renderer) Tool(id string) string {
 	return r.tool(t)
 }
 
-// tool shows what is new of a tool call.
+// tool shows the new content of a tool call.
 func (r *Renderer) tool(t *tool) string {
 	status := cmp.Or(t.call.GetStatus(), "pending")
 	var b strings.Builder
@@ -340,7 +338,7 @@ func (r *Renderer) tool(t *tool) string {
 		if t.seen[d] || len(t.seen) >= 256 {
 			continue
 		}
-		if status == "failed" && r.toldAlready(item) {
+		if status == "failed" && r.alreadyShown(item) {
 			continue
 		}
 		if text := toolContent(r.o, item, status); text != "" {
@@ -348,7 +346,7 @@ func (r *Renderer) tool(t *tool) string {
 			b.WriteString(indented(text, toolIndent))
 		}
 	}
-	b.WriteString(r.ranItself(t))
+	b.WriteString(r.showToolOutput(t))
 	if b.Len() == 0 {
 		return ""
 	}
@@ -356,7 +354,7 @@ func (r *Renderer) tool(t *tool) string {
 	if !strings.HasPrefix(text, toolIndent) {
 		return r.lines(work, text)
 	}
-	// More of a call whose line may be far above.
+	// Repeat the line of the tool call, because it may be far above.
 	return r.lines(work, toolLine(r.o, t.call)+"\n"+text)
 }
 
@@ -390,7 +388,7 @@ func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
 		mark, s = "✗", red
 	default:
 		mark, s = "-", yellow
-		r.withdrawn(asked.GetPermission().GetToolCallId())
+		r.unanswered(asked.GetPermission().GetToolCallId())
 	}
 	text := r.o.paint(s, mark) + " " + Answer(a, asked.GetPermission().GetOptions())
 	if ok {
@@ -423,13 +421,13 @@ func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
 		b.WriteString(r.o.paint(yellow, StopReason(e.GetStopReason())) + "\n")
 	}
 	if e.GetStopReason() == "cancelled" {
-		r.leftOpen()
+		r.cancelOpen()
 	}
 	context := r.context
-	if context == r.told {
+	if context == r.shownContext {
 		context = nil
 	}
-	r.told = r.context
+	r.shownContext = r.context
 	if usage := Usage(e.GetUsage(), context); usage != "" && !r.o.NoUsage {
 		b.WriteString(r.o.paint(dim, usage) + "\n")
 	}
@@ -437,10 +435,10 @@ func (r *Renderer) turnEnded(e *supervisorv1.TurnEnded) string {
 	if b.Len() > 0 {
 		text += r.lines(work, b.String())
 	}
-	// A plan that is told again in the next turn is news.
+	// The same plan in the next turn is shown again.
 	r.plan = ""
 	return text
 }
 
-// Context is how full the agent's context was when it last said so; nil if it has not.
+// Context returns the latest context usage of the agent, or nil.
 func (r *Renderer) Context() *supervisorv1.ContextUsage { return r.context }

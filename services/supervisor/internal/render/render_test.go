@@ -172,7 +172,7 @@ func TestAgentError_PrintsStderrOnce(t *testing.T) {
 	if want := "✗ it exited with status 3\n    starting\n    cannot go on\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := WithoutLastWords("it exited; its last error output: x", nil), "it exited; its last error output: x"; got != want {
+	if got, want := WithoutStderrLine("it exited; its last error output: x", nil), "it exited; its last error output: x"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

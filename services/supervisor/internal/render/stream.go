@@ -6,18 +6,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxThought is how much of a thought is shown, in characters.
+// maxThought limits the characters of a thought.
 const maxThought = 300
 
-// stream shows a message that comes in pieces.
+// stream shows a message that arrives in pieces.
 type stream interface {
-	// add returns what can be shown of a piece.
+	// add returns the text for a piece.
 	add(text string) string
-	// object shows something that is not text, on a line of its own.
+	// object shows an object that is not text, on its own line.
 	object(text string) string
-	// pause returns what of a line's last word was held back.
+	// pause returns the held back part of the last word.
 	pause() string
-	// end returns what was held back; the last line is ended.
+	// end returns the text that was held back, and ends the last line.
 	end() string
 }
 
@@ -35,10 +35,10 @@ func (r *Renderer) newStream(k kind) stream {
 	return &plainStream{}
 }
 
-// edges keeps the line feeds at the ends of a message back.
+// edges holds back line feeds at the ends of a message.
 type edges struct {
 	begun bool
-	feeds int // at the end so far
+	feeds int // line feeds at the current end
 }
 
 func (e *edges) cut(text string) string {
@@ -58,17 +58,17 @@ func (e *edges) cut(text string) string {
 	return out
 }
 
-// apart is an object on a line of its own, behind what came before.
-func (e *edges) apart(before, object string) string {
+// onOwnLine puts an object on its own line after the text before it.
+func (e *edges) onOwnLine(before, object string) string {
 	*e = edges{begun: true}
 	return before + object + "\n"
 }
 
-// plainStream shows text as it is.
+// plainStream shows text unchanged.
 type plainStream struct {
 	edges edges
 	clean safetext.Cleaner
-	open  bool // the last line is not ended
+	open  bool // the last line is incomplete
 }
 
 func (s *plainStream) add(text string) string {
@@ -79,7 +79,7 @@ func (s *plainStream) add(text string) string {
 	return text
 }
 
-func (s *plainStream) object(text string) string { return s.edges.apart(s.end(), text) }
+func (s *plainStream) object(text string) string { return s.edges.onOwnLine(s.end(), text) }
 
 func (s *plainStream) end() string {
 	text := s.clean.End()
@@ -102,17 +102,17 @@ type markdownStream struct {
 func (s *markdownStream) add(text string) string { return s.m.add(s.edges.cut(text)) }
 
 func (s *markdownStream) object(text string) string {
-	return s.edges.apart(s.end(), s.o.paint(dim, text))
+	return s.edges.onOwnLine(s.end(), s.o.paint(dim, text))
 }
 
 func (s *markdownStream) pause() string { return s.m.w.paused() }
 
 func (s *markdownStream) end() string { return s.m.end() }
 
-// wrapped is text in lines of ours.
+// wrapped is wrapped text.
 type wrapped struct {
 	w    wrapper
-	open bool // the last line is not ended
+	open bool // the last line is incomplete
 }
 
 func (s *wrapped) pause() string { return s.w.paused() }
@@ -128,10 +128,10 @@ func (s *wrapped) end() string {
 // shortStream shows the beginning of a text, dimmed, as one paragraph.
 type shortStream struct {
 	wrapped
-	clean safetext.Cleaner
-	left  int
-	space bool // white space was held back
-	begun bool
+	clean   safetext.Cleaner
+	left    int
+	space   bool // white space was held back
+	started bool
 }
 
 func newShortStream(o Options, label string) *shortStream {
@@ -147,7 +147,7 @@ func (s *shortStream) add(text string) string {
 	var b strings.Builder
 	for _, c := range s.clean.Add(strings.ReplaceAll(text, "**", "")) {
 		if c == ' ' || c == '\n' || c == '\t' {
-			s.space = s.begun
+			s.space = s.started
 			continue
 		}
 		if s.space {
@@ -155,7 +155,7 @@ func (s *shortStream) add(text string) string {
 			s.space = false
 			s.left--
 		}
-		s.begun = true
+		s.started = true
 		b.WriteRune(c)
 		if s.left--; s.left <= 0 {
 			s.left = 0
@@ -172,7 +172,7 @@ func (s *shortStream) add(text string) string {
 
 func (s *shortStream) object(text string) string { return s.add(" " + text + " ") }
 
-// quoteStream shows what the user said, each line behind a bracket.
+// quoteStream shows the user's message, with a bracket before each line.
 type quoteStream struct {
 	wrapped
 	o     Options
@@ -181,7 +181,7 @@ type quoteStream struct {
 	count int // characters
 }
 
-// maxUser is how much of what the user said is shown, in bytes.
+// maxUser limits the bytes of the user's message.
 const maxUser = 8 << 10
 
 func (s *quoteStream) add(text string) string {
@@ -213,5 +213,5 @@ func (s *quoteStream) add(text string) string {
 }
 
 func (s *quoteStream) object(text string) string {
-	return s.edges.apart(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
+	return s.edges.onOwnLine(s.end(), s.o.paint(blue, ">")+" "+s.o.paint(dim, text))
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// style is how a piece of text looks: attributes and a colour of the terminal's own sixteen, so that it fits whatever
-// theme there is.
+// style is a set of attributes and one of the terminal's 16 colours, so that it fits the user's theme.
 type style uint16
 
 const (
@@ -26,7 +25,7 @@ const (
 	normal style = 0
 )
 
-// paint is text in a style. Each line stands for itself, so that lines can be shown apart.
+// paint returns text in a style. Each line has its own escape sequences, so that lines can be shown separately.
 func (o Options) paint(s style, text string) string {
 	if !o.Color || s == normal || text == "" {
 		return text

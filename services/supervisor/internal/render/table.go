@@ -7,10 +7,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tableRow keeps a row until the table is whole.
+// tableRow stores a row until the table is complete.
 func (m *markdownWriter) tableRow(line string) {
 	m.take(line)
-	if len(m.table) == 1 && !markdown.IsTableRule(line) { // no table
+	if len(m.table) == 1 && !markdown.IsTableRule(line) { // not a table
 		m.endTable()
 	}
 	m.table = append(m.table, line)
@@ -19,7 +19,7 @@ func (m *markdownWriter) tableRow(line string) {
 	}
 }
 
-// endTable shows the rows that were kept: in columns if they fit, else as they came.
+// endTable shows the stored rows: in columns if they fit, else unchanged.
 func (m *markdownWriter) endTable() {
 	rows := m.table
 	m.table, m.tabled = nil, 0
@@ -86,7 +86,7 @@ func (m *markdownWriter) endTable() {
 	}
 }
 
-// cells are a row's, shown.
+// cells returns the formatted cells of a row.
 func (m *markdownWriter) cells(row string, s style) []string {
 	o := m.o
 	o.Width = 0

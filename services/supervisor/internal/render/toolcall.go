@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds of what is shown of a tool call.
+// Limits of a tool call.
 const (
 	maxShownLines = 8 // of its text
 	maxLocations  = 5
@@ -22,7 +22,7 @@ const (
 
 const toolIndent = "    "
 
-// statusCancelled is what becomes of a tool call that a cancelled turn leaves open. ACP has no such status.
+// statusCancelled is the status of a tool call that is open at the end of a cancelled turn. ACP has no such status.
 const statusCancelled = "cancelled"
 
 // toolLine is the line of a tool call.
@@ -32,7 +32,7 @@ func toolLine(o Options, c *supervisorv1.ToolCall) string {
 	line := o.paint(s, mark) + " " + o.paint(dim, cmp.Or(kindIcons[c.GetKind()], "•")) + " " + title
 	switch c.GetStatus() {
 	case "pending", "in_progress", "completed", "":
-	default: // failed, and what ACP does not know
+	default: // failed, and unknown values
 		line += " " + o.paint(s, "("+safetext.Line(c.GetStatus())+")")
 	}
 	return line
@@ -57,7 +57,7 @@ var kindIcons = map[string]string{
 	"switch_mode": "⇒",
 }
 
-// locations are the places of a tool call that its title does not name.
+// locations lists the places of a tool call that are not in its title.
 func locations(o Options, c *supervisorv1.ToolCall) string {
 	var list []string
 	for _, l := range c.GetLocations() {
@@ -72,14 +72,14 @@ func locations(o Options, c *supervisorv1.ToolCall) string {
 	return places(o, "", list)
 }
 
-// names reports whether a title, as far as it is shown, names a place: not only as a part of another name.
+// names reports whether the visible part of a title names a place, and not only as a part of another name.
 func names(title, place string) bool {
 	within := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-~", r)
 	}
 	title, cut := safetext.Prefix(title, safetext.MaxLine)
 	if cut {
-		title = title[:strings.LastIndexByte(title, ' ')+1] // the last name may go on
+		title = title[:strings.LastIndexByte(title, ' ')+1] // the last name may be incomplete
 	}
 	for place != "" {
 		before, after, found := strings.Cut(title, place)
@@ -96,7 +96,7 @@ func names(title, place string) bool {
 	return false
 }
 
-// places are the first of some places on a line that begins with a word of ours, and how many more there are.
+// places lists the first places on a line that begins with a word, and the number of the others.
 func places(o Options, word string, list []string) string {
 	if len(list) == 0 {
 		return ""
@@ -114,10 +114,10 @@ func places(o Options, word string, list []string) string {
 	return o.paint(dim, text) + "\n"
 }
 
-// toolContent is one thing that a tool call shows: whole lines. A terminal's output comes by itself.
+// toolContent formats one content of a tool call in whole lines. The output of terminals is shown separately.
 func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) string {
 	if status == statusCancelled {
-		return "" // nobody knows what of it was done
+		return "" // it is unknown which parts were done
 	}
 	switch it := item.GetItem().(type) {
 	case *supervisorv1.ToolCallContent_Diff:
@@ -144,7 +144,7 @@ func toolContent(o Options, item *supervisorv1.ToolCallContent, status string) s
 	return ""
 }
 
-// excerpt is the first lines of a text.
+// excerpt returns the first lines of a text.
 func excerpt(o Options, text string) string {
 	text, cut, rest := strings.Trim(text, "\n"), false, ""
 	if !o.whole() {
@@ -182,7 +182,7 @@ func excerpt(o Options, text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Content is a block of content as text for people: what is no text is named.
+// Content formats a content block as text for users. It describes a block that is not text.
 func Content(c *supervisorv1.ContentBlock) string {
 	switch it := c.GetContent().(type) {
 	case *supervisorv1.ContentBlock_Text:
@@ -211,7 +211,7 @@ func where(uri string, size int) string {
 	return fmt.Sprintf("%s bytes", safetext.Number(uint64(size)))
 }
 
-// digest tells contents apart.
+// digest identifies a content.
 func digest(item *supervisorv1.ToolCallContent) [32]byte {
 	h := sha256.New()
 	part := func(s string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Usage is what a turn took and how full the context is, on one line without an end: "1,204 tokens (1,000 in, 204 out)
-// · context 12% of 200k · 0.12 USD". Both may be nil; empty if there is nothing to say.
+// Usage formats the usage of a turn and of the context, on one line without a line feed: "1,204 tokens (1,000 in, 204
+// out) · context 12% of 200k · 0.12 USD". Both may be nil. The result may be empty.
 func Usage(tokens *supervisorv1.TokenUsage, context *supervisorv1.ContextUsage) string {
 	var parts []string
 	if tokens != nil {
@@ -38,7 +38,7 @@ func Usage(tokens *supervisorv1.TokenUsage, context *supervisorv1.ContextUsage) 
 	return strings.Join(parts, " · ")
 }
 
-// short is a number for people who only want to know roughly.
+// short formats an approximate number.
 func short(n uint64) string {
 	switch {
 	case n >= 10_000_000:

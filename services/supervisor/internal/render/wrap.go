@@ -6,16 +6,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// wrapper breaks styled text into lines as it comes. The last word is held back until it is known where it ends; a long
-// one is not.
+// wrapper breaks styled text into lines while it arrives. It holds back the last word until its end is known, except
+// for a long word.
 type wrapper struct {
 	o     Options
 	out   strings.Builder
-	first string // what the next line begins with; "" after it was written
-	hang  string // what lines that follow by wrapping begin with
+	first string // prefix of the next line; "" after it was written
+	hang  string // prefix of continuation lines
 
-	column int        // columns taken on this line
-	began  bool       // the line's beginning was written
+	column int        // columns used on this line
+	began  bool       // the prefix of the line was written
 	word   []fragment // held back
 	wide   int        // columns of word
 	space  int        // spaces before word
@@ -26,8 +26,7 @@ type fragment struct {
 	text  string
 }
 
-// prefixed begins a line: what it begins with, and what the lines that it is broken into begin with. Both may hold
-// colours.
+// prefixed sets the prefixes of the next line and of its continuation lines. Both may have colours.
 func (w *wrapper) prefixed(first, hang string) { w.first, w.hang = first, hang }
 
 // text adds text of one line.
@@ -49,7 +48,7 @@ func (w *wrapper) text(s style, text string) {
 			w.append(s, text[start:i])
 			w.endWord()
 			start = i
-		case i-start > 64: // no word: a line of something
+		case i-start > 64: // not a word, but a horizontal line or similar
 			w.append(s, text[start:i])
 			start = i
 		}
@@ -60,7 +59,8 @@ func (w *wrapper) text(s style, text string) {
 func (w *wrapper) append(s style, text string) {
 	for text != "" {
 		piece := text
-		if room := w.room() - w.wide; safetext.Width(text) > room { // a word that needs lines for itself fills them
+		// a word that is longer than a line fills whole lines
+		if room := w.room() - w.wide; safetext.Width(text) > room {
 			piece = safetext.Head(text, room)
 		}
 		if piece == "" {
@@ -83,7 +83,7 @@ func (w *wrapper) append(s style, text string) {
 	}
 }
 
-// room is how many columns a line has for text.
+// room returns the number of columns for text on a line.
 func (w *wrapper) room() int { return max(w.o.Width-safetext.Width(stripped(w.hang)), 16) }
 
 // endWord writes the word that was held back.
@@ -106,7 +106,7 @@ func (w *wrapper) endWord() {
 	w.word, w.wide = w.word[:0], 0
 }
 
-// begin writes the beginning of a line.
+// begin writes the prefix of a line.
 func (w *wrapper) begin() {
 	if w.began {
 		return
@@ -127,26 +127,26 @@ func (w *wrapper) newline() {
 	w.column, w.space, w.began, w.first, w.hang = 0, 0, false, "", ""
 }
 
-// line writes a whole line as it is.
+// line writes a whole line unchanged.
 func (w *wrapper) line(text string) {
 	w.out.WriteString(text)
 	w.out.WriteByte('\n')
 }
 
-// taken returns what was written since the last call.
+// taken returns the text that was written since the last call.
 func (w *wrapper) taken() string {
 	s := w.out.String()
 	w.out.Reset()
 	return s
 }
 
-// paused writes the word that was held back; if it goes on, it does so where it is.
+// paused writes the word that was held back. More text of the word follows it directly.
 func (w *wrapper) paused() string {
 	w.endWord()
 	return w.taken()
 }
 
-// stripped is text without the colours of our own.
+// stripped returns text without acphost's colour sequences.
 func stripped(text string) string {
 	if !strings.Contains(text, "\x1b") {
 		return text

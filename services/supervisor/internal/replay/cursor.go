@@ -8,22 +8,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// Now is the cursor that means: what happens next.
+// Now is the cursor for events that happen from now on.
 const Now = "now"
 
-// Position is a cursor, taken apart: an event of a frame of a supervisor.
+// Position is a parsed cursor: an event of a frame of a supervisor.
 type Position struct {
 	Instance string
 	Seq      uint64
 	Text     string
 }
 
-// Cursor names the events of a frame: the supervisor's instance and the frame's number.
+// Cursor returns the cursor of the events of a frame: the supervisor's instance and the frame's number.
 func Cursor(instance string, seq uint64) string {
 	return instance + "-" + strconv.FormatUint(seq, 10)
 }
 
-// Parse takes a cursor apart. One of several events of a frame has its place in it behind a dot.
+// Parse parses a cursor. If a frame has several events, the cursor ends with a dot and the index of the event.
 func Parse(text string) (Position, bool) {
 	i := strings.LastIndexByte(text, '-')
 	if i <= 0 {
@@ -42,7 +42,7 @@ func Parse(text string) (Position, bool) {
 	return Position{Instance: text[:i], Seq: seq, Text: text}, true
 }
 
-// Begin returns the position of a request's cursor; a zero one if the request begins nowhere in particular.
+// Begin returns the position of a request's cursor. It is zero if the request has none.
 func Begin(req *supervisorv1.WatchSessionRequest) (at Position, err error) {
 	if req.GetSessionId() == "" {
 		return at, fault.New(fault.Invalid, "the request names no session")

@@ -1,6 +1,6 @@
 // Package replay returns the recorded events of a session, with the cursors and in the order of the live events.
 //
-// It reads the files of the journal. It must not know who is told the events, nor whether a supervisor runs.
+// It reads the files of the journal. It must not know the receivers of events, or whether a supervisor runs.
 package replay
 
 import (
@@ -25,42 +25,42 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-// Why events are missing.
+// Reasons for missing events.
 const (
 	whyNoContent = "the record has no content"
 	whyUnread    = "a line of the record cannot be read"
 )
 
-// Session is a session that is told from its files, in the order of the supervisors that wrote them. It can be asked
-// again for what was written meanwhile. Not safe for concurrent use.
+// Session reads the events of a session from its files, in the order of the supervisors that wrote them. Later calls
+// return events that were written meanwhile. It is not safe for concurrent use.
 type Session struct {
-	// ID is the session's.
+	// ID is the id of the session.
 	ID string
-	// Parts are its files; the one that may grow is the last.
+	// Parts are its files. Only the last one may grow.
 	Parts []journal.Part
-	// Own is the instance of the supervisor whose part may grow; empty: none may.
+	// Own is the instance of the supervisor whose part may grow, or empty if no part grows.
 	Own string
-	// Agent is the id of the agent whose gaps are told; empty: the one that a part is of.
+	// Agent is the id of the agent in events about gaps. Empty means the agent of the part.
 	Agent string
-	// Send gets the events. An error of it ends the telling.
+	// Send receives the events. An error of it ends the call.
 	Send func(*supervisorv1.Event) error
-	// Logger is told of files that are gone.
+	// Logger receives warnings about missing files.
 	Logger *slog.Logger
 
-	next int // of the parts
+	next int // index in Parts
 	from Position
 
-	// The part that is read.
-	part    journal.Part
-	reader  *journal.Reader
-	decoder *event.Decoder
-	agent   frame.Agent
-	lines   uint64
-	behind  bool // what comes is behind the cursor
-	held    *journal.Entry
+	// The current part.
+	part        journal.Part
+	reader      *journal.Reader
+	decoder     *event.Decoder
+	agent       frame.Agent
+	lines       uint64
+	afterCursor bool // the following events are after the cursor
+	pending     *journal.Entry
 }
 
-// Recorded tells what the journals in a folder have of a session. No supervisor needs to run.
+// Recorded sends the events of a session in the journals of a folder. It does not need a running supervisor.
 func Recorded(
 	ctx context.Context, dir string, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error,
 ) error {
@@ -97,10 +97,10 @@ func Recorded(
 	if err := s.Seek(at, 0); err != nil {
 		return err
 	}
-	return s.Tell(ctx, ^uint64(0))
+	return s.Replay(ctx, ^uint64(0))
 }
 
-// Parts are the files that a session has in a folder.
+// Parts returns the files of a session in a folder.
 func Parts(dir, session string) ([]journal.Part, error) {
 	parts, err := journal.Parts(dir, session)
 	if err != nil {
@@ -109,9 +109,9 @@ func Parts(dir, session string) ([]journal.Part, error) {
 	return parts, nil
 }
 
-// OneSession returns those of parts, which one agent has written under one session id, that are of one session: agents
-// number their sessions anew in each process, so that several have the same id. It is the session that was told up to at, or
-// the last one.
+// OneSession returns those of parts that belong to one session. parts were written by one agent under one session id.
+// Agents may use an id again after a restart, so that several sessions have the same id. The result is the session that
+// at belongs to, or the last one.
 func OneSession(parts []journal.Part, at Position) []journal.Part {
 	from, found := 0, false
 	for i, p := range parts {
@@ -126,18 +126,18 @@ func OneSession(parts []journal.Part, at Position) []journal.Part {
 	return parts[from:]
 }
 
-// NotFound says that there is no such session.
+// NotFound returns the error for a missing session.
 func NotFound(session string) error {
 	return fault.New(fault.NotFound, "there is no session %q here, and none in the record", session)
 }
 
-// Ambiguous says that several agents have a session of that id.
+// Ambiguous returns the error for a session id that several agents have used.
 func Ambiguous(session string, agents map[string]bool) error {
 	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s",
 		session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 }
 
-// Gap stands where events are missing.
+// Gap returns the event for missing events.
 func Gap(agentID, sessionID string, frames uint64, why string, at time.Time) *supervisorv1.Event {
 	return &supervisorv1.Event{
 		AgentId: agentID, SessionId: sessionID, Time: timestamppb.New(at),
@@ -145,9 +145,9 @@ func Gap(agentID, sessionID string, frames uint64, why string, at time.Time) *su
 	}
 }
 
-// Seek has the telling begin behind a position; at the beginning, if there is none. A position without a text is that of no event:
-// the supervisor has it begin there. last is the number of the last
-// frame that passed the supervisor whose part may grow.
+// Seek sets the position after which events are sent. A zero position means the beginning. A position without a text
+// belongs to no event; the supervisor uses it to begin there. last is the number of the last frame of the supervisor
+// whose part may grow.
 func (r *Session) Seek(at Position, last uint64) error {
 	r.from = at
 	if at.Seq == 0 {
@@ -160,15 +160,15 @@ func (r *Session) Seek(at Position, last uint64) error {
 		}
 	}
 	if r.Own != "" && at.Instance == r.Own && at.Seq <= last {
-		r.next = len(r.Parts) // nothing of it is recorded here
+		r.next = len(r.Parts) // its events are not recorded here
 		return nil
 	}
 	return fault.New(fault.Invalid, "the cursor %q is not one of session %q, or what it is about is not recorded any more",
 		at.Text, r.ID)
 }
 
-// Tell tells the recorded events; of the part that may grow, those of frames up to a number.
-func (r *Session) Tell(ctx context.Context, upTo uint64) error {
+// Replay sends the recorded events. Of the part that may grow, it sends only events of frames up to the number upTo.
+func (r *Session) Replay(ctx context.Context, upTo uint64) error {
 	for r.reader != nil || r.open() {
 		for {
 			if err := ctx.Err(); err != nil {
@@ -182,17 +182,17 @@ func (r *Session) Tell(ctx context.Context, upTo uint64) error {
 				return err
 			}
 			if r.own() && e.N > upTo {
-				r.held = e
+				r.pending = e
 				return nil
 			}
-			if err := r.tellEntry(e); err != nil {
+			if err := r.sendEntry(e); err != nil {
 				return err
 			}
 		}
-		if r.own() && r.next == len(r.Parts) { // it may go on
+		if r.own() && r.next == len(r.Parts) { // it may grow
 			return nil
 		}
-		if err := r.tellEvents(r.decoder.Flush()); err != nil {
+		if err := r.sendEvents(r.decoder.Flush()); err != nil {
 			return err
 		}
 		r.Close()
@@ -200,25 +200,25 @@ func (r *Session) Tell(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// own: the part may grow.
+// own reports whether the part may grow.
 func (r *Session) own() bool { return r.Own != "" && r.part.Header.Instance == r.Own }
 
-// open begins with the next part that can be read; false: there is none.
+// open opens the next readable part. It returns false if there is none.
 func (r *Session) open() bool {
 	for r.next < len(r.Parts) {
 		r.part = r.Parts[r.next]
 		r.next++
 		reader, err := journal.OpenReader(r.part.Path, 0)
-		if err != nil { // it is gone: too old
+		if err != nil { // it was removed because of its age
 			r.Logger.Warn("a session is told without a part of its record", "file", r.part.Path, "error", err)
 			continue
 		}
 		header := r.part.Header
-		r.reader, r.lines, r.held = reader, 0, nil
+		r.reader, r.lines, r.pending = reader, 0, nil
 		r.agent = frame.Agent{ID: header.AgentID, Name: header.Agent}
-		r.behind = header.Instance != r.from.Instance
+		r.afterCursor = header.Instance != r.from.Instance
 		r.decoder = event.NewDecoder(r.agent, func(seq uint64) string { return Cursor(header.Instance, seq) })
-		if header.LateUpdates { // else the turns were told to end with the answers to their prompts
+		if header.LateUpdates { // older versions ended turns with the answers to their prompts
 			r.decoder.HoldEnds()
 		}
 		return true
@@ -226,7 +226,7 @@ func (r *Session) open() bool {
 	return false
 }
 
-// Close closes the part that is read.
+// Close closes the current part.
 func (r *Session) Close() {
 	if r.reader != nil {
 		_ = r.reader.Close()
@@ -234,10 +234,10 @@ func (r *Session) Close() {
 	}
 }
 
-// entry is the next line of the part. One that cannot be read is an entry that says so.
+// entry returns the next line of the part. An unreadable line is an entry that says so.
 func (r *Session) entry() (*journal.Entry, error) {
-	if e := r.held; e != nil {
-		r.held = nil
+	if e := r.pending; e != nil {
+		r.pending = nil
 		return e, nil
 	}
 	e, err := r.reader.Next()
@@ -251,29 +251,29 @@ func (r *Session) entry() (*journal.Entry, error) {
 	return e, err
 }
 
-// tellEntry tells what an entry of the journal says.
-func (r *Session) tellEntry(e *journal.Entry) error {
+// sendEntry sends the events of a journal entry.
+func (r *Session) sendEntry(e *journal.Entry) error {
 	switch {
 	case e.Journal != nil:
-		if !e.Journal.Content && (r.behind || r.from.Text == "") {
+		if !e.Journal.Content && (r.afterCursor || r.from.Text == "") {
 			return r.gap(0, whyNoContent, e.Time)
 		}
 		return nil
 	case e.Dropped > 0:
-		if !r.behind && e.N <= r.from.Seq {
+		if !r.afterCursor && e.N <= r.from.Seq {
 			return nil
 		}
 		return r.gap(e.Dropped, e.Why, e.Time)
 	case e.Note != "":
-		if !r.behind {
+		if !r.afterCursor {
 			return nil
 		}
 		return r.gap(0, e.Note, e.Time)
 	}
-	if e.N == 0 { // frames had no numbers once
+	if e.N == 0 { // older versions did not number frames
 		e.N = r.lines
 	}
-	if !r.behind && e.N < r.from.Seq && pieceOf(e) {
+	if !r.afterCursor && e.N < r.from.Seq && pieceOf(e) {
 		return nil
 	}
 	f := e.Observed(&r.agent, r.ID)
@@ -281,21 +281,21 @@ func (r *Session) tellEntry(e *journal.Entry) error {
 		return nil
 	}
 	events := r.decoder.Frame(f)
-	if !r.behind && f.Seq >= r.from.Seq {
-		r.behind = true
+	if !r.afterCursor && f.Seq >= r.from.Seq {
+		r.afterCursor = true
 		if f.Seq == r.from.Seq {
-			events = behindCursor(events, r.from.Text)
+			events = eventsAfter(events, r.from.Text)
 		}
-	} else if !r.behind {
+	} else if !r.afterCursor {
 		return nil
 	}
-	return r.tellEvents(events)
+	return r.sendEvents(events)
 }
 
-// tellEvents tells the events that are of the session and behind the cursor.
-func (r *Session) tellEvents(events []*supervisorv1.Event) error {
+// sendEvents sends the events that belong to the session and are after the cursor.
+func (r *Session) sendEvents(events []*supervisorv1.Event) error {
 	for _, ev := range events {
-		if !r.behind || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
+		if !r.afterCursor || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
 			continue
 		}
 		if err := r.Send(ev); err != nil {
@@ -305,14 +305,14 @@ func (r *Session) tellEvents(events []*supervisorv1.Event) error {
 	return nil
 }
 
-// pieceOf reports whether a line is an update that says nothing about what comes, such as a piece of a message.
+// pieceOf reports whether a line is an update that does not affect later ones, such as a piece of a message.
 func pieceOf(e *journal.Entry) bool {
 	f := frame.Frame{Direction: frame.ParseDirection(e.Dir), Scanned: true, Method: []byte(e.Method), Line: e.Frame}
 	return e.Method == acp.MethodSessionUpdate && !event.Needed(&f)
 }
 
-// behindCursor are the events of a frame behind one of them.
-func behindCursor(events []*supervisorv1.Event, cursor string) []*supervisorv1.Event {
+// eventsAfter returns the events of a frame after one of them.
+func eventsAfter(events []*supervisorv1.Event, cursor string) []*supervisorv1.Event {
 	for i, ev := range events {
 		if ev.GetCursor() == cursor {
 			return events[i+1:]

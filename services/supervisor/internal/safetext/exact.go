@@ -9,42 +9,41 @@ import (
 	"github.com/acphost/acphost/internal/invisible"
 )
 
-// Exact returns, on one line, text that will be used as it is, such as a command or a path: no character is dropped or
-// cut, and each one that does not show is an escape, blanks other than the space included.
+// Exact returns, on one line, text that will be used as it is, such as a command or a path. It drops and cuts no
+// characters, and escapes each invisible one, including spaces other than U+0020.
 func Exact(text string) string { return escaped(text, func(r rune) bool { return !unseen(r) }) }
 
-// ExactLines is Exact for text of any number of lines: line feeds and tabs stay.
+// ExactLines is Exact for several lines: line feeds and tabs are unchanged.
 func ExactLines(text string) string {
 	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' || !unseen(r) })
 }
 
-// Strict is Exact for text that stands within a sentence of acphost's own. It also escapes characters that show as part of
-// their neighbour or move it, such as combining marks and letters that are written from right to left, and "…", so that
-// only acphost can write " […] ".
+// Strict is Exact for text inside a sentence of acphost. It also escapes characters that combine with or move their
+// neighbours, such as combining marks and letters of right-to-left scripts, and "…", so that only acphost can write "
+// […] ".
 func Strict(text string) string {
 	return escaped(text, func(r rune) bool {
 		return r != '…' && r != unicode.ReplacementChar && !unseen(r) && !unicode.Is(unicode.M, r) && !rightToLeft(r)
 	})
 }
 
-// ASCII is for addresses: it escapes everything but visible characters of ASCII, so that letters that look like others are
-// seen for what they are.
+// ASCII is for addresses: it escapes all characters except printable ASCII, so that look-alike letters are recognized.
 func ASCII(text string) string {
 	return escaped(text, func(r rune) bool { return r > ' ' && r < 0x7f })
 }
 
-// leftOut stands for what was cut out of the middle of a text.
+// leftOut replaces the middle of a text.
 const leftOut = " […] "
 
-// MiddlePath is Middle for a path: it cuts whole folders, and keeps the file name with the folders before it, so that paths in one
-// tree can be told apart. A name that is too long is cut as by Middle.
+// MiddlePath is Middle for a path: it removes whole folders, and keeps the file name with the folders before it, so
+// that paths in one tree can be distinguished. A name that is too long is shortened as by Middle.
 func MiddlePath(path string, n int) string {
 	runes := []rune(path)
 	if len(runes) <= n {
 		return path
 	}
 	keep := n - len([]rune(leftOut))
-	head := 0 // behind the last "/" of the first third
+	head := 0 // after the last "/" of the first third
 	for i, r := range runes[:max(0, keep/3)] {
 		if r == '/' {
 			head = i + 1
@@ -52,13 +51,13 @@ func MiddlePath(path string, n int) string {
 	}
 	tail := runes[len(runes)-max(0, keep-head):]
 	at := slices.Index(tail, '/')
-	if head == 0 || at < 0 || at > len(tail)/2 { // the names are longer than what is kept
+	if head == 0 || at < 0 || at > len(tail)/2 { // the names are longer than the limit
 		return Middle(path, n)
 	}
 	return string(runes[:head]) + leftOut + string(tail[at:])
 }
 
-// Middle cuts text in the middle to at most n characters: " […] " stands for the rest.
+// Middle removes the middle of a text that is longer than n characters, and inserts " […] ".
 func Middle(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
@@ -68,7 +67,7 @@ func Middle(text string, n int) string {
 	return string(runes[:(keep+1)/2]) + leftOut + string(runes[len(runes)-keep/2:])
 }
 
-// escaped writes those characters of text as escapes that are not to be kept.
+// escaped escapes the characters of text for which keep returns false.
 func escaped(text string, keep func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -88,10 +87,10 @@ func escaped(text string, keep func(rune) bool) string {
 	return b.String()
 }
 
-// unseen reports whether a character does not show.
+// unseen reports whether a character is invisible.
 func unseen(r rune) bool { return invisible.Is(r) || r != ' ' && unicode.Is(unicode.Zs, r) }
 
-// rightToLeft reports whether a character is written from right to left, by which it moves its neighbours.
+// rightToLeft reports whether a character is of a right-to-left script, so that it moves its neighbours.
 func rightToLeft(r rune) bool {
 	return 0x590 <= r && r <= 0x8ff || 0xfb1d <= r && r <= 0xfdff || 0xfe70 <= r && r <= 0xfeff ||
 		0x10800 <= r && r <= 0x10fff || 0x1e800 <= r && r <= 0x1efff

@@ -1,18 +1,18 @@
-// Package safetext makes text safe to show on a terminal, if an agent, a file or a program chose the text. It writes each
-// character that a terminal obeys, or that changes how other characters look, as an escape such as "\u{1b}". The result cannot
-// move the cursor, change a colour, set a title, or reverse the direction of text.
+// Package safetext makes text of agents, files and programs safe to display on a terminal. It escapes each character
+// that controls a terminal, or that changes how other characters look, such as "\u{1b}". The result cannot move the
+// cursor, change a colour, set a title, or reverse the direction of text.
 //
 // There are six levels:
 //
-//   - Text is for prose: line feeds and tabs stay.
-//   - Line is for titles, names and paths: one line of bounded length.
-//   - Exact and ExactLines are for text that a person decides about: nothing is dropped, and no character is invisible.
+//   - Text is for prose: line feeds and tabs are unchanged.
+//   - Line is for titles, names and paths: one line of limited length.
+//   - Exact and ExactLines are for text that a user decides about: no character is dropped or invisible.
 //   - Strict is for such text inside a sentence of acphost.
 //   - ASCII is for addresses.
 //   - JSON keeps the meaning of JSON.
 //
-// Helpers for terminals stand beside them: Color writes escape sequences, Width, Fit, Head, Middle and Prefix measure and
-// cut, Number and Count write numbers.
+// The package also formats text for terminals: Color writes escape sequences, Width, Fit, Head, Middle and Prefix
+// measure and shorten, Number and Count format numbers.
 //
 // The package imports no other package of acphost.
 package safetext
@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// MaxLine is the most characters that Line keeps.
+	// MaxLine is the maximum number of characters of a Line.
 	MaxLine = 400
-	// MaxMarks is the most combining marks that Text keeps on one character.
+	// MaxMarks is the maximum number of combining marks that Text keeps on one character.
 	MaxMarks = 8
 )
 
-// Text returns text of any number of lines. Line feeds and tabs stay, a carriage return before a line feed goes, and
-// combining marks beyond MaxMarks on one character go.
+// Text returns text of any number of lines. It keeps line feeds and tabs, and removes carriage returns before line
+// feeds, and combining marks beyond MaxMarks on one character.
 func Text(text string) string {
 	plain := true
 	for i := 0; i < len(text); i++ {
@@ -50,13 +50,13 @@ func Text(text string) string {
 	return c.Add(text) + c.End()
 }
 
-// Line returns text on one line: line feeds and tabs become spaces, spaces at the ends go, and text beyond MaxLine
-// characters is cut, for which "…" stands.
+// Line returns text on one line: line feeds and tabs become spaces, spaces at the ends are removed, and text beyond
+// MaxLine characters is replaced by "…".
 func Line(text string) string { return LineOf(text, MaxLine) }
 
 // LineOf is Line with another limit, in characters.
-func LineOf(text string, most int) string {
-	text, cut := Prefix(strings.TrimSpace(text), most*4)
+func LineOf(text string, limit int) string {
+	text, cut := Prefix(strings.TrimSpace(text), limit*4)
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
@@ -64,8 +64,8 @@ func LineOf(text string, most int) string {
 		return r
 	}, text)
 	text = Text(strings.TrimSpace(text))
-	if n := utf8.RuneCountInString(text); n > most {
-		text, cut = string([]rune(text)[:most]), true
+	if n := utf8.RuneCountInString(text); n > limit {
+		text, cut = string([]rune(text)[:limit]), true
 	}
 	if cut {
 		text += "…"
@@ -73,7 +73,7 @@ func LineOf(text string, most int) string {
 	return text
 }
 
-// JSON returns JSON that means the same.
+// JSON returns equivalent JSON.
 func JSON(data []byte) string {
 	var b strings.Builder
 	for _, c := range string(data) {
@@ -90,13 +90,13 @@ func JSON(data []byte) string {
 	return b.String()
 }
 
-// Cleaner is Text for text that comes in pieces. The zero value is ready to use.
+// Cleaner is Text for text that arrives in pieces. The zero value is ready.
 type Cleaner struct {
 	cr    bool // the last character was a carriage return
-	marks int  // combining marks in a row
+	marks int  // consecutive combining marks
 }
 
-// Add returns the next piece. It holds back a carriage return at the end.
+// Add returns the next piece. It buffers a carriage return at the end.
 func (c *Cleaner) Add(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -127,7 +127,7 @@ func (c *Cleaner) Add(text string) string {
 	return b.String()
 }
 
-// End returns what Add held back, and makes the Cleaner ready for another text.
+// End returns the buffered text, and resets the Cleaner.
 func (c *Cleaner) End() string {
 	c.marks = 0
 	if c.cr {
@@ -137,10 +137,11 @@ func (c *Cleaner) End() string {
 	return ""
 }
 
-// harmless reports whether Text leaves a character as it is.
+// harmless reports whether Text leaves a character unchanged.
 func harmless(r rune) bool {
 	switch r {
-	case '\n', '\t', '\u200d', '\u200c', '\ufe0e', '\ufe0f', utf8.RuneError: // joiners and selectors belong to scripts and to pictures
+	// joiners and selectors are parts of scripts and emoji
+	case '\n', '\t', '\u200d', '\u200c', '\ufe0e', '\ufe0f', utf8.RuneError:
 		return true
 	}
 	return !invisible.Is(r)

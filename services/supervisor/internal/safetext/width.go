@@ -6,22 +6,23 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Width returns the number of columns that text without escape sequences takes. It counts as terminals outside East Asia do,
-// whatever the environment says, and characters that are shown as one, such as a flag, as one.
+// Width returns the number of columns of text without escape sequences. It counts as terminals outside East Asia do,
+// independent of the environment, and counts characters that are displayed as one, such as a flag, as one.
 func Width(text string) int { return ansi.StringWidth(text) }
 
-// Fit cuts one line to so many columns. A line that was cut ends in "…". The text must be safe and without colours.
-func Fit(text string, most int) string {
-	if Width(text) <= most {
+// Fit shortens one line to a number of columns. A shortened line ends with "…". The text must be safe and without
+// colours.
+func Fit(text string, limit int) string {
+	if Width(text) <= limit {
 		return text
 	}
-	return ansi.Truncate(text, most, "…")
+	return ansi.Truncate(text, limit, "…")
 }
 
-// Head returns as much of the beginning of text as fits into so many columns.
-func Head(text string, most int) string { return ansi.Truncate(text, most, "") }
+// Head returns the longest beginning of text that fits into a number of columns.
+func Head(text string, limit int) string { return ansi.Truncate(text, limit, "") }
 
-// Cut returns text, or, if it is longer than n bytes, a beginning of whole characters with "…" behind it: n bytes in all.
+// Cut returns text of at most n bytes. It shortens longer text to whole characters and appends "…", which counts.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -30,7 +31,7 @@ func Cut(text string, n int) string {
 	return text + "…"
 }
 
-// Prefix returns the first n bytes of text, less those of a character that does not fit, and whether it cut the text.
+// Prefix returns the first n bytes of text, without an incomplete character, and whether it has shortened the text.
 func Prefix(text string, n int) (string, bool) {
 	if len(text) <= n {
 		return text, false

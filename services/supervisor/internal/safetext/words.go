@@ -2,7 +2,7 @@ package safetext
 
 import "strconv"
 
-// Number returns a number that is not negative, with a comma between thousands: "1,240".
+// Number formats a number that is not negative, with a comma between thousands: "1,240".
 func Number[T ~int | ~uint64](n T) string {
 	s := strconv.FormatUint(uint64(n), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -11,7 +11,7 @@ func Number[T ~int | ~uint64](n T) string {
 	return s
 }
 
-// Count returns a number with its noun, which takes an s in the plural: "1 rule", "1,240 rules".
+// Count formats a number with its noun, which gets an s in the plural: "1 rule", "1,240 rules".
 func Count[T ~int | ~uint64](n T, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -19,7 +19,7 @@ func Count[T ~int | ~uint64](n T, noun string) string {
 	return Number(n) + " " + noun
 }
 
-// Paint is Color where on is set, and else text as it is.
+// Paint is Color if on is set. Otherwise it returns text.
 func Paint(on bool, codes, text string) string {
 	if !on {
 		return text
@@ -27,7 +27,7 @@ func Paint(on bool, codes, text string) string {
 	return Color(codes, text)
 }
 
-// Color returns text in the colours and attributes that the codes of a terminal name, such as "1;31".
+// Color returns text with colours and attributes, given as the codes of a terminal, such as "1;31".
 func Color(codes, text string) string {
 	if codes == "" || text == "" {
 		return text

@@ -8,12 +8,12 @@ import (
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )
 
-// Wrap breaks text into rows of at most width columns, at the ends of words. Only a word that is wider than a row is broken
-// within, and never between a character and its combining marks. Spaces at which a line is broken go; others stay. A row that
-// continues a line begins with hang, unless hang leaves less than half of the width.
+// Wrap breaks text into rows of at most width columns, at the ends of words. It breaks only words that are wider than a
+// row, and never between a character and its combining marks. Spaces at the end of a row are removed; others are kept.
+// A row that continues a line begins with hang, unless hang leaves less than half of the width.
 //
-// The text may have colours, written by Color: a row ends without them, and the next one takes them up. Line feeds end rows;
-// there must be no tabs.
+// The text may have colours, written by Color: they are ended at the end of a row, and continued in the next one. Line
+// feeds end rows. The text must not contain tabs.
 func Wrap(text string, width int, hang string) []string {
 	w := wrapping{width: max(width, 1), hang: hang, indent: Width(hang)}
 	if w.indent > w.width/2 || w.indent > w.width-2 { // a character may be two columns wide
@@ -25,29 +25,30 @@ func Wrap(text string, width int, hang string) []string {
 	return w.rows
 }
 
-// BreaksBeside reports whether a character belongs to a script without spaces between words: a line may be broken beside it.
+// BreaksBeside reports whether a character belongs to a script without spaces between words, so that a line may be
+// broken beside it.
 func BreaksBeside(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// wrapping is a text that is being broken into rows.
+// wrapping is the state of Wrap.
 type wrapping struct {
 	width  int
 	hang   string
 	indent int // columns of hang
 	rows   []string
 
-	row     strings.Builder // without what is held back
+	row     strings.Builder // without the buffered word
 	column  int
-	content int // columns of the row behind hang
-	spaces  int // behind row
+	content int // columns of the row after hang
+	spaces  int // after row
 	word    strings.Builder
 	wide    int    // columns of word
-	color   string // what is switched on where the row begins
-	now     string // and here
+	color   string // active sequences at the start of the row
+	now     string // active sequences now
 }
 
-// line breaks one line.
+// line breaks one line into rows.
 func (w *wrapping) line(line string) {
 	w.color = w.now
 	w.row.WriteString(w.color)
@@ -94,7 +95,7 @@ func (w *wrapping) add(c string) {
 	w.wide += n
 }
 
-// endWord writes the word that was held back, on the next row if it does not fit on this one.
+// endWord writes the buffered word, on the next row if it does not fit on this one.
 func (w *wrapping) endWord() {
 	if w.word.Len() == 0 {
 		return
@@ -124,7 +125,7 @@ func (w *wrapping) endRow() {
 	w.row.Reset()
 }
 
-// colors is the escape sequence of Color that text begins with.
+// colors returns the escape sequence of Color at the beginning of text.
 func colors(text string) (rest, sequence string, ok bool) {
 	if !strings.HasPrefix(text, "\x1b[") {
 		return text, "", false
@@ -139,7 +140,7 @@ func colors(text string) (rest, sequence string, ok bool) {
 	return text[n+1:], text[:n+1], true
 }
 
-// first is the first character of text as it is seen, with what is combined with it.
+// first returns the first visible character of text, with its combining marks.
 func first(text string) string {
 	if len(text) == 1 || text[0] < utf8.RuneSelf && text[1] < utf8.RuneSelf {
 		return text[:1]

@@ -11,35 +11,35 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// maxLines is how deep lines may stand in the arguments of other ones to be taken apart.
+// maxLines limits the nesting of command lines in arguments of other command lines.
 const maxLines = 4
 
-// maxRead is how many bytes are taken apart as lines for one text, or for one command: more than any line, the words of its
-// commands, and the lines that stand in its words. A line of substitutions in substitutions has more, since each stands in the
-// words around it.
+// maxRead limits the bytes that are parsed as command lines for one text or one command. It is larger than any line
+// with the words of its commands and the lines in these words. Only nested substitutions exceed it, because each one is
+// also a part of the words around it.
 const maxRead = 1 << 20
 
-// search is what a text, or a command, is searched with.
+// search is the state of the search for secrets in a text or a command.
 type search struct {
-	found map[string]bool // takes the words that were secrets as a whole; nil: nobody asks
-	read  int             // bytes that were taken apart as lines
+	found map[string]bool // collects whole words that are secrets; nil: not collected
+	read  int             // bytes that were parsed as command lines
 }
 
-// line redacts a command line by what is known of the programs that it runs. What is no command line is nearly always
-// left as it is.
+// line redacts a command line by the known programs in it. A text that is not a command line is almost always
+// unchanged.
 func (q *search) line(s string, depth int) string {
-	if depth > maxLines || !mayTell(s) {
+	if depth > maxLines || !mayContainSecret(s) {
 		return s
 	}
 	if q.read += len(s); q.read > maxRead {
 		if depth > 0 {
-			return s // its commands are among those of the line around it
+			return s // the enclosing line contains its commands
 		}
 		return Redacted
 	}
 	commands, ok := shell.Layout(s)
 	if !ok {
-		commands = roughly(s)
+		commands = splitRoughly(s)
 	}
 	var cuts []cut
 	change := func(w shell.Placed, now string) {
@@ -47,10 +47,10 @@ func (q *search) line(s string, depth int) string {
 			q.found[w.Text] = true
 		}
 		if now != w.Text {
-			cuts = append(cuts, cut{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
+			cuts = append(cuts, cut{w.Start, w.End, requote(s[w.Start:w.End], w.Text, now)})
 		}
 	}
-	reading := map[int]bool{} // pipelines, of which a command reads a secret
+	reading := map[int]bool{} // pipelines with a command that reads a secret
 	for _, c := range commands {
 		args := texts(c.Words)
 		now, reads := arguments(args)
@@ -79,7 +79,7 @@ func (q *search) line(s string, depth int) string {
 		reads = reads || len(args) > 0 && args[0] == "read" && slices.ContainsFunc(args[1:], secretname.Is)
 		for _, in := range c.Input {
 			switch {
-			case reads && worthHiding("", strings.TrimSpace(in.Text)):
+			case reads && mayBeSecret("", strings.TrimSpace(in.Text)):
 				change(in, hidden(in.Text))
 			case slices.ContainsFunc(args, func(a string) bool { return shells[base(a)] }):
 				change(in, q.line(in.Text, depth+1))
@@ -105,8 +105,8 @@ func (q *search) line(s string, depth int) string {
 	return replaced(s, cuts)
 }
 
-// substituted reports whether a word, as it is written, is nothing but a substitution: Layout has its commands, too. It goes by the
-// first parenthesis and the one that closes it.
+// substituted reports whether a raw word is one substitution, whose commands Layout returns, too. It compares the first
+// parenthesis with the one that closes it.
 func substituted(word string) bool {
 	word = strings.Trim(word, `"`)
 	if !strings.HasPrefix(word, "$(") {
@@ -126,10 +126,10 @@ func substituted(word string) bool {
 	return false
 }
 
-// printsSecret reports whether an option's value is a line that prints a secret: --password-command 'echo x'.
+// printsSecret reports whether the value of an option is a line that prints a secret: --password-command 'echo x'.
 func printsSecret(option, text string) bool {
 	program, what, _ := strings.Cut(text, " ")
-	if !worthHiding("", what) {
+	if !mayBeSecret("", what) {
 		return false
 	}
 	for _, end := range [...]string{"-command", "command", "eval", "-cmd"} {
@@ -140,12 +140,12 @@ func printsSecret(option, text string) bool {
 	return false
 }
 
-// hideable reports whether a word that a writer prints can be a secret.
+// hideable reports whether a word that a command prints can be a secret.
 func hideable(word string) bool {
-	return !strings.HasPrefix(word, "-") && !strings.Contains(word, "%s") && worthHiding("", word)
+	return !strings.HasPrefix(word, "-") && !strings.Contains(word, "%s") && mayBeSecret("", word)
 }
 
-// keptInSecret reports whether a command is redirected to a file that is there to hold a secret.
+// keptInSecret reports whether a command is redirected to a file for secrets.
 func keptInSecret(c shell.Simple) bool {
 	return slices.ContainsFunc(c.Files, func(f shell.Placed) bool {
 		name := base(f.Text)
@@ -154,13 +154,14 @@ func keptInSecret(c shell.Simple) bool {
 	})
 }
 
-// secretFiles are there to hold a secret; so are those with one of secretExtensions, or none, whose name is that of one.
+// secretFiles are names of files for secrets. A file is also for secrets if its name without the extension is the name
+// of a secret, and the extension is in secretExtensions or missing.
 var (
 	secretFiles      = wordset.Of(".pgpass .netrc _netrc .git-credentials .my.cnf .vault-token")
 	secretExtensions = wordset.Of("txt key pass pw token secret")
 )
 
-// behindName is what stands before a substitution that is the value of what has a name.
+// behindName matches a name before a substitution that is its value.
 var behindName = lazyregexp.New("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")
 
 // isSecretValue reports whether a command is a substitution whose output is the value of a secret: TOKEN=$(echo x).
@@ -180,7 +181,7 @@ func isSecretValue(s string, c shell.Simple) bool {
 	return secretname.Is(name)
 }
 
-// hidden is what stands for the text that a program is fed. A here-document keeps its last line's end.
+// hidden returns the replacement of a program's input. It keeps the last line feed of a here-document.
 func hidden(text string) string {
 	if strings.HasSuffix(text, "\n") {
 		return Redacted + "\n"
@@ -189,13 +190,13 @@ func hidden(text string) string {
 }
 
 var (
-	// prompts take what they are fed, to a file or a variable.
+	// prompts are programs that copy their input to a file or a variable.
 	prompts = wordset.Of("cat tee read")
 	writers = wordset.Of("echo printf print")
 	shells  = wordset.Of("sh bash zsh dash ksh ssh")
 )
 
-// base is a program's name, without the folder it is called from.
+// base returns the name of a program without its folder.
 func base(word string) string { return word[strings.LastIndexByte(word, '/')+1:] }
 
 func texts(words []shell.Placed) []string {
@@ -206,8 +207,8 @@ func texts(words []shell.Placed) []string {
 	return out
 }
 
-// mayTell is a quick look for a program that is known, or a word that says that a secret is read.
-func mayTell(s string) bool {
+// mayContainSecret is a fast check for a known program, or for a word that means that a secret is read.
+func mayContainSecret(s string) bool {
 	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`(){}|;&<>$", r) }) {
 		if _, known := programs[base(w)]; known || writers[w] || prompts[w] || w == "-u" || w == "--user" || readsByName(w) {
 			return true
@@ -216,8 +217,8 @@ func mayTell(s string) bool {
 	return false
 }
 
-// roughly takes a text apart that is no well-formed line.
-func roughly(s string) []shell.Simple {
+// splitRoughly splits a text that is not a valid command line into commands and words.
+func splitRoughly(s string) []shell.Simple {
 	var all []shell.Simple
 	var c shell.Simple
 	start := -1
@@ -247,16 +248,16 @@ func roughly(s string) []shell.Simple {
 	return append(all, c)
 }
 
-// cut is a part of a line that is replaced.
+// cut is a part of a line that is to be replaced.
 type cut struct {
 	from, to int
 	with     string
 }
 
-// replaced is a line with what is cut replaced; the line itself is left alone.
+// replaced returns a line with its cuts replaced. It does not modify line.
 func replaced[T string | []byte](line T, cuts []cut) T {
 	slices.SortStableFunc(cuts, func(a, b cut) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) // a word before what stands in it
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) // an outer word before the parts of it
 	})
 	out := make([]byte, 0, len(line)+len(marker))
 	at := 0
@@ -269,9 +270,9 @@ func replaced[T string | []byte](line T, cuts []cut) T {
 	return T(append(out, line[at:]...))
 }
 
-// respelled is how a word is written that meant was, and now means now: with its quotes, where what is taken out of it
-// stands in it as it is.
-func respelled(source, was, now string) string {
+// requote returns the raw form of a word after its text has changed from was to now. It keeps the quotes, and
+// replaces only the secret part if that occurs literally in source.
+func requote(source, was, now string) string {
 	if at := strings.Index(now, Redacted); at >= 0 && strings.Count(now, Redacted) == 1 {
 		before, after := now[:at], now[at+len(Redacted):]
 		if len(before)+len(after) < len(was) && strings.HasPrefix(was, before) && strings.HasSuffix(was, after) {
@@ -286,13 +287,13 @@ func respelled(source, was, now string) string {
 	return now
 }
 
-// arguments redacts a command's program and arguments by what is known of the programs among them. reads: it is told
-// a secret on its standard input.
+// arguments redacts a program and its arguments by the known programs among them. reads reports that the program reads
+// a secret from its standard input.
 func arguments(argv []string) (now []string, reads bool) {
 	now = slices.Clone(argv)
 	for i, w := range argv {
 		reads = reads || readsByName(w)
-		if i > 0 && (tells[base(argv[0])] || labels[argv[i-1]]) {
+		if i > 0 && (nonRunners[base(argv[0])] || labels[argv[i-1]]) {
 			continue
 		}
 		for _, p := range programs[base(w)] {
@@ -309,7 +310,7 @@ func arguments(argv []string) (now []string, reads bool) {
 	return now, reads
 }
 
-// readsByName reports whether an option says that a secret is read from standard input.
+// readsByName reports whether the name of an option means that a secret is read from standard input.
 func readsByName(option string) bool {
 	name, _, _ := strings.Cut(option, "=")
 	for _, end := range [...]string{"-stdin", "-fd"} {
@@ -320,17 +321,17 @@ func readsByName(option string) bool {
 	return false
 }
 
-// userPassword redacts what stands behind the first separator.
+// userPassword redacts the text after the first separator.
 func userPassword(word, split string) string {
 	user, password, ok := strings.Cut(word, split)
 	switch {
-	case !ok, strings.Contains(word, "://"), strings.Trim(word, "0123456789:") == "", !worthHiding("", password):
+	case !ok, strings.Contains(word, "://"), strings.Trim(word, "0123456789:") == "", !mayBeSecret("", password):
 		return word
 	}
 	return user + split + Redacted
 }
 
-// redact changes what of args is a secret, in now. reads: the program is told one on its standard input.
+// redact replaces the secrets of args in now. reads reports that the program reads a secret from its standard input.
 func (p *program) redact(args, now []string) (reads bool) {
 	start := 0
 	reads = slices.Contains(p.reads, "")
@@ -344,7 +345,7 @@ func (p *program) redact(args, now []string) (reads bool) {
 		start = verb + 1
 	}
 	hide := func(i, from int) {
-		if value := args[i][from:]; worthHiding("", value) && !ports.MatchString(value) {
+		if value := args[i][from:]; mayBeSecret("", value) && !ports.MatchString(value) {
 			now[i] = args[i][:from] + Redacted
 		}
 	}
@@ -430,10 +431,10 @@ func (p *program) redact(args, now []string) (reads bool) {
 	return reads
 }
 
-// wholeNames are options with one dash that are no letter with a value attached.
+// wholeNames are long options with one dash. Without this list they would be a letter with an attached value.
 var wholeNames = wordset.Of("-password -passwd -passphrase -token -pass")
 
-// letters are the short options of a word behind those that have no value: "u" of "-sSu".
+// letters returns the short options of a word after those without a value: "u" for "-sSu".
 func (p *program) letters(word string) string {
 	if len(word) < 2 || word[0] != '-' || word[1] == '-' {
 		return ""
@@ -441,7 +442,7 @@ func (p *program) letters(word string) string {
 	return strings.TrimLeft(word[1:], p.flags)
 }
 
-// hideOperands hides the words that are secrets by their place; -2 is the last of two or more.
+// hideOperands hides words that are secrets by their position. Position -2 means the last one of two or more.
 func (p *program) hideOperands(args, now []string) {
 	if len(p.operands) == 0 {
 		return
@@ -459,7 +460,7 @@ func (p *program) hideOperands(args, now []string) {
 		}
 	}
 	hide := func(i int) {
-		if worthHiding("", args[i]) && !strings.Contains(args[i], "=") {
+		if mayBeSecret("", args[i]) && !strings.Contains(args[i], "=") {
 			now[i] = Redacted
 		}
 	}
@@ -477,10 +478,10 @@ func (p *program) hideOperands(args, now []string) {
 	}
 }
 
-// ports are what "-p" publishes elsewhere.
+// ports matches the value of "-p" in programs that publish ports.
 var ports = lazyregexp.New(`^[0-9.]*:?[0-9-]+:[0-9-]+(/[a-z]+)?$`)
 
-// cluster reports whether a word is short options, of which the last is one of those letters.
+// cluster reports whether a word consists of short options of which the last one is in letters.
 func cluster(word, letters string) bool {
 	if len(word) < 2 || len(word) > 5 || word[0] != '-' || strings.IndexByte(letters, word[len(word)-1]) < 0 {
 		return false

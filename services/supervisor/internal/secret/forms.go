@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// maxForms bounds the questions of one agent that are open. If there are more, all answers count as secrets.
+	// maxForms limits the open questions of one agent. If there are more, all answers count as secrets.
 	maxForms = 256
-	// maxForm and maxFields bound what is looked at of a question, in bytes, and the fields that it may have. All answers to
-	// a larger one count as secrets.
+	// maxForm limits the bytes of a question, and maxFields its fields. All answers to a larger question count as
+	// secrets.
 	maxForm   = 64 << 10
 	maxFields = 256
-	// maxMarks is how deep the marks of a field may stand.
+	// maxMarks limits the nesting of the annotations of a field.
 	maxMarks = 8
 )
 
-// forms are the questions to a person that are open, and what of their answers may be kept.
+// forms stores the open questions to the user, and the answers of which may be recorded.
 type forms struct {
-	plain map[string]map[string]bool // by the request's id: the fields that are no secrets
-	over  bool                       // there were too many
+	plain   map[string]map[string]bool // the fields that are not secret, by the request's id
+	tooMany bool                       // there were too many questions
 }
 
-func (f *forms) any() bool { return f.over || len(f.plain) > 0 }
+func (f *forms) any() bool { return f.tooMany || len(f.plain) > 0 }
 
-// ask notes a question. Where one with its id is open, only what is plain in both is: the answer may be to either.
+// ask adds a question. If a question with its id is open, a field is plain only if it is plain in both, because the
+// answer may belong to either.
 func (f *forms) ask(id string, params []byte) {
 	fields := plainFields(params)
 	before, open := f.plain[id]
@@ -36,7 +37,7 @@ func (f *forms) ask(id string, params []byte) {
 	case open:
 		maps.DeleteFunc(fields, func(name string, _ bool) bool { return !before[name] })
 	case len(f.plain) >= maxForms || len(id) > maxName:
-		f.over = true
+		f.tooMany = true
 		return
 	case f.plain == nil:
 		f.plain = map[string]map[string]bool{}
@@ -44,15 +45,16 @@ func (f *forms) ask(id string, params []byte) {
 	f.plain[id] = fields
 }
 
-// of returns the plain fields of a question; false: there is none.
+// of returns the plain fields of a question. ok is false if there is no such question.
 func (f *forms) of(id string) (plain map[string]bool, ok bool) {
 	plain, ok = f.plain[id]
-	return plain, ok || f.over
+	return plain, ok || f.tooMany
 }
 
 func (f *forms) end(id string) { delete(f.plain, id) }
 
-// plainFields are the fields of a form whose answers may be kept; none, if the form is not read for certain.
+// plainFields returns the fields of a form whose answers may be recorded. It returns none if the form is not certain to
+// be parsed correctly.
 func plainFields(params []byte) map[string]bool {
 	if len(params) > maxForm {
 		return nil
@@ -71,7 +73,7 @@ func plainFields(params []byte) map[string]bool {
 	return fields
 }
 
-// only returns the member of an object that no reader takes for another one; nil: there is none.
+// only returns the member of an object that every parser finds under this name, or nil.
 func only(obj []byte, wanted string) (value []byte) {
 	folded := string(lex.AppendFolded(nil, []byte(wanted)))
 	n := 0
@@ -89,9 +91,9 @@ func only(obj []byte, wanted string) (value []byte) {
 	return value
 }
 
-// plainField reports whether nothing in the schema of a field says that its answer is a secret. ACP has no way of its own to
-// say so; what JSON Schema and forms elsewhere have is taken: "format": "password", "writeOnly": true and the like, in the
-// field or in its _meta, or a title that speaks of one.
+// plainField reports whether the schema of a field does not mark its answer as a secret. ACP has no such mark. Those of
+// JSON Schema and of other forms count: "format": "password", "writeOnly": true and similar members, in the field or in
+// its _meta, or a title that mentions a secret.
 func plainField(schema []byte, depth int) bool {
 	plain, kind := true, ""
 	err := acp.Members(schema, func(name string, v []byte) bool {
@@ -117,7 +119,7 @@ func plainField(schema []byte, depth int) bool {
 	return err == nil && (plain || kind == "boolean")
 }
 
-// hides reports whether a mark of that name says that something is a secret.
+// hides reports whether a mark with this name means that a value is a secret.
 func hides(name string) bool {
 	return hiding[strings.ToLower(strings.TrimPrefix(name, "x-"))] || Name(name)
 }

@@ -16,36 +16,36 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// What stands for a handler where a line reached nobody, since it is no message or can be read in two ways, and where it is
-// decided what becomes of it.
+// Names in place of a handler: for a line that was not forwarded because it is invalid or ambiguous, and for a request
+// that the gate decides on.
 const (
 	refused = "refused"
 	gate    = "gate"
 )
 
-// maxNoise is how much is looked through of a line that is no message, in bytes.
+// maxNoise limits the bytes of an invalid line that are searched.
 const maxNoise = 64 << 10
 
-// Frames takes the secrets out of the frames of one agent that ACP has a place for: the environments and headers of MCP
-// servers and of model providers, and what looks like a secret among their arguments and addresses; what a login sends;
-// variables of commands and members of _meta whose names look like those of secrets; what an agent repeats of all these in
-// an error; and answers to questions for a secret. All other bytes stay as they are. A line that cannot be read with
-// certainty is left out, but for its size.
+// Frames removes secrets from the frames of one agent: the environments and headers of MCP servers and of model
+// providers, and values that look like secrets in their arguments and addresses; the params of a login; variables of
+// commands and members of _meta whose names look like those of secrets; copies of all these in an error of the agent;
+// and answers to questions for a secret. All other bytes are unchanged. A line that cannot be parsed with certainty is
+// replaced by its size.
 //
-// Frames must come in the order in which they pass. Safe for concurrent use.
+// Frames must be passed in their order. Frames is safe for concurrent use.
 type Frames struct {
 	secret func(variable, value string) bool
 
-	asked   atomic.Bool // questions are open
-	handled atomic.Bool // a handler may answer one
+	questionsOpen atomic.Bool // questions are open
+	handled       atomic.Bool // a handler may answer a question
 
 	mu    sync.Mutex
 	scan  acp.Scanner
 	forms forms
 }
 
-// NewFrames returns a Frames. denied are patterns for names of variables that are secret whatever they look like, in which
-// "*" stands for any characters.
+// NewFrames returns a Frames. denied are patterns for names of variables that are always secret. In a pattern, "*"
+// matches any characters.
 func NewFrames(denied []string) *Frames {
 	s := &Frames{secret: secretname.Variable}
 	if len(denied) > 0 {
@@ -57,7 +57,7 @@ func NewFrames(denied []string) *Frames {
 	return s
 }
 
-// matching matches what one of the patterns does, whole.
+// matching returns an expression that matches whole names by any of the patterns.
 func matching(patterns []string) *regexp.Regexp {
 	all := make([]string, len(patterns))
 	for i, p := range patterns {
@@ -66,9 +66,11 @@ func matching(patterns []string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)\A(?:` + strings.Join(all, "|") + `)\z`)
 }
 
-// MayHold reports whether Redact has to see a frame. It is quick, and says no to nearly all.
+// MayHold reports whether a frame may contain a secret, so that Redact must be called. It is fast, and false for most
+// frames.
 func (s *Frames) MayHold(f *frame.Frame) bool {
-	if f.Direction == frame.AgentToClient && f.Scanned && len(f.Method) > 0 && f.Method[0] == 's' { // updates, and questions
+	// updates and permission requests
+	if f.Direction == frame.AgentToClient && f.Scanned && len(f.Method) > 0 && f.Method[0] == 's' {
 		return false
 	}
 	return s.mayHold(f)
@@ -78,10 +80,10 @@ func (s *Frames) mayHold(f *frame.Frame) bool {
 	switch f.Direction {
 	case frame.ClientToOurs:
 		return false
-	case frame.HandlerToAgent: // most of these are large
+	case frame.HandlerToAgent: // most of these frames are large
 		return s.handled.Load()
 	case frame.OursToAgent:
-		return s.asked.Load()
+		return s.questionsOpen.Load()
 	case frame.OursToClient:
 		return bytes.Contains(f.Line, shownVariable)
 	}
@@ -91,27 +93,27 @@ func (s *Frames) mayHold(f *frame.Frame) bool {
 	case f.Method == nil && f.Direction == frame.AgentToClient:
 		return bytes.Contains(f.Line, errorMember)
 	case f.Method == nil:
-		return f.Direction == frame.ClientToAgent && s.asked.Load()
+		return f.Direction == frame.ClientToAgent && s.questionsOpen.Load()
 	}
 	return kindOf(f.Direction, f.Method) != nothing
 }
 
-// errorMember is how a refusal is spelled, but for those who want it not to be seen.
+// errorMember is the usual spelling of the member "error". An agent that escapes the name on purpose avoids the check.
 var errorMember = []byte(`"error"`)
 
-// kind is what kind of secrets a message may hold.
+// kind is the kind of secrets that a message may contain.
 type kind uint8
 
 const (
 	nothing kind = iota
 	opening      // environments and headers
-	turn         // options of the agent's own, below _meta
+	turn         // options of the agent below _meta
 	login
 	command
 	form
 )
 
-// kinds are what messages may hold, by method; one that ends in a slash stands for all that begin so. The first counts.
+// kinds maps methods to kinds. A method that ends with a slash is a prefix. The first match counts.
 type kinds []struct {
 	method string
 	kind
@@ -141,7 +143,8 @@ func kindOf(d frame.Direction, method []byte) kind {
 	return nothing
 }
 
-// Redact returns a frame as it may be kept and told. What it is given stays as it is; bytes may be shared.
+// Redact returns a frame without its secrets, for records and watchers. It does not modify f. The result may share
+// bytes with f.
 func (s *Frames) Redact(f frame.Frame) frame.Frame {
 	line := f.Line
 	if len(f.Rest) > 0 {
@@ -168,14 +171,14 @@ func (s *Frames) Redact(f frame.Frame) frame.Frame {
 	return f
 }
 
-// withheld is what stands for a line that cannot be read with certainty.
+// withheld returns a frame whose line, which cannot be parsed with certainty, is replaced by its size.
 func withheld(f frame.Frame, size int) frame.Frame {
 	f.Line, f.Rest = fmt.Appendf(nil, "\"[redacted: %d bytes that cannot be read for certain]\"\n", size), nil
 	f.Scanned, f.Method, f.ID, f.SessionID = false, nil, nil, nil
 	return f
 }
 
-// frame cuts what a frame holds; false: it cannot be read with certainty.
+// frame marks the secrets of a frame. It returns false if the frame cannot be parsed with certainty.
 func (s *Frames) frame(w *walker, f *frame.Frame) bool {
 	if f.Direction == frame.AgentToHandler && string(f.Method) == acp.MethodElicitationCreate && f.Handler != gate {
 		s.handled.Store(true)
@@ -203,10 +206,10 @@ func (s *Frames) frame(w *walker, f *frame.Frame) bool {
 	return s.scan.Scan(w.line, &m) == nil && s.message(w, f.Direction, i, about{m.Method, m.ID, m.SessionID})
 }
 
-// about is what was found in a message: method and session unescaped, the id as it is spelled.
+// about identifies a message: its unescaped method and session, and its raw id.
 type about struct{ method, id, session []byte }
 
-// message cuts what the message at an index of the line holds; false: it is no JSON.
+// message marks the secrets of the message at an index of the line. It returns false if it is not JSON.
 func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	i := lex.SkipSpace(w.line, at)
 	switch {
@@ -216,9 +219,9 @@ func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 		return s.answer(w, d, i, m.id)
 	}
 	k := kindOf(d, m.method)
-	if d == frame.ClientToAgent && string(m.method) == acp.MethodInitialize { // the process is another one
+	if d == frame.ClientToAgent && string(m.method) == acp.MethodInitialize { // a new process of the agent begins
 		s.forms = forms{}
-		s.asked.Store(false)
+		s.questionsOpen.Store(false)
 		s.handled.Store(false)
 	}
 	if k == nothing {
@@ -233,14 +236,14 @@ func (s *Frames) message(w *walker, d frame.Direction, at int, m about) bool {
 	}) >= 0
 }
 
-// params cuts what the params of a message hold.
+// params marks the secrets of a message's params.
 func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 	switch k {
 	case opening:
 		return w.named(at)
-	case turn: // what the prompt says is told as it is
+	case turn: // the text of a prompt is not redacted
 		return w.members(at, "_META", w.named)
-	case login: // all but which it is
+	case login: // all but the method of the login
 		return w.allBut(at, "METHODID", "methodId")
 	case command:
 		if lex.At(w.line, at) != '{' {
@@ -251,15 +254,15 @@ func (s *Frames) params(w *walker, k kind, at int, id []byte) int {
 		end := w.skip(at)
 		if end > 0 && id != nil {
 			s.forms.ask(jsonrpc.CanonicalID(id), w.line[at:end])
-			s.asked.Store(true)
+			s.questionsOpen.Store(true)
 		}
 		return end
 	}
 	return w.skip(at)
 }
 
-// members calls f for the values of those members of an object that have a name, and steps over the others; a value that is
-// no object is stepped over.
+// members calls f for the values of the members of an object with a name, and skips the others. It skips a value that
+// is not an object.
 func (w *walker) members(i int, upper string, f func(at int) int) int {
 	if lex.At(w.line, i) != '{' {
 		return w.skip(i)
@@ -272,9 +275,9 @@ func (w *walker) members(i int, upper string, f func(at int) int) int {
 	})
 }
 
-// answer cuts what was answered to a question for a secret.
+// answer marks the secrets in the answer to a question for a secret.
 func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
-	if !s.asked.Load() || id == nil || d.Whose(true) != frame.OfAgent {
+	if !s.questionsOpen.Load() || id == nil || d.Requester(true) != frame.OfAgent {
 		return true
 	}
 	key := jsonrpc.CanonicalID(id)
@@ -301,15 +304,14 @@ func (s *Frames) answer(w *walker, d frame.Direction, i int, id []byte) bool {
 	if ended && !open {
 		s.forms.end(key)
 		if !s.forms.any() {
-			s.asked.Store(false)
+			s.questionsOpen.Store(false)
 			s.handled.Store(false)
 		}
 	}
 	return end >= 0
 }
 
-// refusal cuts what an agent repeats of a request that it refuses: with the data of an error, whoever checks params tends to
-// send them back.
+// refusal marks the secrets of an error. Agents often copy rejected params to the data of an error.
 func (w *walker) refusal(i int) int {
 	w.repeats = true
 	defer func() { w.repeats = false }()
@@ -318,10 +320,11 @@ func (w *walker) refusal(i int) int {
 	})
 }
 
-// inFlight is how a request is refused whose id another one has that is open. It bears that id too, and is no answer to it.
+// inFlight is the text of the error for a request whose id is in use. The error has the id of the open request, but
+// does not answer it.
 var inFlight = []byte("is in flight already")
 
-// answered cuts a result: what it says of fields that are not known to be plain.
+// answered marks the values of a result whose fields are not known to be plain.
 func (w *walker) answered(i int, plain map[string]bool) int {
 	if lex.At(w.line, i) != '{' {
 		return w.whole(i)
@@ -344,8 +347,8 @@ func (w *walker) answered(i int, plain map[string]bool) int {
 	})
 }
 
-// unread cuts what a line may hold that reached nobody; false: nothing of it may be kept. An agent's words that are no
-// message, which it should not have written there, are worth keeping.
+// unread marks the secrets of a line that was not forwarded. It returns false if the line must not be recorded at all.
+// Other output of an agent that is not a message is worth recording.
 func (s *Frames) unread(w *walker, d frame.Direction) bool {
 	if d != frame.AgentToClient {
 		return false
@@ -372,10 +375,10 @@ func (s *Frames) unread(w *walker, d frame.Direction) bool {
 	return end >= 0 && !message && w.named(i) >= 0
 }
 
-// shownVariable is how acphost shows a variable of a command to a person who is asked about it; see internal/link.
+// shownVariable is the text before a variable of a command in acphost's questions to users; see internal/link.
 var shownVariable = []byte(`\n# with `)
 
-// shown cuts the values of variables that acphost shows.
+// shown marks the values of variables in acphost's questions.
 func (w *walker) shown(secret func(name, value string) bool) {
 	for at := 0; ; {
 		i := bytes.Index(w.line[at:], shownVariable)

@@ -212,7 +212,7 @@ func TestFrames_RedactsAnswersWithSecrets(t *testing.T) {
 			if got, want := s.kept(passed(t, frame.ClientToAgent, answer(tt.value, `"p"`))), answer(`"[redacted]"`, plain); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			if s.asked.Load() {
+			if s.questionsOpen.Load() {
 				t.Error("the question is open though it was answered")
 			}
 		})

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// JSON redacts the strings of a JSON value by the names that they have, and by their own form. What is no JSON is
-// taken as text.
+// JSON redacts the strings of a JSON value by their names and by their form. A text that is not JSON is redacted by
+// Text.
 func JSON(raw string) string {
 	changed := false
 	var out strings.Builder
@@ -49,20 +49,20 @@ func JSON(raw string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// jsonScope is an object or a list that is being read.
+// jsonScope is an object or an array that is being parsed.
 type jsonScope struct {
-	secret bool   // all of it is
-	name   string // of the member
+	secret bool   // the whole value is a secret
+	name   string // name of the current member
 	named  string // the value of the member "name": {"name": "API_TOKEN", "value": …}
-	before string // the string before, in a list
+	before string // the previous string of an array
 }
 
-// hides reports whether the value that comes next is a secret by its name.
+// hides reports whether the next value is a secret by its name.
 func (s *jsonScope) hides() bool {
 	return s.secret || Name(s.name) || s.name == "value" && Name(s.named)
 }
 
-// text returns a string of the object or list as it may be recorded.
+// text returns a string of the object or array for records.
 func (s *jsonScope) text(d *jsontext.Decoder, text string) string {
 	kind, n := d.StackIndex(d.StackDepth())
 	if kind == '{' && n%2 == 1 {
@@ -80,7 +80,7 @@ func (s *jsonScope) text(d *jsontext.Decoder, text string) string {
 	if s.name == "name" {
 		s.named = text
 	}
-	if s.hides() && worthHiding(s.name, text) {
+	if s.hides() && mayBeSecret(s.name, text) {
 		return Redacted
 	}
 	return Text(text)

@@ -6,44 +6,43 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-// program is how a program is told a secret on its command line.
+// program describes how a program accepts secrets on its command line.
 type program struct {
-	// verbs: it is told one only where one of these is among its arguments. None: always.
+	// verbs: the description applies only if one of these is among the arguments. None means that it always applies.
 	verbs []string
-	// short are one-letter options whose value is a secret: the next word, or what is attached. A letter may be the
+	// short are one-letter options whose value is a secret: the next word, or the rest of the word. A letter may be the
 	// last of several: "-xw".
 	short string
-	// attached are one-letter options whose value is a secret where it is attached, and that have none in the next
-	// word.
+	// attached are one-letter options whose value is a secret if it is attached, and that do not use the next word.
 	attached string
-	// long are other options whose value is a secret, with their dashes: the next word, or what stands behind "=",
-	// or, where they end in ":", what is attached.
+	// long are other options, with their dashes, whose value is a secret: the next word, the text after "=", or, if the
+	// option ends with ":", the attached text.
 	long []string
-	// users are options whose value is a user and a password, with one of these characters between: "-u" for "-u me:x".
+	// users are options whose value is a user and a password. split is the separator between them: "-u" for "-u me:x".
 	users []string
 	split string
-	// cookies are options whose value is cookies, or the name of a file with some.
+	// cookies are options whose value is cookies, or the name of a file with cookies.
 	cookies []string
-	// sources are options whose value says where a secret comes from: "pass:x" is one, "file:x" is none.
+	// sources are options whose value is the source of a secret: "pass:x" contains a secret, "file:x" does not.
 	sources []string
-	// operands says which words that are no options are secrets, counted from 1 behind the verb; -1: all.
+	// operands are the positions of operands that are secrets, counted from 1 after the verb. -1 means all.
 	operands []int
-	// values are the options that have a value, for the count of operands: letters.
+	// values are the letters of the options with a value, which are not operands.
 	values string
-	// pairs: behind a verb, the word behind one that is named like a secret.
+	// pairs: after a verb, the word after a word that looks like the name of a secret is a secret.
 	pairs bool
-	// flag is a short option that is a verb too, alone or among others.
+	// flag is a short option that is also a verb, alone or in a cluster.
 	flag string
-	// flags are the short options without a value, for those of users that stand behind them: "-sSu".
+	// flags are the short options without a value that may precede an option of users in a cluster: "-sSu".
 	flags string
-	// after are options whose value is a name, and a value of that name behind it.
+	// after are options whose value is a name, which is followed by the value of that name.
 	after []string
-	// reads are the words by which it reads a secret from its standard input, or, with a "=" in front, how they end.
-	// "" is: always.
+	// reads are the words that make the program read a secret from its standard input. A word that begins with "=" is a
+	// suffix. "" means always.
 	reads []string
 }
 
-// programs are those that are known, by name.
+// programs maps names to the known programs.
 var programs = func() map[string][]program {
 	m := map[string][]program{}
 	add := func(names string, p program) {
@@ -105,7 +104,7 @@ var programs = func() map[string][]program {
 	add("openssl", program{long: words("-psk")})
 
 	// Networks.
-	add("open", program{users: words("-u"), split: ","}) // in lftp
+	add("open", program{users: words("-u"), split: ","}) // lftp
 	add("swaks", program{long: words("-ap")})
 	add("ngrok", program{verbs: words("authtoken add-authtoken"), operands: []int{1}})
 	add("nmcli", program{long: words("wifi-sec.psk 802-11-wireless-security.psk")})
@@ -171,15 +170,16 @@ var programs = func() map[string][]program {
 	return m
 }()
 
-// tells are programs that take the names of other ones, and run none of them with the words behind.
-var tells = wordset.Of(`
+// nonRunners are programs that accept the names of other programs as arguments, but do not run them with the words after
+// these.
+var nonRunners = wordset.Of(`
 	man which whereis type whatis apropos tldr info grep egrep fgrep rg ag ack apt apt-get dnf yum brew pacman apk dpkg rpm
 	zypper pip pip3 npm pnpm yarn cargo gem go cd ls cat mkdir touch rm cp mv ln head tail less vim vi nano git make systemctl
 	service pgrep pkill killall ps`)
 
-// labels are options whose value may be called like a program.
+// labels are options whose value may be equal to the name of a program.
 var labels = wordset.Of("--name --hostname --network --link --container --user -u")
 
-// accounts are programs whose -u names who they run as, and a group.
+// accounts are programs whose -u is a user and a group.
 var accounts = wordset.Of(`docker podman nerdctl docker-compose kubectl oc chown sudo su runuser setpriv chroot systemd-run gosu
 	install rsync ps top id ls sort diff git`)

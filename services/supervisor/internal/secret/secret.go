@@ -1,9 +1,9 @@
 // Package secret removes secrets from records and displayed data: the audit log, the frames of the journal, and the
 // frames for watchers.
 //
-// It knows a secret by the name beside it, or by its look. So it removes more than it must, and misses a secret that looks
-// like ordinary text. It knows ACP's messages as far as they carry keys. It writes nothing, and never changes what goes over
-// the wire.
+// It finds a secret by the name beside it, or by its form. So it removes more than it must, and misses a secret that
+// looks like ordinary text. It knows the messages of ACP that may contain keys. It writes no records, and never changes
+// messages on the wire.
 package secret
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/internal/secretname"
 )
 
-// Redacted stands in place of a secret.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Name reports whether a name looks like that of a secret; see secretname.Is.
+// Name reports whether a name looks like the name of a secret; see secretname.Is.
 func Name(name string) bool { return secretname.Is(name) }
 
-// worthHiding reports whether a value can be a secret: a variable's name is none, nor is a count of tokens.
-func worthHiding(name, value string) bool {
+// mayBeSecret reports whether a value can be a secret. The name of a variable and a number of tokens cannot.
+func mayBeSecret(name, value string) bool {
 	switch {
 	case value == "" || strings.HasPrefix(value, Redacted) || strings.HasPrefix(value, "$"):
 		return false

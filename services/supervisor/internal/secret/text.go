@@ -10,7 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Env redacts variables, "NAME=VALUE".
+// Env redacts variables in the form "NAME=VALUE", in place.
 func Env(variables []string) {
 	for i, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
@@ -21,10 +21,10 @@ func Env(variables []string) {
 	}
 }
 
-// Variable returns the value of a variable, or of whatever else has a name, as it may be shown.
+// Variable returns the redacted value of a variable, or of another named value.
 func Variable(name, value string) string {
 	switch {
-	case !worthHiding(name, value):
+	case !mayBeSecret(name, value):
 		return value
 	case secretname.Is(name):
 		return Redacted
@@ -35,8 +35,8 @@ func Variable(name, value string) string {
 	return value
 }
 
-// Command redacts a command: its line, and what it was taken apart into. What the line shows as a secret is none of its
-// parts' to show either.
+// Command redacts a command in place: its line, and the parsed commands. A word that is a secret in the line is
+// redacted in the parsed commands, too.
 func Command(c *permissionv1.Command) {
 	if c == nil {
 		return
@@ -66,7 +66,7 @@ func Command(c *permissionv1.Command) {
 	}
 }
 
-// repeats are the texts of a simple command that repeat words of its line.
+// repeats returns the texts of a simple command that repeat words of its line.
 func repeats(sub *permissionv1.SubCommand) []*string {
 	texts := []*string{&sub.Written}
 	if f := sub.GetFacts(); f != nil {
@@ -78,14 +78,14 @@ func repeats(sub *permissionv1.SubCommand) []*string {
 	return texts
 }
 
-// Shown is a command's argv as it may be shown; argv is left alone.
-func Shown(argv []string) []string {
+// RedactedArgv returns the redacted argv of a command. It does not modify argv.
+func RedactedArgv(argv []string) []string {
 	argv = slices.Clone(argv)
 	Argv(argv)
 	return argv
 }
 
-// Lines are lines of text as they may be shown; lines is left alone.
+// Lines returns redacted lines of text. It does not modify lines.
 func Lines(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
@@ -94,8 +94,8 @@ func Lines(lines []string) []string {
 	return out
 }
 
-// Argv redacts what programs are told as secrets by their arguments: "--token=VALUE", "--token VALUE", "mysql
-// -pVALUE", and what Text finds in each argument.
+// Argv redacts secrets in the arguments of programs, in place: "--token=VALUE", "--token VALUE", "mysql -pVALUE", and
+// secrets that Text finds in each argument.
 func Argv(words []string) { (&search{}).argv(words) }
 
 func (q *search) argv(words []string) {
@@ -112,7 +112,7 @@ func (q *search) argv(words []string) {
 	}
 }
 
-// Word redacts an argument that stands behind another, of a program that is not known.
+// Word redacts an argument of an unknown program. before is the previous argument.
 func Word(before, arg string) string {
 	if before == "-u" || before == "--user" {
 		if now := userPassword(arg, ":"); now != arg {
@@ -123,7 +123,7 @@ func Word(before, arg string) string {
 }
 
 func (q *search) word(before, arg string) string {
-	if secretOption(before) && worthHiding(before, arg) && !strings.HasPrefix(arg, "-") {
+	if secretOption(before) && mayBeSecret(before, arg) && !strings.HasPrefix(arg, "-") {
 		if before == "--cookie" {
 			return cookies(arg)
 		}
@@ -132,18 +132,18 @@ func (q *search) word(before, arg string) string {
 	if printsSecret(before, arg) {
 		return arg[:strings.IndexByte(arg, ' ')+1] + Redacted
 	}
-	if name, value, ok := strings.Cut(arg, "="); ok && simpleName.MatchString(name) && Name(name) && worthHiding(name, value) {
-		return name + "=" + Redacted // whole, blanks and all
+	if name, value, ok := strings.Cut(arg, "="); ok && simpleName.MatchString(name) && Name(name) && mayBeSecret(name, value) {
+		return name + "=" + Redacted // the whole value, including spaces
 	}
 	if strings.IndexByte(arg[:min(len(arg), maxHeader)], ':') > 0 {
-		if m := header.FindStringSubmatch(arg); m != nil && Name(m[1]) && !weak(m[1]) && worthHiding(m[1], m[4]) {
+		if m := header.FindStringSubmatch(arg); m != nil && Name(m[1]) && !weak(m[1]) && mayBeSecret(m[1], m[4]) {
 			return m[1] + m[2] + m[3] + Redacted
 		}
 	}
 	return q.text(arg)
 }
 
-// cookies redacts the values of cookies; what has none is the name of a file.
+// cookies redacts the values of cookies. A text without values is the name of a file.
 func cookies(arg string) string {
 	if !strings.Contains(arg, "=") {
 		return arg
@@ -151,7 +151,7 @@ func cookies(arg string) string {
 	return cookiePair.ReplaceAllString(arg, "${1}="+Redacted)
 }
 
-// maxHeader is how long the name of a header may be to be looked at.
+// maxHeader limits the length of the name of a header.
 const maxHeader = 128
 
 func secretOption(word string) bool {
@@ -159,14 +159,14 @@ func secretOption(word string) bool {
 		simpleName.MatchString(word) && Name(word)
 }
 
-// weak reports whether a name says that its value is a secret in a command or a message, and not in free text.
+// weak reports whether a name means that its value is a secret in a command or a message, but not in free text.
 func weak(name string) bool {
 	return weakNames[strings.ToLower(strings.TrimLeft(name, "-"))]
 }
 
 var weakNames = wordset.Of("auth pat pin sig signature otp pass pw key keys")
 
-// Text redacts what stands in free text, such as a command line.
+// Text redacts secrets in free text, such as a command line.
 func Text(s string) string { return (&search{}).text(s) }
 
 func (q *search) text(s string) string {
@@ -204,17 +204,17 @@ func (q *search) text(s string) string {
 func replaceValue(pattern *lazyregexp.Regexp, s string) string {
 	return pattern.ReplaceAllStringFunc(s, func(match string) string {
 		m := pattern.FindStringSubmatch(match)
-		if m == nil || !worthHiding("", m[2]) {
+		if m == nil || !mayBeSecret("", m[2]) {
 			return match
 		}
 		return m[1] + Redacted
 	})
 }
 
-// named is how what has a name is written: the name, its first group, and behind that the value.
+// named matches a named value: the name, which is the first group, and the value after it.
 type named struct{ name, value *lazyregexp.Regexp }
 
-// replaceNamed redacts the value of each name that is that of a secret. A value of another name may hold names itself.
+// replaceNamed redacts the value of each name of a secret. The value of another name may contain further names.
 func replaceNamed(pattern named, s string, secret func(string) bool) string {
 	var b strings.Builder
 	last := 0
@@ -225,7 +225,7 @@ func replaceNamed(pattern named, s string, secret func(string) bool) string {
 		}
 		name, from := s[at+m[2]:at+m[3]], at+m[1]
 		at += m[3]
-		if !secret(name) || name == "passwd" && strings.HasSuffix(s[:at-len(name)], "/") { // a file, of users
+		if !secret(name) || name == "passwd" && strings.HasSuffix(s[:at-len(name)], "/") { // a file of users
 			continue
 		}
 		v := pattern.value.FindStringIndex(s[from:])
@@ -234,7 +234,7 @@ func replaceNamed(pattern named, s string, secret func(string) bool) string {
 		}
 		value := s[from : from+v[1]]
 		at = from + v[1]
-		if !worthHiding(name, strings.Trim(value, `'"`)) {
+		if !mayBeSecret(name, strings.Trim(value, `'"`)) {
 			continue
 		}
 		b.WriteString(s[last:from])
@@ -252,7 +252,7 @@ func replaceNamed(pattern named, s string, secret func(string) bool) string {
 	return b.String()
 }
 
-// hint says what the patterns may find in a text.
+// hint lists the kinds of patterns that may match a text.
 type hint struct {
 	any   bool
 	lower string
@@ -260,7 +260,7 @@ type hint struct {
 
 func (h hint) named(word string) bool { return strings.Contains(h.lower, word) }
 
-// suspicious is a quick look for anything that the patterns may find, so that most text is not searched at all.
+// suspicious is a fast check for texts that the patterns may match, so that most texts are not searched.
 func suspicious(s string) hint {
 	if !strings.ContainsAny(s, "=:-'\"") && !strings.Contains(s, "machine ") && !strings.Contains(s, "earer") && !strings.Contains(s, "EARER") {
 		return hint{}
@@ -269,7 +269,7 @@ func suspicious(s string) hint {
 	return hint{lower: lower, any: slices.ContainsFunc(hints, func(part string) bool { return strings.Contains(lower, part) })}
 }
 
-// hints are in lower case. The name of every secret has one of them in it, and every pattern needs a name.
+// hints are in lower case. The name of every secret contains a hint, and every pattern needs a name.
 var hints = []string{
 	"secret", "token", "pass", "pw", "cred", "key", "auth", "bearer", "cookie", "jwt", "pat", "pin", "otp", "sig", "dsn", "hook",
 	"connection", "connstr", "headers", "session", "identified", "pragma",

@@ -5,43 +5,44 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// marker is what stands in a frame in place of a value.
+// marker replaces a value in a frame.
 const marker = `"` + Redacted + `"`
 
-// maxName is how long the name of a member may be to be looked at. What stands under a longer one counts as a secret.
+// maxName limits the length of the name of a member. The value of a longer name counts as a secret.
 const maxName = 1 << 10
 
-// maxSteps bounds the members and elements that are looked at of the params or the result of one message. Of one with more,
-// nothing is kept.
+// maxSteps limits the members and elements of the params or the result of one message. A message that exceeds it is
+// replaced as a whole.
 const maxSteps = 1 << 16
 
-// stepBytes is how much text, searched for what looks like a secret, takes as long as a step.
+// stepBytes is the number of bytes whose search for secrets takes as long as a step.
 const stepBytes = 4
 
-// walker walks over a line that is JSON, and notes what is to be cut out. Each value is walked over once, however deep it
-// stands. Its methods take the index of a value and return the one behind it, or a negative one if the line is no JSON.
+// walker walks over a line of JSON, and collects the parts to replace. It walks over each value once, at any depth. Its
+// methods take the index of a value and return the index after it, or a negative number if the line is not JSON.
 //
-// It gives up after maxSteps, as if the line were no JSON: see bounded.
+// It stops after maxSteps, as if the line were not JSON: see bounded.
 //
-// Names are taken as a careless reader would take them: escapes undone, in any case, and each as often as it occurs.
+// Names are compared as a lenient parser would: unescaped, in any case, and every duplicate.
 type walker struct {
 	line    []byte
 	nesting lex.Nesting
 	cuts    []cut
 	steps   int
-	repeats bool // it is what somebody found wrong with a request, who shows that as the "input"
+	repeats bool // copies of a rejected request in an error, often as the "input"
 }
 
 // name is the name of a member.
 type name struct {
 	text   string
-	folded string // upper case, as far as there is one
+	folded string // upper case, if it has one
 }
 
-// is reports whether a reader who ignores case takes it for a name of ASCII letters, given in upper case.
+// is reports whether a parser that ignores case treats the name as equal to upper, a name of ASCII letters in upper
+// case.
 func (n name) is(upper string) bool { return n.folded == upper }
 
-// bounded walks over a value, and replaces it whole if that takes too many steps.
+// bounded walks over a value, and replaces the whole value if the walk takes too many steps.
 func (w *walker) bounded(i int, walk func(at int) int, instead string) int {
 	before := len(w.cuts)
 	w.steps = 0
@@ -56,13 +57,13 @@ func (w *walker) bounded(i int, walk func(at int) int, instead string) int {
 	return end
 }
 
-// step reports whether another step may be made.
+// step counts a step, and reports whether it is allowed.
 func (w *walker) step() bool {
 	w.steps++
 	return w.steps <= maxSteps
 }
 
-// object calls f for each member of an object, with the index of its value. f returns the index behind it.
+// object calls f for each member of an object, with the index of its value. f returns the index after it.
 func (w *walker) object(i int, f func(n name, at int) int) int {
 	return lex.Object(w.line, i, func(key []byte, at int) int {
 		if !w.step() {
@@ -76,7 +77,7 @@ func (w *walker) object(i int, f func(n name, at int) int) int {
 	})
 }
 
-// array calls f for each element of an array. f returns the index behind it.
+// array calls f for each element of an array. f returns the index after it.
 func (w *walker) array(i int, f func(at int) int) int {
 	return lex.Array(w.line, i, func(at int) int {
 		if !w.step() {
@@ -88,7 +89,7 @@ func (w *walker) array(i int, f func(at int) int) int {
 
 func (w *walker) skip(i int) int { return w.nesting.ValueEnd(w.line, i, 0) }
 
-// whole cuts a value, unless it holds nothing.
+// whole marks a value, unless it is empty.
 func (w *walker) whole(i int) int {
 	end := w.skip(i)
 	if end < 0 {
@@ -102,7 +103,7 @@ func (w *walker) whole(i int) int {
 	return end
 }
 
-// strings cuts all strings of a value: numbers and the like are settings.
+// strings marks all strings of a value. Numbers and other scalars are settings.
 func (w *walker) strings(i int) int {
 	switch lex.At(w.line, i) {
 	case '{':
@@ -115,8 +116,8 @@ func (w *walker) strings(i int) int {
 	return w.skip(i)
 }
 
-// named cuts what is a secret by the name that it has, at any depth: environments, headers, and strings below names that
-// look like those of secrets; and what looks like one among arguments and in addresses.
+// named marks values that are secrets by their names, at any depth: environments, headers, and strings below names that
+// look like those of secrets; and values that look like secrets in arguments and addresses.
 func (w *walker) named(i int) int {
 	switch lex.At(w.line, i) {
 	case '{':
@@ -139,7 +140,7 @@ func (w *walker) named(i int) int {
 	return w.skip(i)
 }
 
-// words cuts what looks like a secret out of a program's arguments, or out of an address.
+// words marks values that look like secrets in the arguments of a program, or in an address.
 func (w *walker) words(i int) int {
 	before := ""
 	switch lex.At(w.line, i) {
@@ -156,7 +157,7 @@ func (w *walker) words(i int) int {
 	return w.named(i)
 }
 
-// word does that with one string; before is the one that stands before it.
+// word does that for one string. before is the previous string.
 func (w *walker) word(i int, before *string) int {
 	end := w.skip(i)
 	if end < 0 {
@@ -174,13 +175,14 @@ func (w *walker) word(i int, before *string) int {
 	return end
 }
 
-// entries cuts the values of variables or headers: a list of {"name", "value"}, or an object of names and values. Nothing
-// but names is left of whatever else it may be.
+// entries marks the values of variables or headers: a list of {"name", "value"}, or an object of names and values. Of
+// any other value, only names remain.
 func (w *walker) entries(i int) int {
 	return w.pairs(i, func(_ name, at int) int { return w.whole(at) }, func(at int) int { return w.allBut(at, "NAME", "name") })
 }
 
-// pairs calls member for each value of an object of names and values, or entry for each object of a list; all else is cut.
+// pairs calls member for each value of an object of names and values, or entry for each object of a list. It marks all
+// other values.
 func (w *walker) pairs(i int, member func(n name, at int) int, entry func(at int) int) int {
 	switch lex.At(w.line, i) {
 	case '{':
@@ -196,8 +198,8 @@ func (w *walker) pairs(i int, member func(n name, at int) int, entry func(at int
 	return w.whole(i)
 }
 
-// allBut cuts all of an object but the string that one of its members is. Of an object that has several of that name, in
-// whatever case, nobody knows which one is it. What is no object is cut.
+// allBut marks the whole object except the string of one of its members. If several members have this name in any case,
+// parsers differ about which one counts, and it marks all. It marks a value that is not an object.
 func (w *walker) allBut(i int, upper, exact string) int {
 	if lex.At(w.line, i) != '{' {
 		return w.whole(i)
@@ -218,7 +220,7 @@ func (w *walker) allBut(i int, upper, exact string) int {
 	return end
 }
 
-// variables cuts the values of those variables that are secret, and of those that have no name for certain.
+// variables marks the values of variables that are secret, and of variables without a certain name.
 func (w *walker) variables(i int, secret func(name, value string) bool) int {
 	return w.pairs(i, func(n name, at int) int {
 		if end := w.skip(at); end < 0 || len(n.text) <= maxName && !secret(n.text, w.valueAt(at, end)) {
@@ -255,7 +257,7 @@ func (w *walker) variable(i int, secret func(name, value string) bool) int {
 	return end
 }
 
-// valueAt is the string from i to end, for a look at its form; "": it is none, or too long to be looked at.
+// valueAt returns the string from i to end for a check of its form, or "" if it is not a string or too long.
 func (w *walker) valueAt(i, end int) string {
 	if end < i+2 || end-i > maxNoise || w.line[i] != '"' {
 		return ""
@@ -264,7 +266,7 @@ func (w *walker) valueAt(i, end int) string {
 	return text(w.line[i:end])
 }
 
-// text is what a string literal stands for.
+// text returns the decoded form of a string literal.
 func text(literal []byte) string {
 	s, _ := lex.Text(literal)
 	return s

@@ -1,21 +1,22 @@
 package session
 
-// A child session is a session that an agent opens itself below a session of the client, for a subagent. Its actions count as the parent's:
-// it has the parent's roots, mode and turn, and no further rights. The client has not opened it, so only the agent states that it exists,
-// and which session its parent is.
+// A child session is a session that an agent opens itself below a session of the client, for a subagent. Its actions
+// count as the parent's: it has the parent's roots, mode and turn, and no further rights. The client has not opened it,
+// so only the agent states that it exists, and which session its parent is.
 
 // child is the relation of a child session to its parent.
 type child struct {
 	parent string
-	// inferred: the agent named no parent, and the only open session was assumed. While the client opens another session, the id may belong
-	// to that session.
+	// inferred: the agent named no parent, and the only open session was assumed. While the client opens another
+	// session, the id may belong to that session.
 	inferred bool
 }
 
 // maxChildren limits the known child sessions, and the remembered ids of ended sessions.
 const maxChildren = 4096
 
-// Parent returns the parent of a child session; empty for a session that the client opened. It returns false for an unknown session.
+// Parent returns the parent of a child session; empty for a session that the client opened. It returns false for an
+// unknown session.
 func (t *Table) Parent(id []byte) (parent string, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,9 +27,9 @@ func (t *Table) Parent(id []byte) (parent string, known bool) {
 	return parent, parent != ""
 }
 
-// AddChild adds an unknown session as a child of a parent, and returns the parent. An empty parent means the only open session. It returns
-// false, and adds nothing, if the parent is unknown, if parent is empty and not exactly one session is open, or if id is or was a session
-// of the client.
+// AddChild adds an unknown session as a child of a parent, and returns the parent. An empty parent means the only open
+// session. It returns false, and adds nothing, if the parent is unknown, if parent is empty and not exactly one session
+// is open, or if id is or was a session of the client.
 func (t *Table) AddChild(id, parent string) (of string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,8 +29,8 @@ func (t *Table) SettingMode(reqID, sessionID, mode string) {
 	}
 }
 
-// ModeSet records the agent's answer to session/set_mode. failed: the answer is an error. The session then returns to its previous mode, or
-// to the mode that the agent reported meanwhile.
+// ModeSet records the agent's answer to session/set_mode. failed: the answer is an error. The session then returns to
+// its previous mode, or to the mode that the agent reported meanwhile.
 func (t *Table) ModeSet(reqID string, failed bool) {
 	defer t.change()()
 	s, ok := t.settings[reqID]

@@ -1,5 +1,5 @@
-// Package session keeps the state of each session of one agent: roots, mode, turn and tool calls. The link records each message here in the
-// order of the wire, so that a decision uses the state at the time of the agent's request.
+// Package session keeps the state of each session of one agent: roots, mode, turn and tool calls. The link records each
+// message here in the order of the wire, so that a decision uses the state at the time of the agent's request.
 //
 // The package decides nothing. It must not know routes or handlers.
 package session
@@ -33,19 +33,20 @@ type Options struct {
 	Agent string
 	// ExtraRoots are added to the roots of every session.
 	ExtraRoots []*acpv1.Root
-	// Opened and Closed, if set, are called once each for a scope when it begins and ends, from the goroutine that records the message.
-	// They must not block, nor call the Table.
+	// Opened and Closed, if set, are called once each for a scope when it begins and ends, from the goroutine that
+	// records the message. They must not block, nor call the Table.
 	Opened, Closed func(scope string)
 	// TurnEnded, if set, is called at the end of each prompt, under the same conditions.
 	TurnEnded func(scope string)
-	// Changed, if set, is called after each change of the set of sessions, of their roots and modes, and of turns, under the same
-	// conditions.
+	// Changed, if set, is called after each change of the set of sessions, of their roots and modes, and of turns,
+	// under the same conditions.
 	Changed func()
 	// Now returns the time; time.Now if nil.
 	Now func() time.Time
 }
 
-// Table holds the sessions of one agent. It is safe for concurrent use. Messages must be recorded in the order of the wire.
+// Table holds the sessions of one agent. It is safe for concurrent use. Messages must be recorded in the order of the
+// wire.
 type Table struct {
 	opts Options
 
@@ -176,8 +177,8 @@ func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
 	}
 	st.unproved = false
 	if made && o.SessionID != "" && st.id != o.SessionID {
-		// A call may have arrived before this answer and named the session already. A new session with the id of an open session replaces
-		// it: the old scope ends, so that its state is not reachable from the new session.
+		// A call may have arrived before this answer and named the session already. A new session with the id of an
+		// open session replaces it: the old scope ends, so that its state is not reachable from the new session.
 		t.adopt(st, o.SessionID)
 	}
 	if o.Mode != "" {
@@ -212,8 +213,9 @@ func (t *Table) CloseAll() {
 	clear(t.settings)
 }
 
-// Prompted records a session/prompt of the client, or of another caller (foreign). It returns true if a turn begins. It returns false
-// during a turn of another caller. The client's own prompts may overlap; the agent decides whether they can.
+// Prompted records a session/prompt of the client, or of another caller (foreign). It returns true if a turn begins. It
+// returns false during a turn of another caller. The client's own prompts may overlap; the agent decides whether they
+// can.
 func (t *Table) Prompted(reqID, sessionID string, foreign bool) (begins bool) {
 	begins = true
 	t.with(sessionID, func(st *state) {
@@ -250,7 +252,8 @@ func (t *Table) GivenUp(sessionID string) (is bool) {
 	return is
 }
 
-// TurnEnded records the agent's message that a session's turn has ended, before the answer to the prompt or instead of it.
+// TurnEnded records the agent's message that a session's turn has ended, before the answer to the prompt or instead of
+// it.
 func (t *Table) TurnEnded(sessionID, stopReason string) {
 	t.mu.Lock()
 	var ended []string
@@ -319,8 +322,8 @@ func (t *Table) Updated(sessionID []byte, n uint64) {
 	t.mu.Unlock()
 }
 
-// Only returns the id of the only session, for a message that names none. open is the number of open sessions, including those that are
-// being opened. The id is empty unless there is exactly one.
+// Only returns the id of the only session, for a message that names none. open is the number of open sessions,
+// including those that are being opened. The id is empty unless there is exactly one.
 func (t *Table) Only() (id string, open int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -356,7 +359,8 @@ func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
 	return is
 }
 
-// Home returns the first root that a session was opened with, even if its roots have changed; empty: it has no root, or is unknown.
+// Home returns the first root that a session was opened with, even if its roots have changed; empty: it has no root, or
+// is unknown.
 func (t *Table) Home(sessionID string) (dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -395,8 +399,8 @@ func (t *Table) Prompting() (ids []string) {
 	return ids
 }
 
-// Context returns the CallContext for a routed call of a session. An unknown session has the roots of the only session/new in progress, if
-// there is exactly one; otherwise the error is ErrUnknown. The caller owns the message.
+// Context returns the CallContext for a routed call of a session. An unknown session has the roots of the only
+// session/new in progress, if there is exactly one; otherwise the error is ErrUnknown. The caller owns the message.
 func (t *Table) Context(sessionID string) (*acpv1.CallContext, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -446,7 +450,8 @@ func (t *Table) ofScope(scope string) *state {
 	return nil
 }
 
-// lookup finds a session by its id. If the id is unknown and exactly one session/new is in progress, it assigns the id to that session.
+// lookup finds a session by its id. If the id is unknown and exactly one session/new is in progress, it assigns the id
+// to that session.
 func (t *Table) lookup(sessionID string) *state {
 	if st := t.sessions.At(sessionID); st != nil {
 		return st

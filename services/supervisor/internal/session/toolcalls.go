@@ -20,9 +20,9 @@ type tool struct {
 	changed revision
 }
 
-// ToolCall records a report of a tool call (the update of a session/update, or the toolCall of a permission question), and returns a copy
-// of the merged tool call. For an unknown session it returns the report alone. A tool call that begins with the id of an ended one is new
-// and starts empty, because models may choose ids.
+// ToolCall records a report of a tool call (the update of a session/update, or the toolCall of a permission question),
+// and returns a copy of the merged tool call. For an unknown session it returns the report alone. A tool call that
+// begins with the id of an ended one is new and starts empty, because models may choose ids.
 func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	id := acp.ToolCallID(report)
 	t.mu.Lock()
@@ -58,8 +58,9 @@ func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 
 func (s *state) dropTool(id string) { s.toolBytes -= s.tools.Delete(id).Size() }
 
-// reportGrace is how long a tool call may still change after a person was asked about it, because nobody reads and answers in that time.
-// Agents that report a tool call in pieces, as their model writes it, ask before the last pieces are sent.
+// reportGrace is how long a tool call may still change after a person was asked about it, because nobody reads and
+// answers in that time. Agents that report a tool call in pieces, as their model writes it, ask before the last pieces
+// are sent.
 const reportGrace = 500 * time.Millisecond
 
 // Subject is the subject of a tool call when it was judged.
@@ -81,9 +82,9 @@ func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
 	return s
 }
 
-// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was judged. It also
-// returns a copy of the current tool call. The tool call stands if its subject has not changed since (its status does not count), or if the
-// changes ended within reportGrace and the subject is the same again.
+// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was
+// judged. It also returns a copy of the current tool call. The tool call stands if its subject has not changed since
+// (its status does not count), or if the changes ended within reportGrace and the subject is the same again.
 func (t *Table) Stands(sessionID string, s Subject, asked time.Time) (now acp.ToolCall, stands bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cursor reads wire bytes that come in pieces, without joining them.
+// cursor reads wire bytes in several pieces, without joining them.
 type cursor struct{ chunks }
 
 // cursor returns a cursor over a received frame.
@@ -26,7 +26,7 @@ func (f *Frame) cursor() cursor {
 	return c
 }
 
-// done says whether all is read.
+// done reports whether all bytes were read.
 func (c *cursor) done() bool {
 	for len(c.first) == 0 {
 		if len(c.rest) == 0 {
@@ -74,7 +74,7 @@ func (c *cursor) fixed(n int) (uint64, bool) {
 	return binary.LittleEndian.Uint64(raw[:]), true
 }
 
-// take returns the next n bytes, as they lie. Its first piece is never nil.
+// take returns the next n bytes without copying. Its first piece is never nil.
 func (c *cursor) take(n uint64) (chunks, bool) {
 	if n == 0 {
 		return chunks{first: []byte{}}, true
@@ -102,14 +102,14 @@ func (c *cursor) take(n uint64) (chunks, bool) {
 	return chunks{}, false
 }
 
-// tag reads what stands before a value.
+// tag reads the tag before a value.
 func (c *cursor) tag() (number protowire.Number, wire protowire.Type, ok bool) {
 	tag, ok := c.varint()
 	number, wire = protowire.DecodeTag(tag)
 	return number, wire, ok && number >= protowire.MinValidNumber
 }
 
-// value reads the value behind a tag into v; a group is skipped.
+// value reads the value after a tag into v. It skips a group.
 func (c *cursor) value(number protowire.Number, wire protowire.Type, v *found) (ok bool) {
 	switch wire {
 	case protowire.VarintType:
@@ -128,7 +128,7 @@ func (c *cursor) value(number protowire.Number, wire protowire.Type, v *found) (
 	return ok
 }
 
-// skipGroup skips the rest of a group, groups inside of it included.
+// skipGroup skips the rest of a group, with the groups inside it.
 func (c *cursor) skipGroup(number protowire.Number) bool {
 	open := []protowire.Number{number}
 	for len(open) > 0 {

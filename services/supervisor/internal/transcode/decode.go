@@ -19,16 +19,16 @@ var (
 	errVerbatim = errors.New("not one valid JSON value")
 )
 
-// decoder turns wire bytes into JSON. The order of fields on the wire is free and the last value of one counts, so each
-// message is indexed first and written then.
+// decoder converts wire bytes to JSON. Fields may be in any order on the wire, and the last value of a field counts, so
+// each message is first indexed and then written.
 type decoder struct {
 	out     []byte
 	refs    []ref
-	found   []found // values of the messages that are being written
-	heads   []span  // of each field of those: where its values are in found
+	found   []found // values of the messages in progress
+	heads   []span  // for each field of those messages: the range of its values in found
 	depth   int
 	nesting lex.Nesting
-	result  []byte // the bytes of the CallResult; nil: there is none
+	result  []byte // the bytes of the CallResult, or nil
 }
 
 // found is one value of a field.
@@ -38,7 +38,7 @@ type found struct {
 	bytes chunks
 }
 
-// span is the first and last value of a field; 0: none. found[0] is never used.
+// span is the first and last value of a field. 0 means none. found[0] is never used.
 type span struct{ first, last int32 }
 
 // chunks is a byte string in pieces.
@@ -63,7 +63,7 @@ func (c chunks) empty() bool { return len(c.first) == 0 && len(c.rest) == 0 }
 
 var decoders = sync.Pool{New: func() any { return &decoder{found: make([]found, 1, 64)} }}
 
-// keptOut is the largest output buffer that is kept for the next response.
+// keptOut limits the output buffer that is kept for the next response, in bytes.
 const keptOut = 4 << 20
 
 func newDecoder(f *Frame) *decoder {
@@ -74,7 +74,7 @@ func newDecoder(f *Frame) *decoder {
 	return f.decoder
 }
 
-// release gives the decoder's memory to the next response.
+// release makes the decoder's memory available to the next response.
 func (d *decoder) release() {
 	clear(d.refs)
 	clear(d.found[:cap(d.found)])
@@ -116,7 +116,7 @@ func (d *decoder) message(p *plan, c cursor) error {
 	return nil
 }
 
-// index finds the values of a message's fields.
+// index collects the values of a message's fields.
 func (d *decoder) index(p *plan, c cursor) error {
 	heads := len(d.heads)
 	for range p.fields {
@@ -137,7 +137,7 @@ func (d *decoder) index(p *plan, c cursor) error {
 		}
 		f := p.byNumber[number]
 		if f == nil || wire != f.wire && (!f.list || wire != protowire.BytesType) || wire == protowire.StartGroupType {
-			continue // not known, or not of a type that it could have: ignored, like every protobuf parser does
+			continue // an unknown field, or the wrong wire type: ignored, as every protobuf parser does
 		}
 		for _, r := range f.rivals {
 			d.heads[heads+r] = span{}
@@ -154,7 +154,7 @@ func (d *decoder) index(p *plan, c cursor) error {
 	return nil
 }
 
-// member writes the values of a field, of which there may be none.
+// member writes the values of a field. There may be none.
 func (d *decoder) member(f *field, s span) error {
 	switch {
 	case f.key != nil:
@@ -162,7 +162,7 @@ func (d *decoder) member(f *field, s span) error {
 	case f.list:
 		return d.list(f, s)
 	case f.sub != nil && s.first != s.last:
-		// A message that comes in parts is the parts put together.
+		// The parts of a message that is sent in several parts are concatenated.
 		var whole []byte
 		for i := s.first; i != 0; i = d.found[i].next {
 			whole = append(whole, d.found[i].bytes.join()...)
@@ -208,7 +208,7 @@ func (d *decoder) list(f *field, s span) error {
 	return nil
 }
 
-// mapping writes a map with its keys in order; the last value of a key counts.
+// mapping writes a map with its keys in order. The last value of a key counts.
 func (d *decoder) mapping(f *field, s span) error {
 	type pair struct {
 		key   string
@@ -260,7 +260,7 @@ func (d *decoder) mapping(f *field, s span) error {
 	return nil
 }
 
-// mapKey spells a map's key.
+// mapKey formats the key of a map.
 func mapKey(f *field, v found) string {
 	switch f.kind {
 	case protoreflect.StringKind:
@@ -273,7 +273,7 @@ func mapKey(f *field, v found) string {
 	}
 }
 
-// value writes one value; the zero found is the zero value.
+// value writes one value. The zero found is the zero value.
 func (d *decoder) value(f *field, v found) error {
 	switch {
 	case f.sub != nil:
@@ -302,7 +302,7 @@ func (d *decoder) value(f *field, v found) error {
 	return nil
 }
 
-// sub writes a message inside of another.
+// sub writes a nested message.
 func (d *decoder) sub(p *plan, b []byte) error {
 	switch p.shape {
 	case shapeObject:

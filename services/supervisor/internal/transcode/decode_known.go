@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// known writes one of protobuf's own types.
+// known writes a well-known type of protobuf.
 func (d *decoder) known(p *plan, b []byte) error {
 	m := emptyOf(p.name)
 	if err := proto.Unmarshal(b, m); err != nil {
@@ -22,7 +22,7 @@ func (d *decoder) known(p *plan, b []byte) error {
 	return d.own(m)
 }
 
-// own is known for a message that is parsed.
+// own writes a well-known type that is parsed first.
 func (d *decoder) own(m proto.Message) error {
 	if d.depth++; d.depth > maxNesting {
 		return errDeep
@@ -68,7 +68,7 @@ func (d *decoder) own(m proto.Message) error {
 	return nil
 }
 
-// ownValue writes a google.protobuf.Value; one without a kind is null.
+// ownValue writes a google.protobuf.Value. A value without a kind is null.
 func (d *decoder) ownValue(v *structpb.Value) error {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:

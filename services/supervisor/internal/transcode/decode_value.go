@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// appendInteger appends an integer of the kind from its bits on the wire.
+// appendInteger appends an integer of a kind. v contains its bits on the wire.
 func appendInteger(dst []byte, k protoreflect.Kind, v uint64) []byte {
 	switch k {
 	case protoreflect.Int32Kind, protoreflect.Sfixed32Kind:
@@ -34,7 +34,7 @@ func appendInteger(dst []byte, k protoreflect.Kind, v uint64) []byte {
 	}
 }
 
-// float writes a number as JavaScript does; what JSON has no number for is a string.
+// float writes a number in the format of JavaScript. Numbers that JSON does not have are strings.
 func (d *decoder) float(k protoreflect.Kind, v uint64) {
 	size, f := 64, math.Float64frombits(v)
 	if k == protoreflect.FloatKind {
@@ -62,7 +62,7 @@ func (d *decoder) base64(b []byte) {
 	d.out = append(d.out, '"')
 }
 
-// raw writes a verbatim value. Line feeds between its tokens become spaces, since a message is one line.
+// raw writes a verbatim value. It replaces line feeds between tokens by spaces, because a message is one line.
 func (d *decoder) raw(b []byte) error {
 	i := lex.SkipSpace(b, 0)
 	next := d.nesting.ValueEnd(b, i, d.depth)
@@ -84,7 +84,7 @@ func (d *decoder) raw(b []byte) error {
 	return nil
 }
 
-// append writes bytes that need no change, by reference if there are many.
+// append writes bytes unchanged, by reference if there are many.
 func (d *decoder) append(b []byte) {
 	if len(b) < refSize {
 		d.out = append(d.out, b...)
@@ -96,7 +96,7 @@ func (d *decoder) append(b []byte) {
 // quote writes a string.
 func (d *decoder) quote(text chunks) error {
 	d.out = append(d.out, '"')
-	var split [utf8.UTFMax]byte // a character that lies across pieces
+	var split [utf8.UTFMax]byte // a character that is split between pieces
 	held := 0
 	for i, b := 0, text.first; ; b = text.rest[i-1] {
 		if held > 0 {
@@ -129,7 +129,7 @@ func (d *decoder) quote(text chunks) error {
 	return nil
 }
 
-// unfinished returns how many bytes at the end of b begin a character that is longer.
+// unfinished returns the number of bytes at the end of b that are an incomplete character.
 func unfinished(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -144,7 +144,7 @@ func unfinished(b []byte) int {
 
 // quotePiece writes the inside of a string.
 func (d *decoder) quotePiece(b []byte) error {
-	// A long stretch that needs no escape goes by reference. Looking for one costs little, so do it once for each block.
+	// A long run without escapes is written by reference. Finding one is cheap, so it is done once for each block.
 	const block = 4 * refSize
 	for len(b) > 0 {
 		n := min(len(b), block)
@@ -152,7 +152,7 @@ func (d *decoder) quotePiece(b []byte) error {
 			if plain == n {
 				plain = lex.PlainEnd(b, n)
 			}
-			// A reference ends between characters, or it would hide that they are cut.
+			// A reference must end between characters; otherwise split characters would not be detected.
 			if !utf8.Valid(b[:plain]) {
 				return errNotUTF8
 			}
@@ -171,10 +171,11 @@ func (d *decoder) quotePiece(b []byte) error {
 	return nil
 }
 
-// quoteBlock copies and escapes a short piece. Words of eight bytes without a byte to escape are copied whole; the others
-// go through a table byte by byte without branching, since in source code a word in two has one.
+// quoteBlock copies and escapes a short piece. Words of eight bytes without escapes are copied whole. The others are
+// converted byte by byte with a table and without branches, because every second word of source code needs an escape.
 func (d *decoder) quoteBlock(b []byte) error {
-	const room = 8*len(`\u0000`) + 8 // for one word, and what writing escapes as words writes too much
+	// for one word, and for the extra bytes that are written when escapes are written as words
+	const room = 8*len(`\u0000`) + 8
 	out, n := d.out[:cap(d.out)], len(d.out)
 	i := 0
 	var seen uint64
@@ -211,8 +212,7 @@ func (d *decoder) quoteBlock(b []byte) error {
 	return nil
 }
 
-// escapes holds for each byte how it stands in a JSON string, from the lowest byte on, and in the highest byte how long
-// that is.
+// escapes maps each byte to its form in a JSON string, from the lowest byte on. The highest byte is the length.
 var escapes = func() (table [256]uint64) {
 	for c := range 256 {
 		escape := []byte{byte(c)}

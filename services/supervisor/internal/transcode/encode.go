@@ -10,10 +10,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// refSize is the smallest string that is handed over by reference; below it a copy is cheaper than one piece more.
+// refSize is the minimum size in bytes of a string that is passed by reference. Below it, a copy is cheaper than
+// another piece.
 const refSize = 2 << 10
 
-// encoder turns JSON into wire bytes.
+// encoder converts JSON to wire bytes.
 type encoder struct {
 	b        []byte
 	out      []byte
@@ -23,7 +24,7 @@ type encoder struct {
 	nesting  lex.Nesting
 }
 
-// mark is the start of something whose length stands before it.
+// mark is the start of a value with a length prefix.
 type mark struct{ at, refs, refBytes int }
 
 // begin reserves one byte for a length.
@@ -32,7 +33,7 @@ func (e *encoder) begin() mark {
 	return mark{len(e.out), len(e.refs), e.refBytes}
 }
 
-// end writes the length of what was appended since begin, and makes room for it if one byte is not enough.
+// end writes the length of the bytes that were appended since begin, and makes room if it needs more than one byte.
 func (e *encoder) end(m mark) {
 	n := uint64(len(e.out) - m.at + e.refBytes - m.refBytes)
 	if n < 0x80 {
@@ -59,8 +60,8 @@ func (e *encoder) bytes(data []byte) {
 	e.refBytes += len(data)
 }
 
-// object walks over the object at i. It calls f with the body of each name and the index of its value; f returns the index
-// after the value.
+// object walks over the object at i. It calls f with the raw name and the index of the value of each member. f returns
+// the index after the value.
 func (e *encoder) object(i int, f func(key []byte, escaped bool, at int) (int, *fault)) (int, *fault) {
 	if lex.At(e.b, i) != '{' {
 		return 0, badParams("expected an object, got %s", e.got(i))
@@ -158,7 +159,7 @@ func (e *encoder) skip(i int) (int, *fault) {
 	return next, nil
 }
 
-// lookup finds the field that a member names; nil: none.
+// lookup returns the field of a member, or nil.
 func (e *encoder) lookup(p *plan, key []byte, escaped bool) (*field, *fault) {
 	if escaped {
 		key, _ = lex.AppendUnescaped(nil, key)
@@ -173,7 +174,7 @@ func (e *encoder) lookup(p *plan, key []byte, escaped bool) (*field, *fault) {
 	return nil, nil
 }
 
-// members are those of one object that occurred, and those of them that were not null.
+// members are the members of one object that occurred, and those that were not null.
 type members struct{ named, filled set }
 
 // set is a set of field indexes.
@@ -182,7 +183,7 @@ type set []uint64
 func (s set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 func (s set) add(i int)      { s[i/64] |= 1 << (i % 64) }
 
-// member encodes a field's value at i, whatever it is.
+// member encodes the value of a field at i. The field may be of any type.
 func (e *encoder) member(p *plan, f *field, i int, had members) (int, *fault) {
 	if had.named.has(f.index) {
 		return 0, ambiguous("the name occurs twice")
@@ -221,7 +222,7 @@ func (e *encoder) list(f *field, i int) (int, *fault) {
 	packed := e.begin()
 	first := len(e.out)
 	end, fault := e.array(i, func(at int) (int, *fault) { return e.value(f, at) })
-	if len(e.out) == first { // an empty list is none
+	if len(e.out) == first { // an empty list is the same as no list
 		e.out = e.out[:before]
 	} else if fault == nil {
 		e.end(packed)
@@ -385,7 +386,7 @@ func (e *encoder) text(i int) (int, *fault) {
 	return end, nil
 }
 
-// plainText returns what the body of a string stands for.
+// plainText returns the decoded form of a string body.
 func plainText(body []byte) ([]byte, *fault) {
 	if !utf8.Valid(body) {
 		return nil, badParams("not valid UTF-8")

@@ -33,7 +33,7 @@ const (
 	listValues   protowire.Number = 1
 )
 
-// known encodes the value at i as one of protobuf's own types, without its length.
+// known encodes the value at i as a well-known type of protobuf, without its length.
 func (e *encoder) known(p *plan, i int) (int, *fault) {
 	if e.depth++; e.depth > maxNesting {
 		return 0, badParams("nested too deep")
@@ -75,10 +75,10 @@ func (e *encoder) knownStruct(i int) (int, *fault) {
 	})
 }
 
-// What google.protobuf.Value and its like have in their fields.
+// Plans of the nested values of google.protobuf.Value, Struct and ListValue.
 var structPlan, valuePlan, listPlan = &plan{shape: shapeStruct}, &plan{shape: shapeValue}, &plan{shape: shapeList}
 
-// nested encodes the value at i as one of protobuf's own types in the field.
+// nested encodes the value at i as a well-known type in a field.
 func (e *encoder) nested(number protowire.Number, p *plan, i int) (int, *fault) {
 	e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
 	return e.sub(p, i)
@@ -116,7 +116,7 @@ func (e *encoder) knownValue(i int) (int, *fault) {
 	return next, nil
 }
 
-// emptyOf returns an empty message of one of protobuf's own types, but for the wrappers.
+// emptyOf returns an empty message of a well-known type, except for the wrappers.
 func emptyOf(name protoreflect.FullName) proto.Message {
 	switch name {
 	case "google.protobuf.Struct":

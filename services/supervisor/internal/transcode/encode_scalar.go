@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// limits are the integers that a field of the kind takes.
-func limits(k protoreflect.Kind) (least int64, most uint64) {
+// limits returns the range of an integer field of a kind.
+func limits(k protoreflect.Kind) (minimum int64, maximum uint64) {
 	switch k {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
 		return math.MinInt32, math.MaxInt32
@@ -28,20 +28,21 @@ func limits(k protoreflect.Kind) (least int64, most uint64) {
 	}
 }
 
-// expected says what an integer field takes.
+// expected describes the values that an integer field accepts.
 func expected(k protoreflect.Kind) string {
-	least, most := limits(k)
-	return fmt.Sprintf("an integer from %d to %d", least, most)
+	minimum, maximum := limits(k)
+	return fmt.Sprintf("an integer from %d to %d", minimum, maximum)
 }
 
-// integer appends the JSON number as an integer of the kind. It reports false if it is none, or out of range.
+// integer appends a JSON number as an integer of a kind. It returns false if the number is not an integer, or out of
+// range.
 func (e *encoder) integer(k protoreflect.Kind, number []byte) bool {
 	negative, size, ok := parseInteger(number)
-	least, most := limits(k)
+	minimum, maximum := limits(k)
 	if negative {
-		most = -uint64(least)
+		maximum = -uint64(minimum)
 	}
-	if !ok || size > most {
+	if !ok || size > maximum {
 		return false
 	}
 	if negative {
@@ -60,7 +61,7 @@ func (e *encoder) integer(k protoreflect.Kind, number []byte) bool {
 	return true
 }
 
-// parseInteger reads a valid JSON number that stands for an integer, however it is spelled.
+// parseInteger parses a valid JSON number that is an integer in any notation.
 func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
 	if negative = number[0] == '-'; negative {
 		number = number[1:]
@@ -77,8 +78,8 @@ func parseInteger(number []byte) (negative bool, size uint64, ok bool) {
 	return negative && size != 0, size, err == nil
 }
 
-// plainDigits spells a number without fraction and exponent. It reports false if it is no integer, or has more than 20
-// digits.
+// plainDigits returns the digits of a number without fraction and exponent. It returns false if the number is not an
+// integer, or has more than 20 digits.
 func plainDigits(number []byte) ([]byte, bool) {
 	digits, power, ok := lex.Decimal(number)
 	switch {
@@ -90,7 +91,7 @@ func plainDigits(number []byte) ([]byte, bool) {
 	return append(digits, bytes.Repeat([]byte("0"), power)...), true
 }
 
-// float encodes the number at i; the strings "NaN", "Infinity" and "-Infinity" are numbers too.
+// float encodes the number at i. The strings "NaN", "Infinity" and "-Infinity" are numbers, too.
 func (e *encoder) float(k protoreflect.Kind, i int) (int, *fault) {
 	bits := 64
 	if k == protoreflect.FloatKind {
@@ -124,7 +125,7 @@ func (e *encoder) float(k protoreflect.Kind, i int) (int, *fault) {
 	return next, nil
 }
 
-// enum encodes the name, or the number, of an enum's value at i.
+// enum encodes the enum value at i, given by its name or its number.
 func (e *encoder) enum(en *enum, i int) (int, *fault) {
 	next := e.nesting.ValueEnd(e.b, i, e.depth)
 	switch c := lex.At(e.b, i); {
@@ -157,7 +158,7 @@ func (e *encoder) enum(en *enum, i int) (int, *fault) {
 	return next, nil
 }
 
-// base64 encodes the string at i as bytes, from the standard or the URL alphabet, padded or not.
+// base64 encodes the string at i as bytes, from the standard or the URL alphabet, with or without padding.
 func (e *encoder) base64(i int) (int, *fault) {
 	if lex.At(e.b, i) != '"' {
 		return 0, badParams("expected a string in base64, got %s", e.got(i))
@@ -177,7 +178,7 @@ func (e *encoder) base64(i int) (int, *fault) {
 	if len(text)%4 != 0 {
 		enc = enc.WithPadding(base64.NoPadding)
 	}
-	// The decoder skips line ends, which no base64 in JSON has.
+	// The decoder skips line ends, which base64 in JSON must not have.
 	data := make([]byte, enc.DecodedLen(len(text)))
 	n, err := enc.Decode(data, text)
 	if err != nil || bytes.ContainsAny(text, "\r\n") {

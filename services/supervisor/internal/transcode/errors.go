@@ -14,17 +14,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// codeAuthenticate tells a client to authenticate with its agent: never true of what a handler did.
+// codeAuthenticate asks a client to authenticate with its agent. A handler cannot mean that.
 const codeAuthenticate = -32000
 
-// maxData is the largest data member that a handler may give an error, in bytes.
+// maxData limits the data member of an error of a handler, in bytes.
 const maxData = 64 << 10
 
-// resourceNotFound is how the message for a file or terminal that is not there begins: agents match on the words.
+// resourceNotFound begins the message for a missing file or terminal. Agents compare these words.
 const resourceNotFound = "Resource not found"
 
-// ErrorFrom returns what an agent is told of a call of the handler's that failed. It is the one place where a gRPC
-// status becomes a JSON-RPC error:
+// ErrorFrom returns the error that an agent gets for a failed call of the handler. Only this function converts a gRPC
+// status to a JSON-RPC error:
 //
 //	InvalidArgument, OutOfRange  -32602
 //	NotFound                     -32002 "Resource not found: …"
@@ -32,8 +32,8 @@ const resourceNotFound = "Resource not found"
 //	Canceled                     -32800
 //	all others                   -32603 with data {"code": …, "handler": …}
 //
-// The message is the status's. A detail of type acphost.acp.v1.ErrorDetail overrides code and data. An *jsonrpc.Error
-// anywhere in err is returned as it is. A nil err is nil.
+// The message is the message of the status. A detail of type acphost.acp.v1.ErrorDetail overrides code and data. An
+// *jsonrpc.Error in err's chain is returned unchanged. A nil err returns nil.
 func ErrorFrom(err error, handler string) *jsonrpc.Error {
 	if err == nil {
 		return nil
@@ -80,7 +80,7 @@ func ErrorFrom(err error, handler string) *jsonrpc.Error {
 	return e
 }
 
-// override applies the first ErrorDetail of the status, as far as it keeps to its bounds.
+// override applies the first ErrorDetail of the status, within its limits.
 func override(e *jsonrpc.Error, s *status.Status) {
 	for _, any := range s.Proto().GetDetails() {
 		var detail acpv1.ErrorDetail
@@ -100,7 +100,7 @@ func override(e *jsonrpc.Error, s *status.Status) {
 	}
 }
 
-// oneLine returns a handler's JSON value without line feeds; false if it is not one, or too large.
+// oneLine returns a handler's JSON value without line feeds. It returns false if the value is invalid or too large.
 func oneLine(data string) ([]byte, bool) {
 	if data == "" || len(data) > maxData {
 		return nil, false
@@ -110,7 +110,7 @@ func oneLine(data string) ([]byte, bool) {
 	return bytes.Join(cut(nil, d.out, d.refs), nil), err == nil
 }
 
-// CodeName spells a status code as the gRPC specification does.
+// CodeName returns the name of a status code in the gRPC specification.
 func CodeName(c codes.Code) string {
 	names := [...]string{
 		codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",

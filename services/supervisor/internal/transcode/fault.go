@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// fault is what is wrong with params, and where.
+// fault is an error in params, with its position.
 type fault struct {
 	code    int
 	path    string
@@ -23,7 +23,7 @@ func ambiguous(format string, args ...any) *fault {
 	return &fault{code: jsonrpc.CodeInvalidRequest, message: "ambiguous params: " + fmt.Sprintf(format, args...)}
 }
 
-// in says that the fault is inside of a member.
+// in prefixes the position of the fault with a member.
 func (f *fault) in(name string) *fault {
 	if len(name) > maxQuoted {
 		name = clip([]byte(name))
@@ -39,7 +39,7 @@ func (f *fault) in(name string) *fault {
 	return f
 }
 
-// atIndex says that the fault is inside of an element.
+// atIndex prefixes the position of the fault with an element.
 func (f *fault) atIndex(i int) *fault {
 	return f.in(fmt.Sprintf("[%d]", i))
 }
@@ -52,7 +52,7 @@ func (f *fault) error() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: f.code, Message: message}
 }
 
-// maxQuoted is how much of a wrong value an error repeats.
+// maxQuoted limits the bytes of a wrong value in an error.
 const maxQuoted = 40
 
 // got describes the value at i for an error.
@@ -83,7 +83,7 @@ func clip(v []byte) string {
 	return string(v[:n]) + "…"
 }
 
-// syntax is the fault of text that is not JSON, which whoever scanned the message should have seen.
+// syntax returns the fault for text that is not JSON. The scanner of the message should have rejected it.
 func syntax(next int) *fault {
 	if next == lex.TooDeep {
 		return badParams("nested too deep")

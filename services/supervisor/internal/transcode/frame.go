@@ -7,25 +7,25 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// MaxMessageBytes is the largest message that CallOptions let through, in either direction: 64 MiB, and room for the
+// MaxMessageBytes is the limit of a message under CallOptions, in both directions: 64 MiB, and room for the
 // CallContext.
 const MaxMessageBytes = 64<<20 + 64<<10
 
-// Frame is a message as wire bytes, in pieces. The zero value receives a response: hand a pointer to it to a call that is
-// made with CallOptions. A frame is not safe for concurrent use.
+// Frame is a message as wire bytes, in pieces. The zero value receives a response: pass a pointer to it to a call with
+// CallOptions. A Frame is not safe for concurrent use.
 type Frame struct {
-	// A request: head is cut at refs.
-	method *Method // nil: a response
+	// For a request: head is cut at refs.
+	method *Method // nil for a response
 	head   []byte
 	refs   []ref
 
-	// A response.
+	// For a response.
 	received mem.BufferSlice
-	under    *mem.BufferSlice // what received refers to, if its paths were replaced; nil: they were not
-	decoder  *decoder         // holds the memory of the pieces that were made of it
+	under    *mem.BufferSlice // the buffers that received refers to after its paths were replaced; else nil
+	decoder  *decoder         // holds the memory of the pieces that were decoded from it
 }
 
-// ref is a piece that stands in a buffer by reference, before the byte at the index.
+// ref is a piece that is inserted by reference before the byte at an index of a buffer.
 type ref struct {
 	at   int
 	data []byte
@@ -40,8 +40,8 @@ func (f *Frame) Len() int {
 	return n
 }
 
-// Free gives back the memory of a received frame. Pieces that were made of it must not be used any more. It may be
-// called again, and a frame that is never freed is only slower to collect.
+// Free releases the memory of a received frame. Pieces that were decoded from it must not be used any more. It may be
+// called again. A frame that is not freed is collected by the garbage collector.
 func (f *Frame) Free() {
 	f.received.Free()
 	f.received = nil
@@ -69,7 +69,7 @@ func (f *Frame) buffers() mem.BufferSlice {
 	return bufs
 }
 
-// cut appends the pieces of buf and of what stands in it by reference.
+// cut appends the pieces of buf and the pieces that are inserted by reference.
 func cut(pieces [][]byte, buf []byte, refs []ref) [][]byte {
 	from := 0
 	for _, r := range refs {
@@ -85,8 +85,8 @@ func cut(pieces [][]byte, buf []byte, refs []ref) [][]byte {
 	return pieces
 }
 
-// CallOptions are the options of a call whose request and response are Frames. They go over the wire as "proto", which
-// every server speaks.
+// CallOptions returns the options of a call whose request and response are Frames. Their content type is "proto", which
+// every server supports.
 func CallOptions() []grpc.CallOption {
 	return []grpc.CallOption{
 		grpc.ForceCodecV2(frameCodec{}),
@@ -95,7 +95,7 @@ func CallOptions() []grpc.CallOption {
 	}
 }
 
-// frameCodec hands frames over as they are.
+// frameCodec passes frames unchanged.
 type frameCodec struct{}
 
 func (frameCodec) Name() string { return "proto" }

@@ -14,19 +14,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// Method is a JSON-RPC method and the RPC that answers it. It is not changed after Compile and safe for concurrent use.
+// Method is a JSON-RPC method and its RPC. It is immutable after Compile and safe for concurrent use.
 type Method struct {
 	// Name is the JSON-RPC method, "fs/read_text_file".
 	Name string
 	// RPC is the full gRPC method, "/acphost.fs.v1.FileSystemService/ReadTextFile".
 	RPC string
-	// Action is the kind of action that the gate decides on; the method's name where its option names none.
+	// Action is the kind of action that the gate decides on. The default is the method's name.
 	Action string
-	// Capability is the path into clientCapabilities that says the method is served. Empty: none.
+	// Capability is the path in clientCapabilities that announces the method, or empty.
 	Capability string
-	// Waits says that the answer comes when something outside happens: no deadline.
+	// Waits means that the answer depends on an external event, so that the call has no deadline.
 	Waits bool
-	// NoSideEffects says that a call may be cancelled at once.
+	// NoSideEffects means that a call may be cancelled at once.
 	NoSideEffects bool
 	// Input and Output are the RPC's messages.
 	Input, Output protoreflect.MessageDescriptor
@@ -35,9 +35,9 @@ type Method struct {
 	requestPaths, responsePaths *Paths
 }
 
-// Compile makes a Method of an RPC that carries the option acphost.acp.v1.method. It returns nil for one that does not;
-// the option counts only if the RPC's file imports acphost's options.proto. The error says what of the RPC's messages
-// has no JSON form here.
+// Compile returns the Method of an RPC with the option acphost.acp.v1.method. It returns nil for an RPC without it. The
+// option counts only if the RPC's file imports acphost's options.proto. The error says which part of the RPC's messages
+// cannot be converted to JSON.
 func Compile(md protoreflect.MethodDescriptor) (*Method, error) {
 	option, err := methodOption(md)
 	if err != nil || option == nil {
@@ -83,7 +83,7 @@ func Compile(md protoreflect.MethodDescriptor) (*Method, error) {
 	return m, nil
 }
 
-// Names returns the JSON names of the request's members, for those who read params before they are encoded.
+// Names returns the JSON names of the request's members, for callers that parse params before they are encoded.
 func (m *Method) Names() []string {
 	names := make([]string, len(m.request.fields))
 	for i, f := range m.request.fields {
@@ -92,15 +92,15 @@ func (m *Method) Names() []string {
 	return names
 }
 
-// EncodeRequest turns params, one valid JSON value, into the request's wire bytes, with c as its CallContext; with nil,
-// AddContext must follow. Absent params and null are an empty object.
+// EncodeRequest converts params, one valid JSON value, to the request's wire bytes, with c as its CallContext. If c is
+// nil, the caller must call AddContext. Missing params and null are an empty object.
 //
-// The frame refers to params where that saves copying. Neither the frame's end nor that of the call it is sent with
-// means that gRPC is done with it, so params must never be changed again: hand over a copy that is left to the garbage
-// collector.
+// The frame may refer to params to avoid copies. gRPC may still use them after the frame is freed and after the call
+// has ended, so params must never be modified or reused: pass a copy that is left to the garbage collector.
 //
-// The error is CodeInvalidRequest for ambiguous params: a known member, at any depth, that occurs twice or in another
-// case. It is CodeInvalidParams for all others and names the member: "env[0].name: expected a string, got 5".
+// The error is CodeInvalidRequest for ambiguous params: a known member, at any depth, that occurs twice or with its
+// name in another case. It is CodeInvalidParams for all others and names the member: "env[0].name: expected a string,
+// got 5".
 func (m *Method) EncodeRequest(params []byte, c *acpv1.CallContext) (*Frame, *jsonrpc.Error) {
 	e := encoder{b: params}
 	i := lex.SkipSpace(params, 0)
@@ -130,11 +130,11 @@ func (m *Method) EncodeRequest(params []byte, c *acpv1.CallContext) (*Frame, *js
 	return f, nil
 }
 
-// contextRoom is the room that is left for a CallContext, enough for a few roots.
+// contextRoom is the number of bytes reserved for a CallContext, enough for a few roots.
 const contextRoom = 512
 
-// AddContext sets the CallContext of a request that was encoded without one. A request whose type has none stays as it
-// is. It must be called at most once, and before the frame is sent.
+// AddContext sets the CallContext of a request that was encoded without one. It does not change a request whose type
+// has none. It must be called at most once, and before the frame is sent.
 func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
 	if f.method == nil || f.method.request.context == 0 {
 		return nil
@@ -143,16 +143,16 @@ func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
 	f.head = protowire.AppendVarint(f.head, uint64(proto.Size(c)))
 	head, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(f.head, c)
 	if err != nil {
-		// A session id with half a surrogate pair is the only way for an agent to get here.
+		// An agent can cause this error only by a session id with an unpaired surrogate.
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("the call's context cannot be encoded: %v", err)}
 	}
 	f.head = head
 	return nil
 }
 
-// DecodeReply turns a received response into the line that answers the JSON-RPC request id, in pieces to be written one
-// behind the other, and takes its CallResult out of it (nil: none). The pieces refer to the frame: they live until it is
-// freed. The error says what is wrong with the handler's response.
+// DecodeReply converts a received response to the line that answers the JSON-RPC request id. The line consists of
+// pieces in order. DecodeReply removes the CallResult and returns it, or nil if there is none. The pieces refer to the
+// frame: they are valid until it is freed. The error describes the defect of the handler's response.
 func (m *Method) DecodeReply(id []byte, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
 	d := newDecoder(f)
 	d.out = jsonrpc.AppendResultPrefix(d.out, id)

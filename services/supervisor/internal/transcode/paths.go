@@ -12,54 +12,54 @@ import (
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
 
-// PathMap translates paths between a client and a handler that sees the same files under other paths. It is safe for
-// concurrent use.
+// PathMap translates paths between a client and a handler that has the same files under other paths. It must be safe
+// for concurrent use.
 type PathMap interface {
-	// There returns the handler's path for one of the client's. An error says why there is none.
-	There(path string) (string, error)
-	// Here returns the client's path for one of the handler's. An error says why there is none.
-	Here(path string) (string, error)
-	// HereText returns a handler's text with the client's paths in place of the handler's.
-	HereText(text string) string
+	// SidecarPath returns the handler's path for a client's path. It returns an error if there is none.
+	SidecarPath(path string) (string, error)
+	// ClientPath returns the client's path for a handler's path. It returns an error if there is none.
+	ClientPath(path string) (string, error)
+	// ClientText replaces the handler's paths in a text by the client's.
+	ClientText(text string) string
 	// CheckCommand returns an error if a command names a path that is mapped.
 	CheckCommand(c Command) error
 }
 
-// Command is a command that a request asks a handler to run, in the client's words.
+// Command is a command that a request asks a handler to run, as the client wrote it.
 type Command struct {
-	// Command is the program, or if there are no Args: perhaps a line for a shell.
+	// Command is the program. If there are no Args, it may be a line for a shell.
 	Command string
 	Args    []string
 	// Variables are the values of its environment variables.
 	Variables []string
-	// Directory is where it runs, absolute; empty: it is not known.
+	// Directory is the absolute working directory, or empty if it is unknown.
 	Directory string
 }
 
-// Paths says where the messages of one type have paths, by the option acphost.acp.v1.path of their fields. It is not
-// changed once it is made, and safe for concurrent use. Nil: they have none.
+// Paths lists the fields of a message type that contain paths, according to their option acphost.acp.v1.path. It is
+// immutable and safe for concurrent use. Nil means that there are none.
 type Paths struct {
 	name    protoreflect.FullName
 	fields  map[protowire.Number]pathField
 	command bool // a field is a command
-	mapped  bool // it or a message in it has paths; for compilation
+	mapped  bool // it or a nested message has paths; used only during compilation
 }
 
-// pathField is a field with paths in it: of a use, or a message.
+// pathField is a field that contains paths, or a message that does.
 type pathField struct {
 	use acpv1.PathUse
 	sub *Paths
 }
 
-// PathsOf returns where messages of a type have paths; nil: nowhere. The error is about options that cannot be read, or
-// stand on a field that is no string.
+// PathsOf returns the fields of a message type that contain paths, or nil. It returns an error for options that cannot
+// be parsed, or that belong to a field that is not a string.
 func PathsOf(md protoreflect.MessageDescriptor) (*Paths, error) {
 	all := map[protoreflect.FullName]*Paths{}
 	p, err := compilePaths(md, all)
 	if err != nil {
 		return nil, err
 	}
-	for again := true; again; { // messages may contain themselves
+	for again := true; again; { // messages may be recursive
 		again = false
 		for _, p := range all {
 			for _, f := range p.fields {
@@ -119,7 +119,7 @@ func compilePaths(md protoreflect.MessageDescriptor, all map[protoreflect.FullNa
 	return p, nil
 }
 
-// pathUse reads the path option, as isVerbatim reads its own.
+// pathUse parses the path option, as isVerbatim parses its option.
 func pathUse(fd protoreflect.FieldDescriptor) (acpv1.PathUse, error) {
 	var options descriptorpb.FieldOptions
 	if err := reparse(fd.Options(), &options); err != nil {
@@ -131,12 +131,12 @@ func pathUse(fd protoreflect.FieldDescriptor) (acpv1.PathUse, error) {
 	return proto.GetExtension(&options, acpv1.E_Path).(acpv1.PathUse), nil
 }
 
-// Request returns the wire bytes of a request as its handler gets it, with the handler's paths.
+// Request converts the wire bytes of a request to the handler's paths.
 func (p *Paths) Request(m PathMap, wire []byte) ([]byte, error) {
 	return p.rewriteAll(&rewriter{maps: m}, wire)
 }
 
-// Response returns the wire bytes of a response as the supervisor gets it, with the client's paths.
+// Response converts the wire bytes of a response to the client's paths.
 func (p *Paths) Response(m PathMap, wire []byte) ([]byte, error) {
 	return p.rewriteAll(&rewriter{maps: m, response: true}, wire)
 }
@@ -148,7 +148,8 @@ func (p *Paths) rewriteAll(r *rewriter, wire []byte) ([]byte, error) {
 	return r.out, nil
 }
 
-// WithPaths returns an encoded request as its handler gets it, with the handler's paths; the frame itself if it has none.
+// WithPaths returns an encoded request with the handler's paths. It returns the frame itself if the request has no
+// paths.
 func (f *Frame) WithPaths(m PathMap) (*Frame, error) {
 	if f.method == nil || f.method.requestPaths == nil {
 		return f, nil
@@ -161,7 +162,7 @@ func (f *Frame) WithPaths(m PathMap) (*Frame, error) {
 	return &Frame{method: f.method, head: r.out, refs: r.refs}, nil
 }
 
-// ReplyPaths puts the client's paths into the frame that answers the request f.
+// ReplyPaths replaces the handler's paths by the client's in the frame that answers the request f.
 func (f *Frame) ReplyPaths(m PathMap, reply *Frame) error {
 	if f.method == nil || f.method.responsePaths == nil {
 		return nil
@@ -170,7 +171,7 @@ func (f *Frame) ReplyPaths(m PathMap, reply *Frame) error {
 	if err := r.rewrite(f.method.responsePaths, reply.cursor()); err != nil {
 		return err
 	}
-	under := reply.received // what the pieces refer to
+	under := reply.received // the buffers that the pieces refer to
 	reply.under, reply.received = &under, nil
 	for _, piece := range cut(make([][]byte, 0, 2*len(r.refs)+1), r.out, r.refs) {
 		reply.received = append(reply.received, mem.SliceBuffer(piece))
@@ -186,19 +187,19 @@ func piecesOf(pieces [][]byte) cursor {
 	return cursor{chunks: chunks{first: pieces[0], rest: pieces[1:]}}
 }
 
-// keptByReference is the length in bytes from which a value without paths is not copied.
+// keptByReference is the size in bytes from which on a value without paths is not copied.
 const keptByReference = 4 << 10
 
-// rewriter copies a message with other paths in it.
+// rewriter copies a message and replaces its paths.
 type rewriter struct {
 	maps     PathMap
 	response bool // from the handler
-	// byReference: long values of the outermost message stand in refs.
+	// byReference means that long values of the outermost message are in refs.
 	byReference bool
 	out         []byte
 	refs        []ref
-	command     *Command // of the request; nil: there is none
-	root        string   // the first of the session's, as the client spells it
+	command     *Command // of the request; nil if it has none
+	root        string   // the first root of the session, as the client wrote it
 }
 
 // rewrite copies the outermost message.
@@ -220,7 +221,7 @@ func (r *rewriter) rewrite(p *Paths, c cursor) error {
 	return r.maps.CheckCommand(*r.command)
 }
 
-// message appends the message to out. Groups, which no message has, are left out.
+// message appends the message to out. It omits groups, which no message of acphost has.
 func (r *rewriter) message(p *Paths, c cursor, out []byte, depth int) ([]byte, error) {
 	if depth > maxNesting {
 		return nil, errDeep
@@ -257,7 +258,7 @@ func (r *rewriter) message(p *Paths, c cursor, out []byte, depth int) ([]byte, e
 	return out, nil
 }
 
-// sub appends a message in another one, behind its length.
+// sub appends a nested message, after its length.
 func (r *rewriter) sub(p *Paths, value chunks, out []byte, depth int) ([]byte, error) {
 	inner, err := r.message(p, cursor{chunks: value}, nil, depth+1)
 	if err != nil {
@@ -283,12 +284,12 @@ func (r *rewriter) other(value chunks, out []byte, depth int) []byte {
 	return out
 }
 
-// text appends a string that has to do with paths.
+// text appends a string with paths.
 func (r *rewriter) text(p *Paths, use acpv1.PathUse, text string, out []byte, depth int) ([]byte, error) {
 	var err error
 	switch {
 	case use == acpv1.PathUse_PATH_USE_PATH && r.response:
-		text, err = r.maps.Here(text)
+		text, err = r.maps.ClientPath(text)
 	case use == acpv1.PathUse_PATH_USE_PATH:
 		if p.name == rootType && r.root == "" {
 			r.root = text
@@ -296,9 +297,9 @@ func (r *rewriter) text(p *Paths, use acpv1.PathUse, text string, out []byte, de
 		if r.command != nil && depth == 1 && p.command {
 			r.command.Directory = text
 		}
-		text, err = r.maps.There(text)
+		text, err = r.maps.SidecarPath(text)
 	case use == acpv1.PathUse_PATH_USE_TEXT && r.response:
-		text = r.maps.HereText(text)
+		text = r.maps.ClientText(text)
 	case r.command == nil:
 	case use == acpv1.PathUse_PATH_USE_COMMAND:
 		r.command.Command = text
@@ -313,5 +314,5 @@ func (r *rewriter) text(p *Paths, use acpv1.PathUse, text string, out []byte, de
 	return protowire.AppendString(out, text), nil
 }
 
-// rootType is the message of a session's root.
+// rootType is the message type of a session's root.
 var rootType = (&acpv1.Root{}).ProtoReflect().Descriptor().FullName()

@@ -19,21 +19,21 @@ import (
 // twin maps /here to /there, and keeps the commands that it is asked about.
 type twin struct{ commands []Command }
 
-func (*twin) There(path string) (string, error) {
+func (*twin) SidecarPath(path string) (string, error) {
 	if strings.HasPrefix(path, "/there") {
 		return "", errors.New("no path of the client's")
 	}
 	return strings.Replace(path, "/here", "/there", 1), nil
 }
 
-func (*twin) Here(path string) (string, error) {
+func (*twin) ClientPath(path string) (string, error) {
 	if strings.HasPrefix(path, "/here") {
 		return "", errors.New("no path of the handler's")
 	}
 	return strings.Replace(path, "/there", "/here", 1), nil
 }
 
-func (*twin) HereText(text string) string { return strings.ReplaceAll(text, "/there", "/here") }
+func (*twin) ClientText(text string) string { return strings.ReplaceAll(text, "/there", "/here") }
 
 func (m *twin) CheckCommand(c Command) error {
 	m.commands = append(m.commands, c)

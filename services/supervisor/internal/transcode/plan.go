@@ -19,10 +19,10 @@ const (
 	resultType  = protoreflect.FullName("acphost.acp.v1.CallResult")
 )
 
-// maxNesting is how deep messages may nest in each other, in either direction.
+// maxNesting limits the nesting of messages, in both directions.
 const maxNesting = 250
 
-// shape says which JSON form a message has.
+// shape is the JSON form of a message.
 type shape uint8
 
 const (
@@ -30,11 +30,11 @@ const (
 	shapeStruct        // google.protobuf.Struct
 	shapeValue         // google.protobuf.Value
 	shapeList          // google.protobuf.ListValue
-	shapeText          // Timestamp, Duration, FieldMask: a string with rules of its own
-	shapeWrapper       // google.protobuf.StringValue and its like: the value alone
+	shapeText          // Timestamp, Duration, FieldMask: a string with its own format
+	shapeWrapper       // google.protobuf.StringValue and the other wrappers: only the value
 )
 
-// shapes are those of protobuf's own types.
+// shapes are the JSON forms of the well-known types.
 var shapes = map[protoreflect.Name]shape{
 	"Struct": shapeStruct, "Value": shapeValue, "ListValue": shapeList,
 	"Timestamp": shapeText, "Duration": shapeText, "FieldMask": shapeText,
@@ -43,47 +43,47 @@ var shapes = map[protoreflect.Name]shape{
 	"BytesValue": shapeWrapper,
 }
 
-// plan is what is needed to turn one message type from JSON to wire bytes and back. It is not changed once it is built.
+// plan contains the data to convert one message type from JSON to wire bytes and back. It is immutable once built.
 type plan struct {
 	name     protoreflect.FullName
 	shape    shape
-	fields   []*field          // those with a JSON name, in the order of their declaration
+	fields   []*field          // the fields with a JSON name, in the order of their declaration
 	byName   map[string]*field // by JSON name
-	byFolded map[string]*field // by JSON name without regard to case
+	byFolded map[string]*field // by case-folded JSON name
 	byNumber map[protowire.Number]*field
 	required []*field
-	context  protowire.Number // of the CallContext; 0: it has none
-	result   protowire.Number // of the CallResult; 0: it has none
+	context  protowire.Number // field number of the CallContext; 0: none
+	result   protowire.Number // field number of the CallResult; 0: none
 }
 
-// field is what is needed of one field.
+// field is the data of one field.
 type field struct {
-	index    int // in plan.fields
+	index    int // index in plan.fields
 	name     string
-	member   []byte // the JSON name, quoted and with its colon
+	member   []byte // the JSON name, quoted and with a colon
 	number   protowire.Number
-	tag      []byte // of one value
-	packTag  []byte // of packed values; nil: not packed
+	tag      []byte // tag of one value
+	packTag  []byte // tag of packed values; nil: not packed
 	kind     protoreflect.Kind
 	wire     protowire.Type
 	list     bool
 	presence bool
 	verbatim bool
-	sub      *plan // of messages
+	sub      *plan // plan of a message
 	enum     *enum
-	key, val *field // of maps
-	entry    *plan  // of maps: the message that one key and value make
-	rivals   []int  // the other members of its oneof
+	key, val *field // of a map
+	entry    *plan  // of a map: the message of one key and value
+	rivals   []int  // the other fields of its oneof
 }
 
-// enum is an enum's values both ways.
+// enum maps the names of an enum to its numbers, and back.
 type enum struct {
 	numbers map[string]int32
 	names   map[int32][]byte // quoted
 	closed  bool
 }
 
-// compiler builds plans; types that contain themselves make it keep what it has begun.
+// compiler builds plans. It remembers the plans in progress, because types may be recursive.
 type compiler struct {
 	plans map[protoreflect.FullName]*plan
 }
@@ -179,7 +179,7 @@ func (c *compiler) field(p *plan, fd protoreflect.FieldDescriptor) error {
 	return nil
 }
 
-// value compiles what one value of the field looks like.
+// value compiles the type of one value of the field.
 func (c *compiler) value(fd protoreflect.FieldDescriptor) (*field, error) {
 	f := &field{name: fd.JSONName(), number: fd.Number(), kind: fd.Kind(), list: fd.IsList()}
 	switch fd.Kind() {
@@ -237,8 +237,8 @@ func wireType(k protoreflect.Kind) protowire.Type {
 	}
 }
 
-// isVerbatim reads the verbatim option. The options of foreign descriptors may hold it as bytes that were not understood
-// when they were parsed, or as a type of their own; parsing them again with the compiled-in type gives one answer.
+// isVerbatim parses the verbatim option. The options of foreign descriptors may contain it as unknown bytes, or as a
+// type of their own. Parsing them again with the compiled-in type works in both cases.
 func isVerbatim(fd protoreflect.FieldDescriptor) (bool, error) {
 	var options descriptorpb.FieldOptions
 	if err := reparse(fd.Options(), &options); err != nil {
@@ -248,7 +248,7 @@ func isVerbatim(fd protoreflect.FieldDescriptor) (bool, error) {
 		importsOptions(fd.ParentFile()), nil
 }
 
-// methodOption reads the method option; nil: it has none.
+// methodOption parses the method option. It returns nil if there is none.
 func methodOption(md protoreflect.MethodDescriptor) (*acpv1.Method, error) {
 	var options descriptorpb.MethodOptions
 	if err := reparse(md.Options(), &options); err != nil {
@@ -268,8 +268,8 @@ func reparse(from, into proto.Message) error {
 	return proto.UnmarshalOptions{AllowPartial: true, Resolver: protoregistry.GlobalTypes}.Unmarshal(raw, into)
 }
 
-// importsOptions says whether a file imports acphost's options: extension numbers mean something only by the file that
-// defines them, and somebody else's may use the same numbers.
+// importsOptions reports whether a file imports acphost's options. An extension number has a meaning only in a file
+// that imports its definition; extensions of others may have the same numbers.
 func importsOptions(file protoreflect.FileDescriptor) bool {
 	ours := acpv1.File_acphost_acp_v1_options_proto
 	for i := range file.Imports().Len() {

@@ -9,35 +9,35 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 )
 
-// Bounds on what is remembered of commands.
+// Limits of the state of commands.
 const (
-	maxCommands  = 1024     // that are being started, and terminals
+	maxCommands  = 1024     // starts in progress, and terminals
 	maxCommand   = 16 << 10 // bytes of a command line
-	maxCompared  = 256      // bytes of output by which it is found where a terminal's output goes on
+	maxCompared  = 256      // bytes of output by which the continuation of a terminal's output is found
 	notTold      = "[earlier output is not recorded]\n"
 	methodCreate = "terminal/create"
 	methodRun    = "terminal/run"
 )
 
-// commands follows what an agent has run. What a command wrote is no event: it stands in the answers to an agent that asks
-// for it, and in what a client was shown.
+// commands tracks the commands of an agent. The output of a command is not in events: it is in the answers to an agent
+// that requests it, and in the messages that a client received.
 type commands struct {
 	open      map[string]request // by the request's id
 	terminals ordered.Map[string, *terminal]
 }
 
-// request is one about a terminal that is not answered.
+// request is an unanswered request about a terminal.
 type request struct{ command, terminal string }
 
 type terminal struct {
-	told  uint64 // bytes of output
-	tail  []byte // the last of them
-	owner string // the tool call by which a client is shown it; another may show it again
-	exit  []byte // how it ended, raw; nil: it is not known to have
-	ended bool   // that was told
+	size  uint64 // bytes of output
+	tail  []byte // the last bytes of the output
+	owner string // the tool call that shows it to the client first
+	exit  []byte // the raw exit status; nil: unknown
+	ended bool   // the end was returned
 }
 
-// asked takes a request of the agent's.
+// asked processes a request of the agent.
 func (c *commands) asked(call *supervisorv1.CallStarted, line []byte) {
 	if !strings.HasPrefix(call.GetMethod(), "terminal/") {
 		return
@@ -56,8 +56,8 @@ func (c *commands) asked(call *supervisorv1.CallStarted, line []byte) {
 	c.open[call.GetId()] = r
 }
 
-// answered takes the answer. Where it is about a command's start, it returns that command, and its terminal if it was
-// started; and what is told of terminals behind the answer.
+// answered processes an answer. For the start of a command, it returns the command, and its terminal if it was started.
+// out are the entries of terminals after the answer.
 func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command, id string, out []Entry) {
 	r, ok := c.open[call.GetId()]
 	if !ok {
@@ -74,7 +74,7 @@ func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command,
 			c.terminals.Keep(id, &terminal{}, maxCommands)
 		}
 		return r.command, id, nil
-	case methodRun: // it has no terminal that anybody could ask for
+	case methodRun: // it has no terminal that the agent could query
 		id = "run " + call.GetId()
 		t := &terminal{exit: acp.Get(result, "exitStatus")}
 		return r.command, id, append(t.polled(id, result), t.end(id))
@@ -82,7 +82,7 @@ func (c *commands) answered(call *supervisorv1.CallEnded, line []byte) (command,
 	return "", "", c.terminalAnswered(call.GetMethod(), r.terminal, result)
 }
 
-// terminalAnswered takes the answer to a request about a terminal, and returns what it tells.
+// terminalAnswered processes the answer to a request about a terminal, and returns its entries.
 func (c *commands) terminalAnswered(method, id string, result []byte) (out []Entry) {
 	t := c.terminals.At(id)
 	if t == nil || t.ended {
@@ -96,21 +96,21 @@ func (c *commands) terminalAnswered(method, id string, result []byte) (out []Ent
 			out = append(out, t.end(id))
 		}
 	case "terminal/wait_for_exit":
-		t.exit = bytes.Clone(result) // its last output may be asked for yet
+		t.exit = bytes.Clone(result) // the agent may still request the last output
 	case "terminal/release":
 		out = append(out, t.end(id))
 	}
 	return out
 }
 
-// polled takes a terminal's output as far as it is kept, and returns what is new of it.
+// polled processes the stored output of a terminal, and returns the new part.
 func (t *terminal) polled(id string, result []byte) []Entry {
 	all := []byte(text(result, "output"))
 	if string(acp.Get(result, "truncated")) != "true" {
-		if uint64(len(all)) <= t.told {
+		if uint64(len(all)) <= t.size {
 			return nil
 		}
-		return t.piece(id, all[t.told:])
+		return t.piece(id, all[t.size:])
 	}
 	tail := t.tail[max(0, len(t.tail)-maxCompared):]
 	if i := bytes.LastIndex(all, tail); len(tail) > 0 && i >= 0 {
@@ -119,7 +119,7 @@ func (t *terminal) polled(id string, result []byte) []Entry {
 	return t.piece(id, append([]byte(notTold), all...))
 }
 
-// shown takes a message of acphost's to a client, and returns what it shows of terminals.
+// shown processes a message of acphost to a client, and returns its entries about terminals.
 func (c *commands) shown(line []byte) []Entry {
 	if c.terminals.Len() == 0 || !bytes.Contains(line, []byte(`"_meta"`)) {
 		return nil
@@ -128,7 +128,7 @@ func (c *commands) shown(line []byte) []Entry {
 	owner := acp.ToolCallID(update)
 	if o := acp.Get(update, "_meta", "terminal_output"); isObject(o) {
 		id := text(o, "terminal_id")
-		if t := c.terminals.At(id); t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.told == 0) {
+		if t := c.terminals.At(id); t != nil && !t.ended && (t.owner == owner || t.owner == "" && t.size == 0) {
 			t.owner = owner
 			return t.piece(id, []byte(text(o, "data")))
 		}
@@ -143,7 +143,7 @@ func (c *commands) shown(line []byte) []Entry {
 	return nil
 }
 
-// finish tells the end of what is known to have ended.
+// finish returns the ends of terminals that are known to have ended.
 func (c *commands) finish() (out []Entry) {
 	for id, t := range c.terminals.All() {
 		if !t.ended && t.exit != nil {
@@ -157,7 +157,7 @@ func (t *terminal) piece(id string, data []byte) []Entry {
 	if len(data) == 0 {
 		return nil
 	}
-	t.told += uint64(len(data))
+	t.size += uint64(len(data))
 	t.tail = append(t.tail, data[max(0, len(data)-maxCompared):]...)
 	if len(t.tail) > 4*maxCompared {
 		t.tail = bytes.Clone(t.tail[len(t.tail)-maxCompared:])
@@ -170,7 +170,7 @@ func (t *terminal) end(id string) Entry {
 	return Entry{Terminal: id, Output: ending(t.exit)}
 }
 
-// ending is how a command ended.
+// ending returns the event for the end of a command.
 func ending(status []byte) *supervisorv1.WatchOutputResponse {
 	o := &supervisorv1.WatchOutputResponse{Ended: true, Signal: text(status, "signal")}
 	for _, name := range [...]string{"exitCode", "exit_code"} {

@@ -9,48 +9,48 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxUndone is how many decisions about commands are held until it is told that the command was started.
+// maxUndone limits the decisions about commands that wait for the start of the command.
 const maxUndone = 256
 
-// Decision is what was decided, as the audit has it.
+// Decision is a recorded decision of the audit.
 type Decision struct {
 	*supervisorv1.AuditRecord
-	// What is the action on one line, as acphost's own questions name it.
+	// What describes the action on one line, as in acphost's own questions.
 	What string
 }
 
-// LateDecision is how long after the last message a decision still counts to the session.
+// LateDecision is the time after the last message in which a decision still belongs to the session.
 const LateDecision = 2 * time.Second
 
-// decisions are what was decided in a session, in the order of time, and the items that they may be about. A decision is
-// recorded after the question or the call that it is about has passed, and before the answer has.
+// decisions are the decisions in a session, sorted by time, and the items that they may belong to. A decision is
+// recorded after its question or call was forwarded, and before the answer was.
 type decisions struct {
-	records   []Decision // not told yet
-	questions []*holding // without an answer
-	calls     []*holding // likewise
-	undone    []Decision // about commands
+	records   []Decision  // not assigned yet
+	questions []*heldItem // unanswered questions
+	calls     []*heldItem // unanswered calls
+	undone    []Decision  // decisions about commands
 }
 
-// decided tells what was decided up to a time: with the item that it is about, or, if there is none, as an item.
+// decided processes the decisions up to a time: each is added to its item, or becomes an item.
 func (s *story) decided(until time.Time) {
 	for len(s.decisions.records) > 0 && !s.decisions.records[0].GetTime().AsTime().After(until) {
 		r := s.decisions.records[0]
 		s.decisions.records = s.decisions.records[1:]
 		if h := s.about(r); h != nil {
 			h.Rule = ruleOf(r)
-			s.heavier(h, len(h.Rule))
+			s.grow(h, len(h.Rule))
 			continue
 		}
 		if r.GetAction().GetKind() == "terminal.create" && r.GetDoor() == "call" && len(s.decisions.undone) < maxUndone {
 			s.decisions.undone = append(s.decisions.undone, r)
 			continue
 		}
-		s.apart(r)
+		s.addDecision(r)
 	}
 }
 
-// about is the item that a decision is about; nil: there is none yet.
-func (s *story) about(r Decision) *holding {
+// about returns the item of a decision, or nil if there is none yet.
+func (s *story) about(r Decision) *heldItem {
 	a, call := r.GetAction(), r.GetDoor() == "call"
 	if r.GetVerdict() == "ask" {
 		for _, h := range s.decisions.questions {
@@ -77,7 +77,7 @@ func (s *story) about(r Decision) *holding {
 	return nil
 }
 
-// ran returns the decision about a command that was started, or refused, now.
+// ran returns the decision about a command that is now started or rejected.
 func (s *story) ran(command string) string {
 	d := &s.decisions
 	i := max(slices.IndexFunc(d.undone, func(r Decision) bool { return r.GetAction().GetCommand().GetText() == command }), 0)
@@ -89,20 +89,20 @@ func (s *story) ran(command string) string {
 	return ruleOf(r)
 }
 
-// apartAll tells the decisions about commands that did not come.
-func (s *story) apartAll() {
+// addPendingDecisions adds items for decisions whose commands were not started.
+func (s *story) addPendingDecisions() {
 	for _, r := range s.decisions.undone {
-		s.apart(r)
+		s.addDecision(r)
 	}
 	s.decisions.undone = nil
 }
 
-// apart tells a decision as an item of its own.
-func (s *story) apart(r Decision) {
+// addDecision adds a decision as an item.
+func (s *story) addDecision(r Decision) {
 	if r.GetNote() != "" {
 		return
 	}
-	h := &holding{item: item{Kind: kindDecision, Mark: markBad, Title: first(r.GetOutcome()+": "+r.What, maxTitle), Rule: ruleOf(r)}}
+	h := &heldItem{item: item{Kind: kindDecision, Mark: markBad, Title: first(r.GetOutcome()+": "+r.What, maxTitle), Rule: ruleOf(r)}}
 	switch r.GetOutcome() {
 	case "allowed":
 		h.Mark = markGood
@@ -112,7 +112,7 @@ func (s *story) apart(r Decision) {
 	s.add(Entry{}, h).Time = r.GetTime().AsTime()
 }
 
-// ruleOf says by which rule something was decided, and why: "rule secrets: Secrets stay where they are."
+// ruleOf describes the rule of a decision and its reason: "rule secrets: Secrets stay where they are."
 func ruleOf(r Decision) string {
 	rule := "no rule"
 	if r.GetRule() != "" {
@@ -129,23 +129,23 @@ func ruleOf(r Decision) string {
 	return rule
 }
 
-// placed puts a question before what it decides about, which is told as it was in the end: the tool call, the call to the client
-// by which the agent makes it, and the tool call that shows the same file or command.
-func (s *story) placed(h *holding) {
+// placed moves a question before the items that wait for its answer: the tool call, the call to the client by which the
+// agent executes it, and the tool call that shows the same file or command.
+func (s *story) placed(h *heldItem) {
 	q := h.asked.GetPermission()
 	if q == nil {
 		return
 	}
-	from := len(s.held) - 1
-	to := slices.IndexFunc(s.held[:from], func(o *holding) bool { return o.causedBy(q) })
+	from := len(s.items) - 1
+	to := slices.IndexFunc(s.items[:from], func(o *heldItem) bool { return o.causedBy(q) })
 	if to >= 0 {
-		copy(s.held[to+1:], s.held[to:from])
-		s.held[to] = h
+		copy(s.items[to+1:], s.items[to:from])
+		s.items[to] = h
 	}
 }
 
-// causedBy reports whether an item goes on only after the answer to a question.
-func (h *holding) causedBy(q *supervisorv1.PermissionQuestion) bool {
+// causedBy reports whether an item waits for the answer to a question.
+func (h *heldItem) causedBy(q *supervisorv1.PermissionQuestion) bool {
 	names := func(path string) bool {
 		return path != "" && slices.ContainsFunc(q.GetLocations(), func(l *supervisorv1.Location) bool { return l.GetPath() == path })
 	}
@@ -165,8 +165,8 @@ func (h *holding) causedBy(q *supervisorv1.PermissionQuestion) bool {
 		slices.ContainsFunc(h.tool.GetContent(), func(c *supervisorv1.ToolCallContent) bool { return names(c.GetDiff().GetPath()) })
 }
 
-// actions are the kinds of actions that calls of these methods are.
+// actions maps methods to kinds of actions.
 var actions = map[string]string{"fs/read_text_file": "fs.read", "fs/write_text_file": "fs.write", "fs/list_directory": "fs.list"}
 
-// actionOf is the kind of action that a call is.
+// actionOf returns the kind of action of a call.
 func actionOf(method string) string { return cmp.Or(actions[method], method) }

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-// Read reads a session's files, oldest first, and hands what they tell to tell. bad is told of each line that cannot be
-// read; nil: nobody is. It returns the first error of tell, or what kept a file from being read.
+// Read reads the files of a session, oldest first, and passes their entries to tell. bad, if not nil, is called for
+// each line that cannot be parsed. Read returns the first error of tell, or the error of a file that cannot be read.
 func Read(files []journal.Session, bad func(error), tell func(Entry) error) error {
 	r := NewReader()
 	for _, f := range files {
@@ -22,7 +22,7 @@ func Read(files []journal.Session, bad func(error), tell func(Entry) error) erro
 	return each(r.Close(), tell)
 }
 
-// Follow is Read that goes on with what is added to the newest file, until ctx ends.
+// Follow is Read that also returns lines that are added to the newest file, until ctx ends.
 func Follow(ctx context.Context, files []journal.Session, bad func(error), tell func(Entry) error) error {
 	r := NewReader()
 	last := len(files) - 1
@@ -73,7 +73,7 @@ func each(all []Entry, tell func(Entry) error) error {
 	return nil
 }
 
-// torn reports whether a file ends within a line, and nobody is writing it.
+// torn reports whether a file ends with an incomplete line, and has no writer.
 func torn(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,16 +19,16 @@ var pageText string
 //go:embed style.css
 var styleText string
 
-// page are the templates. They escape what they are given; beside them only prose writes HTML.
+// page are the templates. They escape their values. Only prose writes other HTML.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"line": safetext.Line, "text": func(s string) string { return strings.Trim(safetext.Text(s), "\n") }, "prose": prose, "json": indentedJSON,
 	"clock": clock, "stamp": stamp, "machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"anchor": anchor,
 	"places": func(text string) string { return strings.ReplaceAll(text, "\n", ", ") },
-	"sign":   sign, "open": open, "changed": changed, "status": worthSaying, "difference": diffText,
+	"sign":   sign, "open": open, "changed": changed, "status": showsStatus, "difference": diffText,
 }).Parse(pageText))
 
-// NewHTML begins a page of HTML that loads nothing and runs nothing, wherever it is shown.
+// NewHTML begins an HTML page that loads and runs nothing in any viewer.
 func NewHTML(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	b := bufio.NewWriterSize(w, 64<<10)
 	sum := sha256.Sum256([]byte(styleText))
@@ -49,10 +49,10 @@ func NewHTML(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	return &Page{story: newStory(s.Header.Cwd, o, write), w: b, foot: foot.String()}, nil
 }
 
-// anchor is the name by which a page links to a heading; Markdown's viewers make the same of it.
+// anchor returns the name of a heading for links on the page. It is the same as in Markdown viewers.
 func anchor(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") }
 
-// sign is what stands before an item.
+// sign returns the sign before an item.
 func sign(it *item) string {
 	switch {
 	case it.Kind == kindQuestion:
@@ -65,15 +65,15 @@ func sign(it *item) string {
 	return map[mark]string{markOpen: "◐", markGood: "✓", markBad: "✗", markWarn: "!"}[it.Mark]
 }
 
-// worthSaying reports whether an item's status says more than its sign.
-func worthSaying(it *item) bool {
+// showsStatus reports whether an item's status contains more than its sign.
+func showsStatus(it *item) bool {
 	return it.Status != "" && it.Status != "completed" && !(it.Kind == kindCall && it.Mark == markGood)
 }
 
-// counts are how many lines changed.
+// counts are the numbers of changed lines.
 type counts struct{ Added, Removed int }
 
-// changed counts the lines that an item changed; nil: none.
+// changed counts the lines that an item changed. It returns nil if there are none.
 func changed(it *item) *counts {
 	var c counts
 	for _, p := range it.Parts {
@@ -86,11 +86,11 @@ func changed(it *item) *counts {
 	return &c
 }
 
-// maxOpen is how many lines may be shown of an item without a click.
+// maxOpen limits the lines of an item that are shown without a click.
 const maxOpen = 40
 
-// open reports whether an item shows what is in it without a click: changes, failures, and what commands wrote, if it is not
-// too much.
+// open reports whether an item shows its content without a click: changes, failures, and the output of commands, if it
+// is short.
 func open(it *item) bool {
 	lines := strings.Count(it.Said, "\n")
 	wanted := it.Mark == markBad || it.Kind == kindQuestion || it.Kind == kindNote
@@ -110,7 +110,7 @@ func diffText(l diffLine) string {
 	return string(l.Sign) + strings.ReplaceAll(safetext.Text(l.Text), "\n", " ")
 }
 
-// Class is how a step is shown.
+// Class returns the CSS class of a step.
 func (s step) Class() string {
 	switch s.Status {
 	case "completed", "in_progress":
@@ -119,7 +119,7 @@ func (s step) Class() string {
 	return "pending"
 }
 
-// Box is the mark of a step.
+// Box returns the mark of a step.
 func (s step) Box() string {
 	return map[string]string{"completed": "☑", "in_progress": "◐", "pending": "☐"}[s.Class()]
 }

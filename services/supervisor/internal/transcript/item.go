@@ -13,28 +13,28 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// kind says what an item is.
+// kind is the kind of an item.
 type kind string
 
-// The kinds of items; pages use them as names.
+// The kinds of items. Pages use them as names.
 const (
-	kindTurn     kind = "turn" // a turn begins
+	kindTurn     kind = "turn" // the begin of a turn
 	kindUser     kind = "user"
 	kindAgent    kind = "agent"
 	kindThought  kind = "thought"
-	kindSummary  kind = "summary" // what a context was made smaller to
+	kindSummary  kind = "summary" // the summary of a compacted context
 	kindPlan     kind = "plan"
 	kindTool     kind = "tool"
 	kindCommand  kind = "command"
 	kindQuestion kind = "question"
-	kindDecision kind = "decision" // of the policy, about something that is told nowhere else
-	kindCall     kind = "call"     // a request of the agent's to its client
+	kindDecision kind = "decision" // a decision of the policy without another item
+	kindCall     kind = "call"     // a request of the agent to its client
 	kindNote     kind = "note"
-	kindLost     kind = "lost" // the record lacks something
-	kindEnd      kind = "end"  // a turn ended
+	kindLost     kind = "lost" // a gap in the record
+	kindEnd      kind = "end"  // the end of a turn
 )
 
-// mark says how something went.
+// mark is the result of an item.
 type mark string
 
 const (
@@ -45,22 +45,22 @@ const (
 	markWarn mark = "warn"
 )
 
-// item is one thing on a page. Its texts are as they came: whoever writes them makes them harmless.
+// item is an element of a page. Its texts are unchanged. The writers of pages escape them.
 type item struct {
 	Time    time.Time
 	Kind    kind
 	Mark    mark
-	Tool    string // the kind of a tool call
-	Title   string // a line
-	Status  string // a line
-	Said    string // many lines
-	Rule    string // by which it was decided; a line
-	Goes    bool   // it goes on with what came before
-	History bool   // the agent told it again when it loaded the session
+	Tool    string // kind of a tool call
+	Title   string // one line
+	Status  string // one line
+	Said    string // several lines
+	Rule    string // the rule of the decision; one line
+	Goes    bool   // it continues the previous item
+	History bool   // the agent repeated it while it loaded the session
 	Parts   []part
 }
 
-// partKind says what a part shows.
+// partKind is the kind of a part.
 type partKind string
 
 const (
@@ -69,14 +69,14 @@ const (
 	partOutput partKind = "output"
 	partPlan   partKind = "plan"
 	partPlaces partKind = "places"
-	partRaw    partKind = "raw" // JSON, for those who want to know more
+	partRaw    partKind = "raw" // JSON details
 )
 
-// part is something that an item shows.
+// part is a part of an item's content.
 type part struct {
 	Kind           partKind
 	Title, Status  string
-	Rule           string // as an item's
+	Rule           string // as in an item
 	Mark           mark
 	Text           string
 	Lines          []diffLine
@@ -84,32 +84,32 @@ type part struct {
 	Steps          []step
 }
 
-// diffLine is a line of a diff: its sign is ' ', '+', '-' or '@', where lines were left out.
+// diffLine is a line of a diff. Its sign is ' ', '+', '-', or '@' for omitted lines.
 type diffLine = render.ChangedLine
 
-// step is one of a plan's.
+// step is a step of a plan.
 type step struct {
 	Status, Text string
 	High         bool
 }
 
-// Bounds of what one item shows.
+// Limits of one item.
 const (
-	maxDiffText  = 1 << 20   // bytes of both texts; a larger change is only counted
+	maxDiffText  = 1 << 20   // bytes of both texts; the lines of a larger change are only counted
 	maxDiffLines = 2000      // lines of a diff
-	maxPartText  = 256 << 10 // bytes of a text, of output
+	maxPartText  = 256 << 10 // bytes of a text or output
 	maxPartRaw   = 16 << 10  // bytes of raw JSON
 	maxParts     = 200
 	maxSteps     = 500
 )
 
-// folder is the one that paths are shown relative to.
+// folder is the folder that paths are shown relative to.
 type folder string
 
-// path is a path for people: relative where it is in the folder.
+// path formats a path: relative if it is in the folder.
 func (f folder) path(path string) string { return render.Relative(string(f), path) }
 
-// full is a path that may be relative to the folder, absolute.
+// full returns an absolute path for a path that may be relative to the folder.
 func (f folder) full(path string) string {
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(string(f), path)
@@ -117,7 +117,7 @@ func (f folder) full(path string) string {
 	return first(path, maxTitle)
 }
 
-// diff is a change of a file.
+// diff returns the part for a change of a file.
 func (f folder) diff(d *supervisorv1.Diff) part {
 	p := part{Kind: partDiff, Title: f.path(d.GetPath())}
 	if d.OldText == nil {
@@ -136,7 +136,7 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 	for i, l := range change.Lines {
 		switch {
 		case i == 0 && l.Sign == '@' && l.Text == "line 1":
-			continue // where else
+			continue // the position
 		case l.Sign == '\\':
 			l.Sign = '@'
 		}
@@ -156,7 +156,7 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 	return p
 }
 
-// content is what a tool call or a question shows. Terminals are parts of their own.
+// content returns the parts for the content of a tool call or a question. Terminals are separate parts.
 func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 	var parts []part
 	for _, c := range content {
@@ -178,7 +178,7 @@ func (f folder) content(content []*supervisorv1.ToolCallContent) []part {
 	return parts
 }
 
-// contentText is a block of content as text: what is no text is named as it is live.
+// contentText formats a content block as text. It describes a block that is not text, as the live output does.
 func contentText(c *supervisorv1.ContentBlock) string {
 	if isText(c) {
 		return c.GetText().GetText()
@@ -191,7 +191,8 @@ func isText(c *supervisorv1.ContentBlock) bool {
 	return ok
 }
 
-// places are the places of a tool call that neither its title nor what it shows names; false: there are none.
+// places returns the places of a tool call that are neither in its title nor in its content. It returns false if there
+// are none.
 func (f folder) places(c *supervisorv1.ToolCall) (part, bool) {
 	var places []string
 	for _, l := range c.GetLocations()[:min(len(c.GetLocations()), maxParts)] {
@@ -208,7 +209,7 @@ func (f folder) places(c *supervisorv1.ToolCall) (part, bool) {
 	return part{Kind: partPlaces, Text: strings.Join(places, "\n")}, len(places) > 0
 }
 
-// planPart is a plan as a checklist.
+// planPart returns a plan as a checklist.
 func planPart(entries []*supervisorv1.PlanEntry) part {
 	p := part{Kind: partPlan}
 	for _, e := range entries[:min(len(entries), maxSteps)] {
@@ -220,7 +221,7 @@ func planPart(entries []*supervisorv1.PlanEntry) part {
 	return p
 }
 
-// statusMark says what a tool call's status means.
+// statusMark returns the mark for the status of a tool call.
 func statusMark(status string) mark {
 	switch status {
 	case "completed":
@@ -233,7 +234,7 @@ func statusMark(status string) mark {
 	return markWarn
 }
 
-// indentedJSON is JSON for people, harmless; what is no JSON, since it was cut, is as it came.
+// indentedJSON formats JSON, with control characters escaped. Invalid JSON, which was shortened, is unchanged.
 func indentedJSON(raw string) string {
 	v := jsontext.Value(raw)
 	if v.Indent(jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// unlinked takes apart each link that does not lead to a page, a mail address, or a place beside the file: who clicks
-// on "javascript:" runs it. What it says stays readable.
-func unlinked(line string) string {
+// disableLinks disables each link that does not lead to a page, a mail address, or a relative path, because a click on
+// a "javascript:" link would run code. The text remains readable.
+func disableLinks(line string) string {
 	line = chats.ReplaceAllString(line, `$1\:`)
 	at := strings.Index(line, "](")
 	if at < 0 {
@@ -20,7 +20,7 @@ func unlinked(line string) string {
 	budget := 64<<10 + 8*len(line)
 	for ; at >= 0; at = strings.Index(line, "](") {
 		b.WriteString(line[:at+1])
-		if line = line[at+1:]; !leadsToAPage(line[1:], &budget) {
+		if line = line[at+1:]; !isSafeLink(line[1:], &budget) {
 			b.WriteByte('\\')
 		}
 	}
@@ -28,16 +28,16 @@ func unlinked(line string) string {
 	return b.String()
 }
 
-// chats are addresses that some viewers make links of where they stand alone.
+// chats matches addresses that some viewers turn into links without link syntax.
 var chats = lazyregexp.New(`(?i)\b(xmpp):`)
 
-// maxAddress is the longest address that may stay a link, in bytes.
+// maxAddress limits the bytes of an address that may remain a link.
 const maxAddress = 1 << 10
 
-// leadsToAPage reports whether the address that a text begins with, behind "(", is one that may stay a link, whatever
-// a viewer makes of it. One that does not end on its line is none, nor one for which the budget of bytes to look at is
-// spent: a text of nothing but beginnings of links takes time in proportion to its length.
-func leadsToAPage(rest string, budget *int) bool {
+// isSafeLink reports whether the address at the beginning of rest, after "(", may remain a link in every viewer. An
+// address that does not end on its line may not. budget limits the bytes that are examined, so that the time is linear
+// for a text that consists of beginnings of links; when it is used up, the result is false.
+func isSafeLink(rest string, budget *int) bool {
 	if len(rest) > maxAddress {
 		if rest = rest[:maxAddress]; !strings.Contains(rest, ")") {
 			return false
@@ -46,7 +46,7 @@ func leadsToAPage(rest string, budget *int) bool {
 	if strings.TrimSpace(rest) == "" {
 		return false
 	}
-	if !strings.ContainsAny(rest, ":&") { // no scheme, however it is spelled
+	if !strings.ContainsAny(rest, ":&") { // no scheme, in any encoding
 		return true
 	}
 	if *budget -= len(rest); *budget < 0 {
@@ -60,7 +60,7 @@ func leadsToAPage(rest string, budget *int) bool {
 	}
 	for _, spelled := range [...]string{address, rest, whole} {
 		for _, a := range [...]string{spelled, unslashed(spelled)} {
-			for range 4 { // some viewers undo entities more than once
+			for range 4 { // some viewers decode entities more than once
 				if !mayLink(a) || !mayLink(unslashed(a)) {
 					return false
 				}
@@ -74,14 +74,14 @@ func leadsToAPage(rest string, budget *int) bool {
 	return true
 }
 
-// unslashed undoes the backslashes of Markdown.
+// unslashed removes the backslashes of Markdown.
 func unslashed(s string) string { return strings.ReplaceAll(s, `\`, "") }
 
-// spelledOut is how what cannot be seen is shown.
+// spelledOut matches escapes of invisible characters.
 var spelledOut = lazyregexp.New(`\\?u\{[0-9a-f]+\}`)
 
-// mayLink reports whether an address has no scheme, or one of a page or of mail. As browsers do, it overlooks blanks
-// and what cannot be seen.
+// mayLink reports whether an address has no scheme, or the scheme of a page or of mail. As browsers do, it ignores
+// spaces and invisible characters.
 func mayLink(address string) bool {
 	address, _, ok := strings.Cut(address, ":")
 	if !ok {

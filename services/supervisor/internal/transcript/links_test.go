@@ -66,11 +66,11 @@ func TestLinks_KeepsPages(t *testing.T) {
 
 func TestLinks_LimitsNumber(t *testing.T) {
 	const link = "[a](http://x) "
-	got := unlinked(strings.Repeat(link, 1<<15))
+	got := disableLinks(strings.Repeat(link, 1<<15))
 	if !strings.HasPrefix(got, link) || !strings.HasSuffix(got, `[a]\(http://x) `) {
 		t.Errorf("the first link is %q and the last %q: the first may stay, and the last is more than is looked at", got[:len(link)], got[len(got)-len(link)-1:])
 	}
-	if got := unlinked("[a](" + strings.Repeat(" ", maxAddress) + "javascript:x)"); !strings.HasPrefix(got, `[a]\(`) {
+	if got := disableLinks("[a](" + strings.Repeat(" ", maxAddress) + "javascript:x)"); !strings.HasPrefix(got, `[a]\(`) {
 		t.Errorf("a link whose address begins late stays: %.20q", got)
 	}
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// PageOptions say what is on a page.
+// PageOptions configure a page.
 type PageOptions struct {
-	// History: what the agent told again when it loaded the session is there too, marked as such.
+	// History includes events that the agent repeated while it loaded the session, marked as such.
 	History bool
-	// Decisions are what the policy decided in the session, oldest first: each is shown with what it is about.
+	// Decisions are the decisions of the policy in the session, oldest first. Each is shown with its item.
 	Decisions []Decision
 }
 
-// Page is written as a journal is read. Not safe for concurrent use.
+// Page writes a page while a journal is read. It is not safe for concurrent use.
 type Page struct {
 	story *story
 	w     *bufio.Writer
 	foot  string
 }
 
-// Tell writes one thing, or holds it until it is known what comes of it.
-func (p *Page) Tell(t Entry) error { return p.story.tell(t) }
+// Write writes an entry, or holds it back until its result is known.
+func (p *Page) Write(t Entry) error { return p.story.addEntry(t) }
 
-// Close writes what is held, and the end of the page.
+// Close writes entries that were held back, and the end of the page.
 func (p *Page) Close() error {
 	if err := p.story.close(); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (p *Page) Close() error {
 	return p.w.Flush()
 }
 
-// NewMarkdown begins a page of Markdown. What was said stands in quotes, so that it cannot pass for more than that;
-// pictures that a viewer would load, HTML, and links to anything but pages and mail addresses are shown as they are written.
+// NewMarkdown begins a Markdown page. Messages are quoted, so that they cannot imitate other content. Pictures that a
+// viewer would load, HTML, and links other than to pages and mail addresses are shown as source text.
 func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 	m := &markdownWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	m.print("# " + plain(s.heading()) + "\n\n")
@@ -58,8 +58,8 @@ func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 // markdownWriter writes items as Markdown.
 type markdownWriter struct {
 	w    *bufio.Writer
-	err  error // the first
-	list bool  // the last item stands in a list
+	err  error // the first error
+	list bool  // the last item is in a list
 }
 
 var markdownMarks = map[mark]string{markOpen: "◐ ", markGood: "✓ ", markBad: "✗ ", markWarn: "! "}
@@ -148,7 +148,7 @@ func (m *markdownWriter) entry(it *item, again string) {
 	m.list = true
 }
 
-// parts writes what an item shows. What went in and came out raw is of interest where nothing else is.
+// parts writes the content of an item. It writes raw input and output only if there is no other content.
 func (m *markdownWriter) parts(it *item) {
 	told := false
 	for _, p := range it.Parts {
@@ -217,7 +217,7 @@ func (m *markdownWriter) part(p part, indent string) {
 	}
 }
 
-// ruled is the rule by which something was decided, behind it.
+// ruled formats the rule of a decision.
 func ruled(rule string) string {
 	if rule == "" {
 		return ""
@@ -225,7 +225,7 @@ func ruled(rule string) string {
 	return "; " + plain(rule)
 }
 
-// plainly is what a diff's head says beside the path.
+// plainly describes a diff beside its path.
 func plainly(p part) string {
 	text := ""
 	if p.Status != "" {
@@ -237,7 +237,7 @@ func plainly(p part) string {
 	return text
 }
 
-// loads is what a viewer of Markdown would load or obey.
+// loads matches syntax that a Markdown viewer would load or interpret.
 var loads = lazyregexp.New(`<|!\[|\]\s*:`)
 
 func escaped(text string) string {
@@ -252,7 +252,7 @@ func escaped(text string) string {
 	})
 }
 
-// plain is text on one line that means nothing in Markdown.
+// plain returns text on one line without Markdown syntax.
 func plain(text string) string {
 	var b strings.Builder
 	for _, c := range safetext.Line(text) {
@@ -265,32 +265,32 @@ func plain(text string) string {
 	return b.String()
 }
 
-// quoted is what was said, in quotes. Code stands as it is, so that it can be copied, where every viewer agrees that it is
-// code.
+// quoted returns a message as a quote. Code blocks are unchanged, so that they can be copied, if every viewer
+// interprets them as code.
 func quoted(text string) string {
 	var b strings.Builder
 	var f fences
 	for _, l := range strings.Split(strings.Trim(safetext.Text(text), "\n"), "\n") {
 		if !f.code(l) {
-			l = unlinked(escaped(l))
+			l = disableLinks(escaped(l))
 		}
 		b.WriteString(strings.TrimRight("> "+l, " ") + "\n")
 	}
 	return b.String()
 }
 
-// fences finds the blocks of code in a text: only those whose fences cannot be taken for anything else, since what a viewer
-// takes for no code must not be left as it is.
+// fences finds the code blocks of a text: only those whose fences are unambiguous, because text that some viewer does
+// not interpret as code must be escaped.
 type fences struct {
-	open  string // the fence that is open
-	doubt bool   // nothing behind is trusted
+	open  string // the open fence
+	doubt bool   // the rest of the text is ambiguous
 
-	// A fence that is further in may be open: it is a list's, and ends with it, or not, and goes on. Which it is does not
-	// matter where all lines up to its end are as far in.
+	// An indented fence may be open: if it belongs to a list, it ends with the list, and otherwise it continues. Both
+	// are equal if all lines up to its end are indented as much.
 	inner, indent string
 }
 
-// code reports whether a line is within a block.
+// code reports whether a line is in a code block.
 func (f *fences) code(line string) bool {
 	text := strings.Trim(line, " \t")
 	run := fenceRun(text)
@@ -316,7 +316,7 @@ func (f *fences) within(run, text, indent string) (code bool) {
 		return true
 	case indent == "":
 		f.open = ""
-	default: // how far in a fence may be to end a block, viewers may not agree on
+	default: // viewers differ about the indent of a closing fence
 		f.doubt = true
 	}
 	return false
@@ -332,7 +332,7 @@ func (f *fences) withinInner(line, run, text, indent string) {
 	}
 }
 
-// fenceRun is the fence that text begins with; empty: none.
+// fenceRun returns the fence at the beginning of text, or "".
 func fenceRun(text string) string {
 	if text == "" || text[0] != '`' && text[0] != '~' {
 		return ""
@@ -343,7 +343,7 @@ func fenceRun(text string) string {
 	return ""
 }
 
-// code is a span of code on one line.
+// code returns a code span on one line.
 func code(text string) string {
 	text = safetext.Line(text)
 	if text == "" {
@@ -356,7 +356,7 @@ func code(text string) string {
 	return ticks + text + ticks
 }
 
-// fenced is a block of code; text is harmless already.
+// fenced returns a code block. text is already escaped.
 func fenced(text, language, indent string) string {
 	fence := markdown.Ticks(text, 3)
 	var b strings.Builder

@@ -10,11 +10,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxNesting is how deep quotes and lists are followed; what is deeper is shown as it is written.
+// maxNesting limits the nesting of quotes and lists. Deeper levels are shown as source text.
 const maxNesting = 8
 
-// prose is Markdown as HTML. It makes no links and no pictures: their addresses are shown. Every character of the text is
-// escaped, and the elements are the few that are named here.
+// prose converts Markdown to HTML. It creates no links and no pictures, and shows their addresses. It escapes every
+// character of the text, and uses only the elements in this file.
 func prose(text string) template.HTML {
 	p := &proseWriter{}
 	p.blocks(strings.Split(strings.Trim(safetext.Text(text), "\n"), "\n"), 0)
@@ -23,7 +23,7 @@ func prose(text string) template.HTML {
 
 type proseWriter struct{ b strings.Builder }
 
-// block is what a line begins.
+// block is the kind of block that a line begins.
 type block int
 
 const (
@@ -60,7 +60,7 @@ func blockOf(l string) block {
 
 func indentOf(l string) int { return len(l) - len(strings.TrimLeft(l, " ")) }
 
-// isCode reports whether a line is code by how far in it is.
+// isCode reports whether a line is code because of its indent.
 func isCode(l string) bool { return strings.HasPrefix(l, "    ") || strings.HasPrefix(l, "\t") }
 
 func (p *proseWriter) blocks(lines []string, depth int) {
@@ -105,7 +105,8 @@ func (p *proseWriter) blocks(lines []string, depth int) {
 	}
 }
 
-// paragraphOf is how many lines are a paragraph: the first, whatever it is, and those that begin nothing else.
+// paragraphOf returns the number of lines of a paragraph: the first one in any case, and the following ones that do not
+// begin another block.
 func paragraphOf(lines []string) int {
 	n := 1
 	for n < len(lines) && blockOf(lines[n]) == paragraph {
@@ -141,7 +142,8 @@ func (p *proseWriter) quote(lines []string, depth int) []string {
 	return lines[n:]
 }
 
-// list takes items of one kind. Lines that are further in than an item's mark, and blank ones between them, are its.
+// list processes items of one kind. Lines that are indented more than an item's mark, and blank lines between them,
+// belong to the item.
 func (p *proseWriter) list(lines []string, depth int) []string {
 	first, _ := markdown.ItemOf(lines[0])
 	tag, begin := "ul", ""
@@ -180,7 +182,7 @@ func (p *proseWriter) list(lines []string, depth int) []string {
 		p.b.WriteString("<li>")
 		p.item(inner, depth+1)
 		p.b.WriteString("</li>\n")
-		for n < len(lines) && blockOf(lines[n]) == blank { // items may stand apart
+		for n < len(lines) && blockOf(lines[n]) == blank { // blank lines between items
 			n++
 		}
 		lines = lines[n:]
@@ -189,7 +191,7 @@ func (p *proseWriter) list(lines []string, depth int) []string {
 	return lines
 }
 
-// item is what is in a list's item: its first paragraph stands without a paragraph's space.
+// item writes the content of a list item. Its first paragraph has no margin.
 func (p *proseWriter) item(lines []string, depth int) {
 	n := 0
 	if blockOf(lines[0]) == paragraph {
@@ -226,7 +228,7 @@ func (p *proseWriter) element(tag, text string) {
 	p.b.WriteString("</" + tag + ">")
 }
 
-// inline writes what is within a paragraph.
+// inline writes the content of a paragraph.
 func (p *proseWriter) inline(text string) {
 	s := markdown.Spans{W: p}
 	s.Begin()
@@ -257,7 +259,7 @@ func (p *proseWriter) Emphasis(e markdown.Emphasis, within func()) {
 	p.b.WriteString(end)
 }
 
-// Link implements markdown.Writer: it leads nowhere.
+// Link implements markdown.Writer. It writes no link.
 func (p *proseWriter) Link(picture bool, _, address string, within func()) {
 	if picture {
 		p.b.WriteByte('!')

@@ -12,58 +12,58 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Bounds of what a story holds before it is written.
+// Limits of the items that a story holds back.
 const (
 	maxHeld      = 4096    // items
-	maxHeldBytes = 8 << 20 // of what is in them
-	maxSaid      = 1 << 20 // bytes of a message; what is longer goes on in another item
-	maxKnown     = 1024    // tool calls, questions, calls and commands that are known each, written or not
-	maxTitle     = 4 << 10 // bytes of a title that is known though it was written
+	maxHeldBytes = 8 << 20 // of their content
+	maxSaid      = 1 << 20 // bytes of a message; a longer one continues in another item
+	maxKnown     = 1024    // known tool calls, questions, calls and commands each, written or not
+	maxTitle     = 4 << 10 // bytes of a title that is kept after it was written
 	maxOutput    = 256 << 10
 )
 
-// story makes items of what a journal tells, each written once. A turn is held until it ends, or until it has grown too
-// large, so that what is said later of a tool call, a question, a command stands where it began.
+// story converts the entries of a journal to items, and writes each once. It holds back a turn until it ends or is too
+// large, so that later entries about a tool call, a question or a command can be added to its item.
 type story struct {
 	write   func(*item) error
 	folder  folder
-	history bool // what the agent told again is wanted
+	history bool // include events that the agent repeated
 
-	held   []*holding
+	items  []*heldItem
 	weight int
 	err    error
 
-	tools     ordered.Map[string, *holding]
-	questions ordered.Map[string, *holding]
-	calls     ordered.Map[string, *holding]
-	commands  ordered.Map[string, *holding] // by terminal
+	tools     ordered.Map[string, *heldItem]
+	questions ordered.Map[string, *heldItem]
+	calls     ordered.Map[string, *heldItem]
+	commands  ordered.Map[string, *heldItem] // by terminal
 
 	decisions decisions
 
-	notes   *render.Renderer           // speaks of what takes a line or two as it does live
-	context *supervisorv1.ContextUsage // since a turn last ended
+	notes   *render.Renderer           // formats events of one or two lines, as in the live output
+	context *supervisorv1.ContextUsage // latest value since the end of a turn
 	turns   turns
-	parts   int // files
+	parts   int // number of files
 	skipped int // events of the history
 	at      time.Time
 }
 
-// holding is an item that is not written, or was and may be spoken of again.
-type holding struct {
+// heldItem is an item that was not written yet, or that later entries may refer to.
+type heldItem struct {
 	item
 	words   strings.Builder
-	message string // the id of the message
+	message string // id of the message
 	tool    *supervisorv1.ToolCall
-	earlier []*supervisorv1.ToolCallContent // what the tool call showed before, and is told still
-	ids     []string                        // of the terminals that the tool call ever showed
+	earlier []*supervisorv1.ToolCallContent // earlier content of the tool call that is still shown
+	ids     []string                        // all terminals that the tool call has shown
 	asked   *supervisorv1.Approval
-	action  string // the kind of action that a call is
-	path    string // that a call names
+	action  string // kind of action of a call
+	path    string // path of a call
 	command string
 	output  []byte
-	cut     int // bytes of output that are not there any more
+	cut     int // bytes of output that were dropped
 	ending  *supervisorv1.WatchOutputResponse
-	owner   *holding // the tool call that shows the command
+	owner   *heldItem // the tool call that shows the command
 	weight  int
 	written bool
 }
@@ -75,8 +75,8 @@ func newStory(cwd string, o PageOptions, write func(*item) error) *story {
 	}
 }
 
-// tell takes one thing.
-func (s *story) tell(t Entry) error {
+// addEntry processes an entry.
+func (s *story) addEntry(t Entry) error {
 	s.decided(t.Time)
 	s.at = t.Time
 	switch {
@@ -96,11 +96,11 @@ func (s *story) tell(t Entry) error {
 	return s.err
 }
 
-// close writes what is held.
+// close writes the items that were held back.
 func (s *story) close() error {
 	s.skip(Entry{})
 	s.decided(s.at.Add(LateDecision))
-	s.apartAll()
+	s.addPendingDecisions()
 	s.unfinished()
 	s.flush(0)
 	return s.err
@@ -108,31 +108,31 @@ func (s *story) close() error {
 
 func (s *story) part(t Entry) {
 	s.skip(t)
-	s.apartAll()
+	s.addPendingDecisions()
 	s.decisions.questions, s.decisions.calls = nil, nil
 	s.unfinished()
 	s.flush(0)
 	if s.parts++; s.parts > 1 {
-		s.add(t, &holding{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
+		s.add(t, &heldItem{item: item{Kind: kindNote, Title: "The session is recorded again from here on."}})
 	}
-	for _, m := range []*ordered.Map[string, *holding]{&s.tools, &s.questions, &s.calls, &s.commands} {
+	for _, m := range []*ordered.Map[string, *heldItem]{&s.tools, &s.questions, &s.calls, &s.commands} {
 		m.Clear()
 	}
 }
 
-// unfinished says that the record ends within a turn.
+// unfinished adds an item if the record ends within a turn.
 func (s *story) unfinished() {
 	if s.turns.open {
 		s.turns.open = false
-		s.add(Entry{}, &holding{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
+		s.add(Entry{}, &heldItem{item: item{Kind: kindEnd, Mark: markOpen, Title: "The record ends here, within the turn."}})
 	}
 }
 
-// skip says how much of the history was left out.
+// skip adds the number of omitted events of the history.
 func (s *story) skip(t Entry) {
 	if n := s.skipped; n > 0 {
 		s.skipped = 0
-		s.add(t, &holding{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + safetext.Count(n, "event") + ")."}})
+		s.add(t, &heldItem{item: item{Kind: kindNote, Title: "What the agent told again when it loaded the session is left out (" + safetext.Count(n, "event") + ")."}})
 	}
 }
 
@@ -140,12 +140,12 @@ func (s *story) event(t Entry) {
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
 		s.turns.begin(t.Time)
-		s.add(t, &holding{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
+		s.add(t, &heldItem{item: item{Kind: kindTurn, Title: "Turn " + counter(s.turns.n)}})
 		for _, b := range e.TurnStarted.GetPrompt() {
 			s.message(t, kindUser, b, "")
 		}
 		if len(e.TurnStarted.GetPrompt()) > 0 {
-			s.held[len(s.held)-1].message = "the prompt" // what the agent repeats of it stands apart
+			s.items[len(s.items)-1].message = "the prompt" // repeated text of the agent is separate
 		}
 	case *supervisorv1.Event_TurnEnded:
 		s.turnEnded(t, e.TurnEnded)
@@ -174,7 +174,7 @@ func (s *story) event(t Entry) {
 	case *supervisorv1.Event_Usage:
 		s.context = e.Usage
 	case *supervisorv1.Event_SessionOpened:
-		if text := s.notes.Event(t.Event); e.SessionOpened.GetMethod() != acp.MethodSessionNew { // the head says it
+		if text := s.notes.Event(t.Event); e.SessionOpened.GetMethod() != acp.MethodSessionNew { // the head contains it
 			s.noted(t, text)
 		}
 	case *supervisorv1.Event_AvailableCommands:
@@ -183,49 +183,49 @@ func (s *story) event(t Entry) {
 	}
 }
 
-// add holds an item.
-func (s *story) add(t Entry, h *holding) *holding {
+// add adds an item.
+func (s *story) add(t Entry, h *heldItem) *heldItem {
 	h.Time = s.at
 	h.History = t.Event.GetHistory()
-	s.held = append(s.held, h)
-	s.heavier(h, 512)
+	s.items = append(s.items, h)
+	s.grow(h, 512)
 	return h
 }
 
-// heavier says that an item has so many bytes more in it.
-func (s *story) heavier(h *holding, n int) {
+// grow adds n to the size of an item in bytes.
+func (s *story) grow(h *heldItem, n int) {
 	if !h.written {
 		h.weight += n
 		s.weight += n
 	}
 }
 
-// bound writes the oldest half of what is held, if that is too much.
+// bound writes the oldest half of the items if there are too many.
 func (s *story) bound() {
-	if len(s.held) > maxHeld || s.weight > maxHeldBytes {
-		s.flush(len(s.held) / 2)
+	if len(s.items) > maxHeld || s.weight > maxHeldBytes {
+		s.flush(len(s.items) / 2)
 	}
 }
 
-// flush writes what is held but for the last so many items. What is written with an item is not forgotten before all are:
-// a question leaves out what its tool call shows.
+// flush writes all items except for the last keep. It keeps the state of written items until all are written, because a
+// question omits content that its tool call shows.
 func (s *story) flush(keep int) {
-	n := len(s.held) - keep
-	for _, h := range s.held[:n] {
+	n := len(s.items) - keep
+	for _, h := range s.items[:n] {
 		s.weight -= h.weight
 		h.written = true
 		if h.owner == nil && s.err == nil {
 			s.err = s.write(s.finished(h))
 		}
 	}
-	for _, h := range s.held[:n] {
+	for _, h := range s.items[:n] {
 		h.forget()
 	}
-	s.held = append([]*holding(nil), s.held[n:]...)
+	s.items = append([]*heldItem(nil), s.items[n:]...)
 }
 
-// forget lets go of what a written item does not need any more.
-func (h *holding) forget() {
+// forget releases the memory that a written item does not need any more.
+func (h *heldItem) forget() {
 	h.Said, h.Parts, h.output, h.earlier, h.weight = "", nil, nil, nil, 0
 	h.words = strings.Builder{}
 	h.Title = first(h.Title, maxTitle)
@@ -245,8 +245,8 @@ func (h *holding) forget() {
 	}
 }
 
-// finished is an item as it is written.
-func (s *story) finished(h *holding) *item {
+// finished completes an item before it is written.
+func (s *story) finished(h *heldItem) *item {
 	switch {
 	case h.tool != nil:
 		s.finishTool(h)
@@ -265,44 +265,44 @@ func (s *story) finished(h *holding) *item {
 	return &h.item
 }
 
-// message takes a piece of a message.
+// message processes a piece of a message.
 func (s *story) message(t Entry, k kind, c *supervisorv1.ContentBlock, message string) {
 	text := contentText(c)
 	if text == "" {
 		return
 	}
-	var last *holding
-	if n := len(s.held); n > 0 {
-		last = s.held[n-1]
+	var last *heldItem
+	if n := len(s.items); n > 0 {
+		last = s.items[n-1]
 	}
 	goes := last != nil && last.Kind == k && last.History == t.Event.GetHistory() &&
 		(last.message == message || message == "" && last.message != "the prompt" || last.message == "")
 	if !goes || last.words.Len() > maxSaid {
 		if strings.TrimSpace(text) == "" && !goes {
-			return // nothing to begin a message with
+			return // a message does not begin with an empty piece
 		}
-		last = s.add(t, &holding{item: item{Kind: k, Goes: goes}})
+		last = s.add(t, &heldItem{item: item{Kind: k, Goes: goes}})
 	}
 	last.message = cmp.Or(message, last.message)
-	if !isText(c) { // on a line of its own
+	if !isText(c) { // on its own line
 		if soFar := last.words.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
 			text = "\n" + text
 		}
 		text += "\n"
 	}
 	last.words.WriteString(text)
-	s.heavier(last, len(text))
+	s.grow(last, len(text))
 }
 
 func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 	p := planPart(entries)
-	if n := len(s.held); n > 0 && s.held[n-1].Kind == kindPlan {
-		s.held[n-1].Parts = []part{p}
+	if n := len(s.items); n > 0 && s.items[n-1].Kind == kindPlan {
+		s.items[n-1].Parts = []part{p}
 		return
 	}
-	h := s.add(t, &holding{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})
+	h := s.add(t, &heldItem{item: item{Kind: kindPlan, Title: "Plan", Parts: []part{p}}})
 	for _, st := range p.Steps {
-		s.heavier(h, len(st.Text)+64)
+		s.grow(h, len(st.Text)+64)
 	}
 	if len(entries) == 0 {
 		h.Title, h.Parts = "The plan is empty now.", nil
@@ -310,8 +310,8 @@ func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 }
 
 func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
-	s.apartAll()
-	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
+	s.addPendingDecisions()
+	h := &heldItem{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
 	s.context = nil
 	switch {
 	case e.GetError() != nil:
@@ -328,13 +328,13 @@ func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
 	s.flush(0)
 }
 
-// noted takes an event that takes a line or two, which are text.
+// noted adds an item for an event of one or two lines.
 func (s *story) noted(t Entry, text string) {
 	if text = strings.TrimSpace(text); text == "" {
 		return
 	}
 	title, rest, _ := strings.Cut(text, "\n")
-	h := &holding{item: item{Kind: kindNote, Title: strings.TrimPrefix(title, "! "), Said: strings.TrimPrefix(strings.ReplaceAll(rest, "\n    ", "\n"), "    ")}}
+	h := &heldItem{item: item{Kind: kindNote, Title: strings.TrimPrefix(title, "! "), Said: strings.TrimPrefix(strings.ReplaceAll(rest, "\n    ", "\n"), "    ")}}
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_Gap:
 		h.Kind, h.Mark = kindLost, markWarn
@@ -355,5 +355,5 @@ func (s *story) noted(t Entry, text string) {
 			h.Parts = []part{{Kind: partRaw, Title: "the update", Text: first(raw, maxPartRaw)}}
 		}
 	}
-	s.heavier(s.add(t, h), len(text)+len(h.Said))
+	s.grow(s.add(t, h), len(text)+len(h.Said))
 }

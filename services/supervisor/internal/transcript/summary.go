@@ -11,43 +11,43 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Summary is what stands at the top of a page about a session. It is made by reading the journal once.
+// Summary is the head of a page about a session. It needs a separate pass over the journal.
 type Summary struct {
-	// Header is of the first file.
+	// Header is the header of the first file.
 	Header journal.Header
-	// Title is the one that the agent gave the session, or how its first prompt begins.
+	// Title is the title from the agent, or the beginning of the first prompt.
 	Title string
-	// First and Last are when something passed at first and at last.
+	// First and Last are the times of the first and the last message.
 	First, Last time.Time
-	// Turns are prompts, Tools the tool calls that were announced, Questions those that waited for a person.
+	// Turns counts the prompts, Tools the announced tool calls, Questions those that waited for a user.
 	Turns, Tools, Questions int
-	// Lost is how many frames the journal lacks.
+	// Lost is the number of frames that are missing in the journal.
 	Lost uint64
-	// Model is the one that worked last, Tokens what all turns took, Context the last word on cost and context. Empty: the
-	// agent does not say.
+	// Model is the latest model, Tokens the usage of all turns, Context the latest cost and context usage. They are
+	// empty if the agent does not report them.
 	Model   string
 	Tokens  *supervisorv1.TokenUsage
 	Context *supervisorv1.ContextUsage
 
 	turns []turnEntry
-	more  int // turns that are in no table of contents
+	more  int // turns that are not in the table of contents
 }
 
-// maxChapters is how many turns a table of contents has.
+// maxChapters limits the turns in a table of contents.
 const maxChapters = 5000
 
-// turnEntry is a turn as a table of contents has it.
+// turnEntry is a turn in a table of contents.
 type turnEntry struct {
 	title            string
 	at               time.Time
 	tools, questions int
-	history          bool // the agent told it again
+	history          bool // the agent repeated it
 }
 
 // chapter is a line of a table of contents.
 type chapter struct{ Turn, Title, With string }
 
-// Add takes what a Reader tells.
+// Add processes an entry of a Reader.
 func (s *Summary) Add(t Entry) error {
 	if s.First.IsZero() {
 		s.First = t.Time
@@ -66,7 +66,8 @@ func (s *Summary) Add(t Entry) error {
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
 		s.Turns++
-		if s.Title == "" && len(e.TurnStarted.GetPrompt()) > 0 && t.Event.GetRaw() != "" { // else it was not kept
+		// otherwise it was not recorded
+		if s.Title == "" && len(e.TurnStarted.GetPrompt()) > 0 && t.Event.GetRaw() != "" {
 			s.Title = firstLine(e.TurnStarted.GetPrompt(), 400)
 		}
 	case *supervisorv1.Event_TurnEnded:
@@ -94,7 +95,7 @@ func (s *Summary) Add(t Entry) error {
 	return nil
 }
 
-// outline takes an event for the table of contents.
+// outline processes an event for the table of contents.
 func (s *Summary) outline(t Entry) {
 	now := &turnEntry{}
 	if n := len(s.turns); n > 0 && s.more == 0 {
@@ -118,7 +119,7 @@ func (s *Summary) outline(t Entry) {
 	}
 }
 
-// chapters are the table of contents of a page.
+// chapters returns the table of contents of a page.
 func (s *Summary) chapters(o PageOptions) (all []chapter) {
 	for _, t := range s.turns {
 		if t.history && !o.History {
@@ -139,12 +140,12 @@ func (s *Summary) chapters(o PageOptions) (all []chapter) {
 	return all
 }
 
-// firstLine is the first line of a prompt, of so many bytes.
-func firstLine(prompt []*supervisorv1.ContentBlock, most int) string {
+// firstLine returns the first line of a prompt, limited to limit bytes.
+func firstLine(prompt []*supervisorv1.ContentBlock, limit int) string {
 	if len(prompt) == 0 {
 		return ""
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(first(prompt[0].GetText().GetText(), most)), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(first(prompt[0].GetText().GetText(), limit)), "\n")
 	return line
 }
 
@@ -159,10 +160,10 @@ func (s *Summary) model(options []*supervisorv1.ConfigOption) {
 // field is a line of a page's head.
 type field struct {
 	Name, Value string
-	Code        bool // as it is written: an id, a path
+	Code        bool // an id or a path, shown as code
 }
 
-// fields are the lines of a page's head.
+// fields returns the lines of a page's head.
 func (s *Summary) fields() []field {
 	fields := []field{{"Agent", s.Header.Agent, true}}
 	add := func(name, value string, code bool) {
@@ -188,7 +189,7 @@ func (s *Summary) fields() []field {
 	return fields
 }
 
-// heading is what a page is called.
+// heading returns the title of a page.
 func (s *Summary) heading() string {
 	if title := safetext.Line(s.Title); title != "" {
 		return title
@@ -196,5 +197,5 @@ func (s *Summary) heading() string {
 	return "Session " + named(s.Header.Session)
 }
 
-// stamp is a time on a page that others read elsewhere.
+// stamp formats a time in UTC, because pages are read elsewhere.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

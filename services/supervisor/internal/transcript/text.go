@@ -14,24 +14,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Text prints what a journal tells as it comes, with the package that prints what happens live. Not safe for concurrent
-// use.
+// Text prints the entries of a journal one by one, with the package for live output. It is not safe for concurrent use.
 type Text struct {
 	w io.Writer
 	o render.Options
 	r *render.Renderer
 
-	turns   turns
-	parts   int
-	history int     // events that were left out, since they were last spoken of
-	fresh   bool    // the head was printed, and nothing else
-	again   bool    // what is shown is history
-	spoken  bool    // the Renderer has shown something, and sets apart what comes
-	started []Entry // commands that were not shown yet
+	turns     turns
+	parts     int
+	history   int     // omitted events since the last mention
+	onlyHead  bool    // only the head was printed
+	inHistory bool    // the current events are history
+	shown     bool    // the Renderer has shown text, and separates the next
+	started   []Entry // commands that were not shown yet
 }
 
-// NewText returns a Text that prints to w. look is how events are shown, but that prompts, questions and usage always are;
-// Verbose: calls about terminals, and the commands that there are, are shown too.
+// NewText returns a Text that prints to w. look configures the events, but prompts, questions and usage are always
+// shown. Verbose also shows calls about terminals and the available commands.
 func NewText(w io.Writer, look render.Options) *Text {
 	t := &Text{w: w, o: look}
 	look.Prompts, look.Asking, look.NoUsage, look.Verbose = true, false, false, true
@@ -39,32 +38,32 @@ func NewText(w io.Writer, look render.Options) *Text {
 	return t
 }
 
-// Tell prints one thing.
-func (t *Text) Tell(told Entry) error {
+// Write prints an entry.
+func (t *Text) Write(told Entry) error {
 	text := t.text(told)
 	if told.Header == nil {
-		text = t.apart(text)
+		text = t.separate(text)
 	}
 	_, err := io.WriteString(t.w, text)
 	return err
 }
 
-// apart sets what comes first apart from the head.
-func (t *Text) apart(text string) string {
-	if t.fresh && text != "" {
-		t.fresh = false
+// separate separates the first text from the head.
+func (t *Text) separate(text string) string {
+	if t.onlyHead && text != "" {
+		t.onlyHead = false
 		return "\n" + strings.TrimPrefix(text, "\n")
 	}
 	return text
 }
 
-// Close prints what was held back.
+// Close prints text that was held back.
 func (t *Text) Close() error {
-	_, err := io.WriteString(t.w, t.apart(t.ended()))
+	_, err := io.WriteString(t.w, t.separate(t.ended()))
 	return err
 }
 
-// ended ends what is open.
+// ended ends open output.
 func (t *Text) ended() string {
 	text := t.skipped() + t.commands() + t.r.Flush()
 	if t.turns.open {
@@ -85,8 +84,8 @@ func (t *Text) text(told Entry) string {
 		return ""
 	}
 	before := t.skipped()
-	if again := told.Event.GetHistory(); again != t.again {
-		if t.again = again; again {
+	if again := told.Event.GetHistory(); again != t.inHistory {
+		if t.inHistory = again; again {
 			before += t.rule("told again while the session was loaded")
 		}
 	}
@@ -100,9 +99,9 @@ func (t *Text) event(told Entry) string {
 	ev := told.Event
 	switch e := ev.GetEvent().(type) {
 	case *supervisorv1.Event_SessionOpened:
-		if e.SessionOpened.GetMethod() == acp.MethodSessionNew { // the head says it
+		if e.SessionOpened.GetMethod() == acp.MethodSessionNew { // the head contains it
 			text := t.r.Flush()
-			t.show(ev) // it is known from then on
+			t.show(ev) // this registers the tool call
 			return text
 		}
 	case *supervisorv1.Event_TurnStarted:
@@ -113,7 +112,7 @@ func (t *Text) event(told Entry) string {
 		return text + t.rule(t.turns.end(told.Time, e.TurnEnded))
 	case *supervisorv1.Event_CallStarted:
 		if strings.HasPrefix(e.CallStarted.GetMethod(), "terminal/") && !t.o.Verbose {
-			return "" // what comes of it is shown
+			return "" // its result is shown
 		}
 	case *supervisorv1.Event_CallEnded:
 		return t.called(told, e.CallEnded)
@@ -131,14 +130,14 @@ func (t *Text) event(told Entry) string {
 	return t.show(ev)
 }
 
-// maxRawLine is how many bytes are shown of an update that is not known.
+// maxRawLine limits the bytes of an unknown update.
 const maxRawLine = 400
 
-// called is the answer to a call: a command that was started, or what went wrong.
+// called shows the answer to a call: a command that was started, or an error.
 func (t *Text) called(told Entry, e *supervisorv1.CallEnded) string {
 	failed := e.GetError() != "" || e.GetErrorCode() != 0
 	switch {
-	case failed && told.Command != "" && !t.o.Verbose: // its beginning was not shown
+	case failed && told.Command != "" && !t.o.Verbose: // its begin was not shown
 		ev := &supervisorv1.Event{AgentId: told.Event.GetAgentId(), Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{
 			Id: e.GetId(), Method: "$ " + told.Command, Error: e.GetError(), ErrorCode: e.GetErrorCode(),
 		}}}
@@ -149,7 +148,7 @@ func (t *Text) called(told Entry, e *supervisorv1.CallEnded) string {
 	return t.show(told.Event)
 }
 
-// commands shows the commands that were started: where they write to a terminal, as its first line.
+// commands shows the commands that were started, as the first lines of their terminals.
 func (t *Text) commands() string {
 	text := ""
 	for _, told := range t.started {
@@ -166,23 +165,23 @@ func (t *Text) commands() string {
 
 func (t *Text) show(ev *supervisorv1.Event) string {
 	text := t.r.Event(ev)
-	t.spoken = t.spoken || text != ""
+	t.shown = t.shown || text != ""
 	return text
 }
 
 func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) string {
-	t.spoken = true
+	t.shown = true
 	return t.r.Output(terminal, out)
 }
 
-// header is what a file says of the session: the first says which it is, others that it was recorded again.
+// header shows the header of a file: the first one describes the session, others say that the recording continues.
 func (t *Text) header(told Entry) string {
 	h := told.Header
 	t.parts++
 	if t.parts > 1 {
 		return t.ended() + t.rule("recorded again since "+local(told.Time)+agentChange(h))
 	}
-	t.fresh = true
+	t.onlyHead = true
 	return fmt.Sprintf("session %s\nagent   %s\nfolder  %s\nsince   %s\n",
 		named(h.Session), named(h.Agent), named(h.Cwd), local(told.Time))
 }
@@ -196,7 +195,7 @@ func agentChange(h *journal.Header) string {
 
 func named(text string) string { return cmp.Or(safetext.Line(text), "-") }
 
-// skipped says how much of the history was left out.
+// skipped shows the number of omitted events of the history.
 func (t *Text) skipped() string {
 	n := t.history
 	t.history = 0
@@ -206,16 +205,16 @@ func (t *Text) skipped() string {
 	return t.r.Flush() + t.faint(fmt.Sprintf("[%s that the agent told again when it loaded the session: see --history]", safetext.Count(n, "event"))) + "\n"
 }
 
-// rule is a line between turns.
+// rule returns a line between turns.
 func (t *Text) rule(text string) string {
 	text = t.r.Flush() + "\n" + t.faint("── "+text+" ──") + "\n"
-	if !t.spoken {
+	if !t.shown {
 		text += "\n"
 	}
 	return text
 }
 
-// beside is a line among those of tool calls.
+// beside returns a line between the lines of tool calls.
 func (t *Text) beside(text string) string {
 	return t.r.Flush() + t.faint("    "+safetext.Line(text)) + "\n"
 }

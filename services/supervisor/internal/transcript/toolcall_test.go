@@ -56,7 +56,7 @@ func TestToolCall_LiveAndRecordedAgree(t *testing.T) {
 			told = append(told, report)
 			line := []byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + report + "}}\n")
 			for _, e := range recorded.Read(&journal.Entry{N: n + 1, Time: began, Dir: frame.AgentToClient.String(), Frame: line[:len(line)-1]}) {
-				if err := s.tell(e); err != nil {
+				if err := s.addEntry(e); err != nil {
 					t.Fatal(err)
 				}
 			}

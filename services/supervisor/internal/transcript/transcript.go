@@ -1,10 +1,11 @@
 // Package transcript converts a session's journal to readable text: for a terminal, as Markdown, or as an HTML page.
 //
-// It shows the events that package event makes of the frames, and two things that no event has: the output of commands, and
-// the gaps that the journal reports. It reads a journal as a stream and holds a few megabytes of it at most.
+// It shows the events that package event creates from frames, and two kinds of entries without events: the output of
+// commands, and the gaps that the journal reports. It reads a journal as a stream, and its memory is limited to a few
+// megabytes.
 //
-// The frames come from an agent and may be hostile. The package shows all that they hold, in a form that no terminal, browser
-// or Markdown viewer obeys.
+// The frames come from an agent and are untrusted. The package shows their whole content, escaped for terminals,
+// browsers and Markdown viewers.
 package transcript
 
 import (
@@ -21,54 +22,54 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Entry is one thing that the journal of a session tells.
+// Entry is an entry of a session's journal in readable form.
 type Entry struct {
-	// Time is when it passed.
+	// Time is the time of the message.
 	Time time.Time
-	// Header: a file of the journal begins here.
+	// Header is set at the beginning of a file of the journal.
 	Header *journal.Header
-	// Event is what happened. Its Gap says what the journal lacks.
+	// Event is the event. Its Gap describes missing messages.
 	Event *supervisorv1.Event
-	// Command is a command line that the agent had run: beside the event that answers the request, in the terminal below
-	// if it was started.
+	// Command is a command line of the agent. It accompanies the event that answers the request, and Terminal is set if
+	// the command was started.
 	Command string
-	// Terminal is the terminal that Command was started in, or that Output is of.
+	// Terminal is the terminal of Command or of Output.
 	Terminal string
-	// Output is what a command wrote, a piece that follows the one before, or how it ended.
+	// Output is the next piece of a command's output, or its end.
 	Output *supervisorv1.WatchOutputResponse
 }
 
-// Reader tells what is in the entries of a session's journal. Not safe for concurrent use.
+// Reader converts the entries of a session's journal. It is not safe for concurrent use.
 type Reader struct {
 	session  string
 	agent    frame.Agent
 	decoder  *event.Decoder
 	commands commands
-	withheld withheld
+	withheld pieceCollector
 	at       time.Time
 	out      []Entry
 }
 
-// NewReader returns a Reader at the beginning of a session's first file.
+// NewReader returns a Reader for the beginning of a session's first file.
 func NewReader() *Reader {
 	r := &Reader{}
 	r.begin(&journal.Header{Content: true})
 	return r
 }
 
-// begin begins with a file: what one supervisor saw of the session.
+// begin begins a file, which one supervisor has written.
 func (r *Reader) begin(h *journal.Header) {
 	r.session = h.Session
 	r.agent = frame.Agent{ID: h.AgentID, Name: h.Agent}
 	r.decoder = event.NewDecoder(r.agent, nil)
-	if h.LateUpdates { // older records have no frame that says when a turn's last update has passed
+	if h.LateUpdates { // older records have no frame for the end of a turn's late updates
 		r.decoder.HoldEnds()
 	}
 	r.commands = commands{}
-	r.withheld = withheld{}
+	r.withheld = pieceCollector{}
 }
 
-// Read returns what an entry tells: most often one thing or nothing. What it returns shares no memory with the entry.
+// Read converts an entry, usually to one entry or none. The result shares no memory with e.
 func (r *Reader) Read(e *journal.Entry) []Entry {
 	r.out = nil
 	if e.Journal != nil {
@@ -78,7 +79,7 @@ func (r *Reader) Read(e *journal.Entry) []Entry {
 	switch {
 	case e.Journal != nil:
 		r.begin(e.Journal)
-		r.tell(Entry{Header: e.Journal})
+		r.add(Entry{Header: e.Journal})
 		if !e.Journal.Content {
 			r.gap(0, "the record has no content: of what passed it has methods, kinds and sizes")
 		}
@@ -94,7 +95,7 @@ func (r *Reader) Read(e *journal.Entry) []Entry {
 	return r.out
 }
 
-// Unread returns what to tell of a line that cannot be read.
+// Unread returns the entries for a line that cannot be parsed.
 func (r *Reader) Unread() []Entry {
 	r.out = nil
 	r.flush()
@@ -102,7 +103,7 @@ func (r *Reader) Unread() []Entry {
 	return r.out
 }
 
-// Close returns what was held back. More can be read afterwards.
+// Close returns entries that were held back. Read may be called again afterwards.
 func (r *Reader) Close() []Entry {
 	r.out = nil
 	r.end()
@@ -115,11 +116,11 @@ func (r *Reader) end() {
 		r.event(ev, nil)
 	}
 	for _, o := range r.commands.finish() {
-		r.tell(o)
+		r.add(o)
 	}
 }
 
-// maxRefused is how many bytes are shown of a line that was refused.
+// maxRefused limits the bytes of a rejected line.
 const maxRefused = 200
 
 func (r *Reader) frame(e *journal.Entry) {
@@ -141,7 +142,7 @@ func (r *Reader) frame(e *journal.Entry) {
 	r.events(&f, kept)
 }
 
-// flush tells the pieces of a message whose content was not kept.
+// flush adds the pieces of a message whose content was not recorded.
 func (r *Reader) flush() {
 	if e, size := r.withheld.take(); e != nil {
 		f := e.Observed(&r.agent, r.session)
@@ -154,7 +155,7 @@ func (r *Reader) events(f *frame.Frame, kept bool) {
 	r.at = f.Time
 	if f.Direction == frame.OursToClient && kept {
 		for _, o := range r.commands.shown(f.Line) {
-			r.tell(o)
+			r.add(o)
 		}
 	}
 	for _, ev := range r.decoder.Frame(*f) {
@@ -168,7 +169,7 @@ func (r *Reader) events(f *frame.Frame, kept bool) {
 	}
 }
 
-// event tells an event, and what there is beside it in its frame.
+// event adds an event, and the other entries of its frame.
 func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
 	t := Entry{Event: ev}
 	switch e := ev.GetEvent().(type) {
@@ -177,33 +178,33 @@ func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
 	case *supervisorv1.Event_CallEnded:
 		var before []Entry
 		t.Command, t.Terminal, before = r.commands.answered(e.CallEnded, line)
-		r.tell(t)
+		r.add(t)
 		for _, o := range before {
-			r.tell(o)
+			r.add(o)
 		}
 		return
 	case *supervisorv1.Event_TurnEnded:
 		for _, o := range r.commands.finish() {
-			r.tell(o)
+			r.add(o)
 		}
 	}
-	r.tell(t)
+	r.add(t)
 }
 
-func (r *Reader) tell(t Entry) {
+func (r *Reader) add(t Entry) {
 	t.Time = r.at
-	if t.Event.GetTurnEnded() != nil { // it may have been held behind late updates
+	if t.Event.GetTurnEnded() != nil { // it may have been delayed by late updates
 		t.Time = t.Event.GetTime().AsTime()
 	}
 	r.out = append(r.out, t)
 }
 
-// gap tells that something is missing.
+// gap adds an entry for missing messages.
 func (r *Reader) gap(frames uint64, why string) {
 	r.own(&supervisorv1.Event{Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: frames, Reason: why}}})
 }
 
-// refused tells of a line that was seen and dropped.
+// refused adds an entry for a line that was discarded.
 func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 	n := &supervisorv1.Notice{Severity: "warning", FromAcphost: true}
 	from := "the agent"
@@ -218,18 +219,18 @@ func (r *Reader) refused(d frame.Direction, line []byte, size uint64) {
 	r.own(&supervisorv1.Event{Event: &supervisorv1.Event_Notice{Notice: n}})
 }
 
-// own tells an event that is no frame's.
+// own adds an event without a frame.
 func (r *Reader) own(ev *supervisorv1.Event) {
 	ev.Time, ev.AgentId, ev.SessionId = timestamppb.New(r.at), r.agent.ID, r.session
-	r.tell(Entry{Event: ev})
+	r.add(Entry{Event: ev})
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// first is the beginning of a text, whole characters: n bytes, and "…" for the rest.
+// first returns the first n bytes of a text, in whole characters, and "…" for the rest.
 func first(s string, n int) string { return safetext.Cut(s, n+len("…")) }
 
-// text is the string at a path of members.
+// text returns the string at a path of members.
 func text(v []byte, path ...string) string {
 	s, _ := acp.String(acp.Get(v, path...))
 	return s

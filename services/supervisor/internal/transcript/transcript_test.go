@@ -78,7 +78,7 @@ var formats = map[string]func(t *testing.T, files []journal.Session, history boo
 	"txt": func(t *testing.T, files []journal.Session, history bool) string {
 		var b bytes.Buffer
 		text := NewText(&b, render.Options{Cwd: "/work/app", History: history})
-		if err := Read(files, nil, text.Tell); err != nil {
+		if err := Read(files, nil, text.Write); err != nil {
 			t.Fatal(err)
 		}
 		if err := text.Close(); err != nil {
@@ -109,7 +109,7 @@ func paged(t *testing.T, files []journal.Session, history, asMarkdown bool) stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Read(files, nil, p.Tell); err != nil {
+	if err := Read(files, nil, p.Write); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {
@@ -149,15 +149,15 @@ func TestTranscript_MatchesGoldenFiles(t *testing.T) {
 var writers = map[string]func(b *strings.Builder) (func(Entry) error, func() error){
 	"txt": func(b *strings.Builder) (func(Entry) error, func() error) {
 		t := NewText(b, render.Options{})
-		return t.Tell, t.Close
+		return t.Write, t.Close
 	},
 	"md": func(b *strings.Builder) (func(Entry) error, func() error) {
 		p, _ := NewMarkdown(b, &Summary{}, PageOptions{})
-		return p.Tell, p.Close
+		return p.Write, p.Close
 	},
 	"html": func(b *strings.Builder) (func(Entry) error, func() error) {
 		p, _ := NewHTML(b, &Summary{}, PageOptions{})
-		return p.Tell, p.Close
+		return p.Write, p.Close
 	},
 }
 
@@ -221,11 +221,11 @@ func itemsWith(t *testing.T, o PageOptions, entries ...*journal.Entry) string {
 	})
 	r := NewReader()
 	for _, e := range entries {
-		if err := each(r.Read(e), s.tell); err != nil {
+		if err := each(r.Read(e), s.addEntry); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(each(r.Close(), s.tell), s.close()); err != nil {
+	if err := errors.Join(each(r.Close(), s.addEntry), s.close()); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
@@ -401,15 +401,15 @@ func TestReader_LimitsHeldItems(t *testing.T) {
 			entries = maxHeld + 100
 		}
 		for n := range entries {
-			if err := each(r.Read(update(strings.ReplaceAll(u, "$N", strconv.Itoa(n)))), s.tell); err != nil {
+			if err := each(r.Read(update(strings.ReplaceAll(u, "$N", strconv.Itoa(n)))), s.addEntry); err != nil {
 				t.Fatal(err)
 			}
-			if len(s.held) > maxHeld+1 || s.weight > 2*maxHeldBytes {
-				t.Fatalf("%s: %d items of %d bytes are held", name, len(s.held), s.weight)
+			if len(s.items) > maxHeld+1 || s.weight > 2*maxHeldBytes {
+				t.Fatalf("%s: %d items of %d bytes are held", name, len(s.items), s.weight)
 			}
 			total := 0
 			if n%50 == 0 {
-				for _, h := range s.held {
+				for _, h := range s.items {
 					total += h.words.Len() + len(h.output)
 					if h.tool != nil {
 						total += proto.Size(h.tool)

@@ -22,7 +22,7 @@ func (t *turns) begin(at time.Time) {
 	t.open, t.since = true, at
 }
 
-// end is how a turn ended, on one line.
+// end describes the end of a turn on one line.
 func (t *turns) end(at time.Time, e *supervisorv1.TurnEnded) string {
 	text := "a turn ended"
 	if t.open {
@@ -38,7 +38,7 @@ func (t *turns) end(at time.Time, e *supervisorv1.TurnEnded) string {
 	return text + ": " + safetext.Line(e.GetStopReason())
 }
 
-// took is a duration as far as people care.
+// took formats a duration.
 func took(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -55,5 +55,5 @@ func took(d time.Duration) string {
 
 func counter(n int) string { return strconv.Itoa(n) }
 
-// capital is text that begins a sentence.
+// capital returns text with its first letter in upper case.
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

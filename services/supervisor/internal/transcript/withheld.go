@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// withheld gathers the pieces of a message whose content was not kept: they are told as one.
-type withheld struct {
+// pieceCollector collects the pieces of a message whose content was not recorded, to show them as one.
+type pieceCollector struct {
 	first *journal.Entry
 	size  uint64
 }
 
-// gathers takes an entry if it is a piece that goes on with what was gathered, or begins something of the kind.
-func (w *withheld) gathers(e *journal.Entry) bool {
+// gathers adds an entry if it is a piece that continues the collected ones, or begins such a message.
+func (w *pieceCollector) gathers(e *journal.Entry) bool {
 	if e.Method != acp.MethodSessionUpdate || e.Dir != "agent-to-front" {
 		return false
 	}
@@ -40,16 +40,17 @@ func (w *withheld) gathers(e *journal.Entry) bool {
 	return true
 }
 
-// take returns what was gathered, as one entry of that size; nil: nothing was.
-func (w *withheld) take() (*journal.Entry, uint64) {
+// take returns the collected pieces as one entry, with their size, or nil.
+func (w *pieceCollector) take() (*journal.Entry, uint64) {
 	e, size := w.first, w.size
-	*w = withheld{}
+	*w = pieceCollector{}
 	return e, size
 }
 
 func notKept(size uint64) string { return fmt.Sprintf("[%d bytes, not kept]", size) }
 
-// What stands for members that were not kept, in params by methods and in updates by kinds; "$" is what is said of it.
+// Placeholders for members that were not recorded, in params by method and in updates by kind. "$" is replaced by the
+// description.
 var standInParams = map[string]string{
 	acp.MethodSessionPrompt:     `,"prompt":[{"type":"text","text":$}]`,
 	acp.MethodRequestPermission: `,"toolCall":{"title":$}`,
@@ -72,8 +73,8 @@ var standInMembers = map[string]string{
 	"compaction_summary_chunk":  `,"compactionId":"","content":{"type":"text","text":$}`,
 }
 
-// standIn is a message for a frame whose content was not kept: it says what is known of that, and in place of what people
-// would read, how much it was.
+// standIn returns a message for a frame whose content was not recorded: it contains the known members, and a
+// description of the size in place of the text.
 func standIn(e *journal.Entry, size uint64) []byte {
 	lost := string(jsonrpc.AppendString(nil, notKept(size)))
 	b := []byte(`{"jsonrpc":"2.0"`)
@@ -94,7 +95,7 @@ func standIn(e *journal.Entry, size uint64) []byte {
 	return append(b, "}}"...)
 }
 
-// standInUpdate is the update of such a message.
+// standInUpdate returns the update of such a message.
 func standInUpdate(e *journal.Entry, lost string) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionUpdate":`), e.Update)
 	switch kind := event.UpdateKind(e.Update); kind {
@@ -106,12 +107,12 @@ func standInUpdate(e *journal.Entry, lost string) []byte {
 	return append(b, '}')
 }
 
-// unknown takes back what an event says that was made of such a message and nobody knows: how a question was answered.
+// unknown removes a claim from an event that was made from such a message: the answer to a question, which is unknown.
 func unknown(ev *supervisorv1.Event) {
 	if a := ev.GetQuestionAnswered(); a != nil && a.GetOutcome() == "cancelled" {
 		a.Outcome = "answered"
 		if a.GetAnsweredBy() == "nobody" {
-			a.AnsweredBy = "acphost" // the policy, or since nobody could
+			a.AnsweredBy = "acphost" // by the policy, or because no user could answer
 		}
 	}
 	ev.Raw = ""

@@ -15,15 +15,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// tool takes a report on a tool call. announced: it is a tool_call, not an update of one.
+// tool processes a report about a tool call. announced means that it is a tool_call, not an update.
 func (s *story) tool(t Entry, report *supervisorv1.ToolCallReport, announced bool) {
 	id := report.GetToolCallId()
 	h := s.tools.At(id)
 	switch {
 	case h == nil || client.Restarts(h.tool, announced):
-		h = s.add(t, &holding{item: item{Kind: kindTool}, tool: &supervisorv1.ToolCall{ToolCallId: id}})
-	case h.written && newsOf(h.tool, report):
-		h = s.add(t, &holding{item: item{Kind: kindTool, Goes: true}, tool: h.tool})
+		h = s.add(t, &heldItem{item: item{Kind: kindTool}, tool: &supervisorv1.ToolCall{ToolCallId: id}})
+	case h.written && changesTool(h.tool, report):
+		h = s.add(t, &heldItem{item: item{Kind: kindTool, Goes: true}, tool: h.tool})
 	}
 	s.tools.Keep(id, h, maxKnown)
 	if report.GetContentSet() && !h.written {
@@ -40,19 +40,18 @@ func (s *story) tool(t Entry, report *supervisorv1.ToolCallReport, announced boo
 	for _, old := range h.earlier {
 		size += proto.Size(old)
 	}
-	s.heavier(h, size-h.weight+512)
+	s.grow(h, size-h.weight+512)
 }
 
-// newsOf reports whether a report says more of a tool call that was written than that it is as it was.
-func newsOf(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) bool {
+// changesTool reports whether a report changes a tool call that was already written.
+func changesTool(c *supervisorv1.ToolCall, report *supervisorv1.ToolCallReport) bool {
 	return report.GetStatus() != "" && report.GetStatus() != c.GetStatus() || report.Title != nil && report.GetTitle() != c.GetTitle() ||
 		len(report.GetContent()) > 0
 }
 
-// show takes what a tool call is going to show. What was seen of it stays: its changes of files, unless it shows the files
-// anew, and what it showed at its end, if it shows nothing after that. An agent that takes a change back has made it
-// nevertheless.
-func (s *story) show(h *holding, content []*supervisorv1.ToolCallContent) {
+// show sets the content of a tool call. It keeps earlier content: changes of files, unless the new content has the same
+// files, and the content at its end if it becomes empty after that, because the changes were made nevertheless.
+func (s *story) show(h *heldItem, content []*supervisorv1.ToolCallContent) {
 	cleared := len(content) == 0 && client.ToolCallEnded(h.tool.GetStatus())
 	h.earlier = slices.DeleteFunc(append(h.earlier, h.tool.GetContent()...), func(old *supervisorv1.ToolCallContent) bool {
 		d := old.GetDiff()
@@ -76,13 +75,13 @@ func (s *story) show(h *holding, content []*supervisorv1.ToolCallContent) {
 	}
 }
 
-// content is what a tool call shows, with what it does not show any more but was seen.
-func (h *holding) content() []*supervisorv1.ToolCallContent {
+// content returns the current content of a tool call, and the earlier content that is kept.
+func (h *heldItem) content() []*supervisorv1.ToolCallContent {
 	return slices.Concat(h.earlier, h.tool.GetContent())
 }
 
-// finishTool fills in the item of a tool call.
-func (s *story) finishTool(h *holding) {
+// finishTool completes the item of a tool call.
+func (s *story) finishTool(h *heldItem) {
 	c := h.tool
 	h.Title = cmp.Or(c.GetTitle(), c.GetName(), c.GetToolCallId(), "tool call")
 	h.Tool, h.Status, h.Mark = c.GetKind(), cmp.Or(c.GetStatus(), "pending"), statusMark(c.GetStatus())
@@ -98,15 +97,15 @@ func (s *story) finishTool(h *holding) {
 	}
 	raw := c.GetRawOutput()
 	if o := client.ShownOutput(c, func(id string) bool { return s.commands.At(id) != nil }); o != nil && len(h.ids) == 0 {
-		h.Parts = append(h.Parts, ranItself(o))
+		h.Parts = append(h.Parts, toolOutputPart(o))
 		if o.GetText() != "" {
-			raw = "" // that is where the text is from
+			raw = "" // the text is taken from it
 		}
 	}
 	h.Parts = append(h.Parts, rawParts(c.GetRawInput(), raw)...)
 }
 
-// rawParts are what went into a tool and came out of it, as the agent has it.
+// rawParts returns the raw input and output of a tool.
 func rawParts(in, out string) (parts []part) {
 	for _, p := range []part{{Kind: partRaw, Title: "input", Text: in}, {Kind: partRaw, Title: "output", Text: out}} {
 		if p.Text != "" && p.Text != "{}" && p.Text != `""` {
@@ -116,8 +115,8 @@ func rawParts(in, out string) (parts []part) {
 	return parts
 }
 
-// ranItself is the output of a command that the agent ran itself. The tool call says which.
-func ranItself(o *supervisorv1.ToolOutput) part {
+// toolOutputPart returns the output of a command that the agent ran itself. The tool call names the command.
+func toolOutputPart(o *supervisorv1.ToolOutput) part {
 	p := part{Kind: partOutput, Text: safetext.Text(string(plaintext.Text([]byte(o.GetText()))))}
 	if o.GetOmitted() > 0 || o.GetTail() != "" {
 		if n := o.GetOmitted(); n > 0 {
@@ -131,7 +130,7 @@ func ranItself(o *supervisorv1.ToolOutput) part {
 	return p
 }
 
-// exitStatus is how a command ended.
+// exitStatus describes the end of a command.
 func exitStatus(o *supervisorv1.WatchOutputResponse) (string, mark) {
 	text, failed := render.Exit(o)
 	switch {
@@ -143,8 +142,8 @@ func exitStatus(o *supervisorv1.WatchOutputResponse) (string, mark) {
 	return text, markNone
 }
 
-// commandPart is a command with the end of its output.
-func commandPart(h *holding) part {
+// commandPart returns a command with the end of its output.
+func commandPart(h *heldItem) part {
 	p := part{Kind: partOutput, Title: h.command, Mark: markOpen, Status: "no end of it is recorded"}
 	if h.Goes {
 		p.Title += " (goes on)"
@@ -165,22 +164,22 @@ func commandPart(h *holding) part {
 	return p
 }
 
-// asked takes a question.
+// asked processes a question.
 func (s *story) asked(t Entry, a *supervisorv1.Approval) {
-	h := s.add(t, &holding{item: item{Kind: kindQuestion, Mark: markOpen, Status: "no answer is recorded"}, asked: a})
+	h := s.add(t, &heldItem{item: item{Kind: kindQuestion, Mark: markOpen, Status: "no answer is recorded"}, asked: a})
 	s.questions.Keep(a.GetId(), h, maxKnown)
-	s.heavier(h, proto.Size(a))
+	s.grow(h, proto.Size(a))
 	s.placed(h)
 	s.decisions.questions = append(s.decisions.questions, h)
 }
 
 func (s *story) answered(t Entry, a *supervisorv1.ApprovalAnswer) {
 	h := s.questions.At(a.GetId())
-	s.decisions.questions = slices.DeleteFunc(s.decisions.questions, func(o *holding) bool { return o == h })
+	s.decisions.questions = slices.DeleteFunc(s.decisions.questions, func(o *heldItem) bool { return o == h })
 	if h == nil {
-		h = s.add(t, &holding{item: item{Kind: kindQuestion}, asked: &supervisorv1.Approval{Id: a.GetId()}})
+		h = s.add(t, &heldItem{item: item{Kind: kindQuestion}, asked: &supervisorv1.Approval{Id: a.GetId()}})
 	} else if h.written {
-		h = s.add(t, &holding{item: item{Kind: kindQuestion, Goes: true}, asked: h.asked})
+		h = s.add(t, &heldItem{item: item{Kind: kindQuestion, Goes: true}, asked: h.asked})
 	}
 	h.Status = render.Answer(a, h.asked.GetPermission().GetOptions())
 	switch a.GetOutcome() {
@@ -193,8 +192,8 @@ func (s *story) answered(t Entry, a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
-// finishQuestion fills in the item of a question. What its tool call shows is not shown again.
-func (s *story) finishQuestion(h *holding) {
+// finishQuestion completes the item of a question. It omits content that its tool call shows.
+func (s *story) finishQuestion(h *heldItem) {
 	q := h.asked.GetPermission()
 	h.Title = render.QuestionTitle(h.asked)
 	if e := h.asked.GetElicitation(); e != nil {
@@ -208,7 +207,7 @@ func (s *story) finishQuestion(h *holding) {
 		}
 		return
 	}
-	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions say it in what they show
+	if q.GetReason() != "" && !q.GetFromAcphost() { // acphost's own questions contain the reason in their content
 		h.Said = "Asked because: " + safetext.Line(q.GetReason())
 	}
 	about := s.tools.At(q.GetToolCallId())
@@ -224,7 +223,7 @@ func (s *story) finishQuestion(h *holding) {
 	}
 }
 
-// called takes a request of the agent's to its client. Those about terminals are told by what comes of them.
+// called processes a request of the agent to its client. Requests about terminals are shown by their results.
 func (s *story) called(t Entry, e *supervisorv1.CallStarted) {
 	if strings.HasPrefix(e.GetMethod(), "terminal/") {
 		return
@@ -233,7 +232,7 @@ func (s *story) called(t Entry, e *supervisorv1.CallStarted) {
 	if e.GetPath() != "" {
 		title += " " + s.folder.path(e.GetPath())
 	}
-	h := s.add(t, &holding{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}, action: actionOf(e.GetMethod()), path: s.folder.full(e.GetPath())})
+	h := s.add(t, &heldItem{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}, action: actionOf(e.GetMethod()), path: s.folder.full(e.GetPath())})
 	s.calls.Keep(e.GetId(), h, maxKnown)
 	s.decisions.calls = append(s.decisions.calls, h)
 }
@@ -243,10 +242,10 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 	why := "failed: " + cmp.Or(e.GetError(), "code "+counter(int(e.GetErrorCode())))
 	switch {
 	case failed && t.Command != "":
-		s.add(t, &holding{item: item{Kind: kindCommand, Mark: markBad, Status: why, Rule: s.ran(t.Command)}, command: t.Command})
+		s.add(t, &heldItem{item: item{Kind: kindCommand, Mark: markBad, Status: why, Rule: s.ran(t.Command)}, command: t.Command})
 		return
 	case t.Command != "":
-		h := s.add(t, &holding{item: item{Kind: kindCommand, Rule: s.ran(t.Command)}, command: t.Command})
+		h := s.add(t, &heldItem{item: item{Kind: kindCommand, Rule: s.ran(t.Command)}, command: t.Command})
 		if t.Terminal != "" {
 			s.commands.Keep(t.Terminal, h, maxKnown)
 		}
@@ -255,14 +254,14 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 		return
 	}
 	h := s.calls.At(e.GetId())
-	s.decisions.calls = slices.DeleteFunc(s.decisions.calls, func(o *holding) bool { return o == h })
+	s.decisions.calls = slices.DeleteFunc(s.decisions.calls, func(o *heldItem) bool { return o == h })
 	switch {
 	case h == nil && !failed, h != nil && h.written && !failed:
 		return
 	case h == nil:
-		h = s.add(t, &holding{item: item{Kind: kindCall, Title: e.GetMethod()}})
+		h = s.add(t, &heldItem{item: item{Kind: kindCall, Title: e.GetMethod()}})
 	case h.written:
-		h = s.add(t, &holding{item: item{Kind: kindCall, Title: h.Title, Goes: true}})
+		h = s.add(t, &heldItem{item: item{Kind: kindCall, Title: h.Title, Goes: true}})
 	}
 	h.Status, h.Mark = "done", markGood
 	if failed {
@@ -270,7 +269,7 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 	}
 }
 
-// output takes a piece of what a command wrote, or its end.
+// output processes a piece of a command's output, or its end.
 func (s *story) output(t Entry) {
 	h := s.commands.At(t.Terminal)
 	if h == nil {
@@ -280,7 +279,7 @@ func (s *story) output(t Entry) {
 		if t.Output.GetEnded() && len(t.Output.GetData()) == 0 && h.ending != nil {
 			return
 		}
-		h = s.add(t, &holding{item: item{Kind: kindCommand, Goes: true}, command: h.command})
+		h = s.add(t, &heldItem{item: item{Kind: kindCommand, Goes: true}, command: h.command})
 		s.commands.Keep(t.Terminal, h, maxKnown)
 	}
 	before := len(h.output)
@@ -289,7 +288,7 @@ func (s *story) output(t Entry) {
 		h.cut += over
 		h.output = slices.Clone(h.output[over:])
 	}
-	s.heavier(h, len(h.output)-before)
+	s.grow(h, len(h.output)-before)
 	if t.Output.GetEnded() {
 		h.ending = t.Output
 	}

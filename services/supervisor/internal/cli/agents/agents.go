@@ -1,5 +1,5 @@
-// Package agents implements "acphost agents": lists the agents known by name, logs in to them, and manages those that
-// run in "acphost serve".
+// Package agents implements "acphost agents": lists the known agents, logs in to them, and manages those that run in
+// "acphost serve".
 package agents
 
 import (
@@ -31,7 +31,7 @@ same id, agents.json counts before registry.json, and that before what is built 
 		newList(call), newLogin(call, execute), newRunning(call), newStart(call), newStop(call), newRestart(call))
 }
 
-// listedAgent is an agent as "agents list" shows it. The JSON names are for scripts and stay.
+// listedAgent is a line of "agents list". The JSON names are stable, because scripts use them.
 type listedAgent struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
@@ -39,7 +39,7 @@ type listedAgent struct {
 	Description string   `json:"description,omitempty"`
 	Aliases     []string `json:"aliases,omitempty"`
 	Source      string   `json:"source"`              // a file, or "built in"
-	Installed   string   `json:"installed,omitempty"` // where: "path", "npx cache", "uv tool", "folder"
+	Installed   string   `json:"installed,omitempty"` // the place: "path", "npx cache", "uv tool", "folder"
 	InstalledAs string   `json:"installed_version,omitempty"`
 	Kind        string   `json:"kind,omitempty"`
 	Command     []string `json:"command,omitempty"`
@@ -84,13 +84,14 @@ func newListedAgent(catalog *preset.Catalog, agent preset.Agent) listedAgent {
 		l.Error = err.Error()
 		return l
 	}
-	l.Kind, l.Installed, l.InstalledAs, l.Command, l.Get = r.Kind, r.Found, r.Installed, secret.Shown(r.Command), r.Get
+	l.Kind, l.Installed, l.InstalledAs, l.Command, l.Get = r.Kind, r.Found, r.Installed, secret.RedactedArgv(r.Command), r.Get
 	return l
 }
 
 func agentTable(list []listedAgent) *output.Table {
 	t := output.NewTable(`none of the agents that are known is installed; "acphost agents list" says how to get them`,
-		"ID", "NAME", "VERSION", "INSTALLED", "COMMAND, OR HOW TO GET IT").Spare("VERSION", "NAME", "INSTALLED") // a command is for copying
+		// a command is meant to be copied
+		"ID", "NAME", "VERSION", "INSTALLED", "COMMAND, OR HOW TO GET IT").Spare("VERSION", "NAME", "INSTALLED")
 	for _, l := range list {
 		where, how := "no", l.Get
 		switch {
@@ -106,7 +107,7 @@ func agentTable(list []listedAgent) *output.Table {
 	return t
 }
 
-// installedWhere says it for people.
+// installedWhere describes the place for users.
 func installedWhere(found string) string {
 	switch found {
 	case preset.FoundOnPath:

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// askTimeout is how long an agent may take to say how one logs in to it.
+// askTimeout limits the time until an agent reports its login methods.
 const askTimeout = 60 * time.Second
 
 func newLogin(call *command.Call, execute agentcmd.Executor) *cobra.Command {
@@ -55,14 +55,14 @@ there is instead is listed.`,
 	return cmd
 }
 
-// login becomes the agent's login, or says what to do instead.
+// login replaces this process by the agent's login, or says what to do instead.
 func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
 	rights, err := agentcmd.Configured(call, "")
 	if err != nil {
 		return err
 	}
 	if argv := r.Login(); argv != nil && method == "" {
-		return rights.Become(call, execute, argv, rights.Variables(r.Env...))
+		return rights.Exec(call, execute, argv, rights.Variables(r.Env...))
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -76,13 +76,13 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 	if i >= 0 {
 		m := answer.AuthMethods[i]
 		call.Notice("logging in: %s", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
-		return rights.Become(call, execute, slices.Concat(r.Command, m.Args), rights.Variables(slices.Concat(r.Env, m.Env)...))
+		return rights.Exec(call, execute, slices.Concat(r.Command, m.Args), rights.Variables(slices.Concat(r.Env, m.Env)...))
 	}
-	return noLogin(r, method, answer.AuthMethods)
+	return loginAdvice(r, method, answer.AuthMethods)
 }
 
-// noLogin says what there is to do where no terminal helps.
-func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
+// loginAdvice returns advice for an agent that cannot log in on a terminal.
+func loginAdvice(r *preset.Resolved, method string, methods []handshake.AuthMethod) error {
 	if len(methods) == 0 {
 		return fmt.Errorf("the agent %s offers no login: it may be logged in already, or take a key from its environment", r.Agent.ID)
 	}
@@ -104,7 +104,7 @@ func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) 
 	return errors.New(b.String())
 }
 
-// ask starts an agent, asks it who it is, and ends it.
+// ask starts an agent, sends it initialize, and ends it.
 func ask(ctx context.Context, call *command.Call, rights *agentcmd.Rights, r *preset.Resolved) (*handshake.Answer, error) {
 	guard, err := agent.OwnGuard()
 	if err != nil {
@@ -114,7 +114,7 @@ func ask(ctx context.Context, call *command.Call, rights *agentcmd.Rights, r *pr
 	if err != nil {
 		return nil, err
 	}
-	return handshake.Ask(ctx, agent.Spec{
+	return handshake.Query(ctx, agent.Spec{
 		Name: r.Agent.ID, Command: r.Command, Env: env, User: rights.User, Guard: guard,
 		Confinement: rights.Walls, Logger: slog.New(slog.DiscardHandler),
 	}, call.Version)

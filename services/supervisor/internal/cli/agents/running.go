@@ -17,10 +17,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// modeServe is the mode of a supervisor that takes agents.
+// modeServe is the mode of a supervisor that starts agents on request.
 const modeServe = "serve"
 
-// runningAgent is an agent, and who has it.
+// runningAgent is an agent with its supervisor.
 type runningAgent = reach.Item[*supervisorv1.Agent]
 
 func newStart(call *command.Call) *cobra.Command {
@@ -44,13 +44,13 @@ be seen by other processes.`,
 		ValidArgsFunction: cliflag.Agents(call.Env),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			takesAgents := func(r *reach.Supervisor) bool { return r.Mode == modeServe }
-			return reach.Order(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, takesAgents, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, takesAgents, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Agents.StartAgent(ctx, req)
 				if name := req.GetPreset(); err != nil && name != "" && strings.Contains(err.Error(), "no agent is called") {
-					return fmt.Errorf(`%w; if it is a command, put "--" before it: acphost agents start -- %s`, reach.Explained(err), output.Cell(name))
+					return fmt.Errorf(`%w; if it is a command, put "--" before it: acphost agents start -- %s`, reach.CallError(err), output.Cell(name))
 				}
 				if err != nil {
-					return reach.Explained(err)
+					return reach.CallError(err)
 				}
 				word := "started"
 				if res.GetReused() {
@@ -72,14 +72,14 @@ be seen by other processes.`,
 	return cmd
 }
 
-// startArguments reads what is to be started. Where the supervisor is far, its paths are, and absolute ones alone mean
-// something there.
+// startArguments reads the agent to start. Paths for a remote supervisor are paths on its machine, and must be
+// absolute.
 func startArguments(cmd *cobra.Command, args, values, files []string, far bool, req *supervisorv1.StartAgentRequest) error {
 	there := func(path string) (string, error) {
 		if far && !filepath.IsAbs(path) {
-			return "", command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: expected an absolute one, got %q", path)
+			return "", command.UsageErrorf(cmd, "with --address, paths are those of where the supervisor is: expected an absolute one, got %q", path)
 		}
-		return filepath.Abs(path) // relative to where the person is, not to the supervisor
+		return filepath.Abs(path) // relative to the user's working directory, not the supervisor's
 	}
 	if err := startWhat(cmd, args, there, req); err != nil {
 		return err
@@ -95,17 +95,17 @@ func startArguments(cmd *cobra.Command, args, values, files []string, far bool, 
 	for _, v := range values {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
-			return command.WrongUse(cmd, "--env: expected NAME=VALUE, got %q", v)
+			return command.UsageErrorf(cmd, "--env: expected NAME=VALUE, got %q", v)
 		}
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 	}
 	for _, v := range files {
 		name, file, ok := strings.Cut(v, "=")
 		if !ok || name == "" || file == "" {
-			return command.WrongUse(cmd, "--env-file: expected NAME=FILE, got %q", v)
+			return command.UsageErrorf(cmd, "--env-file: expected NAME=FILE, got %q", v)
 		}
 		if req.Env[name] != nil {
-			return command.WrongUse(cmd, "--env, --env-file: %s is set twice", name)
+			return command.UsageErrorf(cmd, "--env, --env-file: %s is set twice", name)
 		}
 		path, err := there(file)
 		if err != nil {
@@ -120,7 +120,7 @@ func startArguments(cmd *cobra.Command, args, values, files []string, far bool, 
 func startWhat(cmd *cobra.Command, args []string, there func(string) (string, error), req *supervisorv1.StartAgentRequest) error {
 	switch before := cmd.ArgsLenAtDash(); {
 	case len(args) == 0:
-		return command.WrongUse(cmd, `expected an agent's name, or "--" and a command; "acphost agents list" shows the names`)
+		return command.UsageErrorf(cmd, `expected an agent's name, or "--" and a command; "acphost agents list" shows the names`)
 	case before == 0:
 		req.Command = slices.Clone(args)
 		if program := req.GetCommand()[0]; strings.ContainsRune(program, filepath.Separator) {
@@ -131,9 +131,9 @@ func startWhat(cmd *cobra.Command, args []string, there func(string) (string, er
 			req.Command[0] = path
 		}
 	case before < 0 && len(args) > 1:
-		return command.WrongUse(cmd, `put "--" before arguments: acphost agents start %s -- %s`, args[0], strings.Join(args[1:], " "))
+		return command.UsageErrorf(cmd, `put "--" before arguments: acphost agents start %s -- %s`, args[0], strings.Join(args[1:], " "))
 	case before > 1:
-		return command.WrongUse(cmd, "expected one agent's name, got %d", before)
+		return command.UsageErrorf(cmd, "expected one agent's name, got %d", before)
 	default:
 		req.Preset, req.Args = args[0], slices.Clone(args[1:])
 	}
@@ -156,7 +156,7 @@ func newRestart(call *command.Call) *cobra.Command {
 		})
 }
 
-// agentVerb is a command that does something to a running agent.
+// agentVerb returns a command that performs an operation on a running agent.
 func agentVerb(call *command.Call, verb, done, short string, do func(context.Context, supervisorv1.AgentServiceClient, string) (*supervisorv1.Agent, error)) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
@@ -175,7 +175,7 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 				defer cancel()
 				agent, err := do(ctx, at.Agents, args[0])
 				if err != nil {
-					return reach.Explained(err)
+					return reach.CallError(err)
 				}
 				return printAgentLine(call, done, agent)
 			})
@@ -185,13 +185,13 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 	return cmd
 }
 
-// runningAt finds the supervisor that has an agent.
+// runningAt finds the supervisor of an agent.
 func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, error) {
 	switch len(all) {
 	case 0:
 		return nil, reach.None(call, "supervisor")
 	case 1:
-		return all[0], nil // it says what is wrong
+		return all[0], nil // its error describes the problem
 	}
 	var found []*reach.Supervisor
 	for _, agent := range runningAgents(ctx, call, all) {
@@ -246,7 +246,7 @@ func runningTable(list []runningAgent) *output.Table {
 	return t
 }
 
-// printAgentLine says what became of an agent.
+// printAgentLine prints the result of an operation on an agent.
 func printAgentLine(call *command.Call, done string, agent *supervisorv1.Agent) error {
 	text := fmt.Sprintf("%s: %s", output.Cell(agent.GetId()), done)
 	if info := agent.GetInfo(); info != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// answeredByCLI is who answers here, for all who learn of it.
+// answeredByCLI is the name of this client in answers.
 const answeredByCLI = "cli"
 
 // New returns the command "approvals".
@@ -37,8 +37,8 @@ it was. Agents and handlers cannot answer, and neither can what they have starte
 		newList(call), newAnswer(call))
 }
 
-// waiting is a question, and who has it.
-type waiting = reach.Item[*supervisorv1.Approval]
+// openQuestion is a question with its supervisor.
+type openQuestion = reach.Item[*supervisorv1.Approval]
 
 func newList(call *command.Call) *cobra.Command {
 	var full bool
@@ -52,9 +52,9 @@ so; --full shows all of it, with all of the input that the agent gives the tool,
 how the policy came to ask. Elsewhere it is whole.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
-	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
+	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openQuestion {
 		return questions(ctx, call, all, session)
-	}, func(list []waiting) error { return printQuestions(call, list, full) }, func(w waiting) cliflag.Listed {
+	}, func(list []openQuestion) error { return printQuestions(call, list, full) }, func(w openQuestion) cliflag.Listed {
 		return cliflag.Listed{Time: w.Of.GetTime().AsTime(), Agents: cliflag.AgentNames(w.Of.GetAgentId(), w.At.Agent)}
 	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.AgentFlag)
 	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
@@ -93,9 +93,9 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 			}
 			switch {
 			case len(args) == 0 || args[0] == "":
-				return command.WrongUse(cmd, `expected a question's id; "acphost approvals list" shows them`)
+				return command.UsageErrorf(cmd, `expected a question's id; "acphost approvals list" shows them`)
 			case answers != 1:
-				return command.WrongUse(cmd, "expected one answer: an option, --accept, --decline or --cancel")
+				return command.UsageErrorf(cmd, "expected one answer: an option, --accept, --decline or --cancel")
 			}
 			return nil
 		},
@@ -125,12 +125,12 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 	return cmd
 }
 
-// answer answers a question of the one supervisor that has it.
+// answer answers a question at its supervisor.
 func answer(
 	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
 ) error {
 	list := questions(ctx, call, all, "")
-	at, id, err := having(call, all, list, given)
+	at, id, err := findQuestion(call, all, list, given)
 	if err != nil {
 		return err
 	}
@@ -139,10 +139,10 @@ func answer(
 	with.Surface = supervisorv1.Surface_SURFACE_INPUT
 	ended, err := at.Answer(ctx, id, answeredByCLI, with)
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.NotFound {
-		return fmt.Errorf("%w%s", reach.Explained(err), shortList(list))
+		return fmt.Errorf("%w%s", reach.CallError(err), shortList(list))
 	}
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	text := output.Cell(client.Handle(ended.GetId())) + ": " + output.Cell(ended.GetOutcome())
 	if option := ended.GetOptionId(); option != "" {
@@ -152,17 +152,17 @@ func answer(
 	return err
 }
 
-// having finds the supervisor that has a question of the list, and the question's id. Where none of several supervisors has
-// it, none is asked further: handles of different supervisors can be the same. One alone says what is wrong, and who has
-// answered before.
-func having(call *command.Call, all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
+// findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
+// question, having returns an error, because handles of different supervisors can be equal. A single supervisor is
+// asked in any case, and its error says what is wrong, or who has answered before.
+func findQuestion(call *command.Call, all []*reach.Supervisor, list []openQuestion, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")
 	}
 	var of []*reach.Supervisor
-	var named []waiting
+	var named []openQuestion
 	for _, w := range list {
-		if reach.NamesQuestion(given, w.Of) {
+		if reach.MatchesQuestion(given, w.Of) {
 			of, id, named = append(of, w.At), w.Of.GetId(), append(named, w)
 		}
 	}
@@ -180,7 +180,7 @@ func having(call *command.Call, all []*reach.Supervisor, list []waiting, given s
 }
 
 // approvalsOf returns the questions without their supervisors.
-func approvalsOf(list []waiting) []*supervisorv1.Approval {
+func approvalsOf(list []openQuestion) []*supervisorv1.Approval {
 	all := make([]*supervisorv1.Approval, len(list))
 	for i, w := range list {
 		all[i] = w.Of
@@ -188,8 +188,8 @@ func approvalsOf(list []waiting) []*supervisorv1.Approval {
 	return all
 }
 
-// names returns how a question is named in a list of questions: by the unique prefix that answers it, if it has one,
-// and by its handle, which cut shortens.
+// names returns the names of a question in a list: the unique prefix that answers it, if it has one, and its handle,
+// which cut shortens.
 func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(string) string) string {
 	handle := reach.QuestionHandle(q)
 	if prefix := reach.QuestionPrefix(q, list); prefix != handle {
@@ -198,45 +198,45 @@ func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(str
 	return output.Cell(handle)
 }
 
-// shortHandle cuts a long handle of a question that can be answered by its prefix.
+// shortHandle shortens a long handle of a question that can be answered by its prefix.
 func shortHandle(handle string) string { return output.OneLine(handle, 40) }
 
-// shortList tells in an error which questions wait, for one to be copied.
-func shortList(list []waiting) string {
-	const most = 20
+// shortList lists the open questions in an error, to be copied.
+func shortList(list []openQuestion) string {
+	const limit = 20
 	if len(list) == 0 {
 		return "; none waits"
 	}
 	var b strings.Builder
 	b.WriteString("; these wait:")
 	all := approvalsOf(list)
-	for _, w := range list[:min(len(list), most)] {
+	for _, w := range list[:min(len(list), limit)] {
 		fmt.Fprintf(&b, "\n  %s  %s", names(w.Of, all, shortHandle), output.OneLine(render.QuestionSubject(w.Of), 80))
 	}
-	if more := len(list) - most; more > 0 {
+	if more := len(list) - limit; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
 }
 
-// questions asks supervisors for what waits, oldest first.
-func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []waiting {
+// questions returns the open questions of supervisors, oldest first.
+func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor, session string) []openQuestion {
 	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Approval, error) {
 		res, err := at.Approvals.ListApprovals(ctx, &supervisorv1.ListApprovalsRequest{SessionId: session})
 		return res.GetApprovals(), err
 	}
 	list := reach.List(ctx, call, all, "questions", ask)
-	slices.SortStableFunc(list, func(x, y waiting) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
+	slices.SortStableFunc(list, func(x, y openQuestion) int { return x.Of.GetTime().AsTime().Compare(y.Of.GetTime().AsTime()) })
 	return list
 }
 
-func printQuestions(call *command.Call, list []waiting, full bool) error {
+func printQuestions(call *command.Call, list []openQuestion, full bool) error {
 	if len(list) == 0 {
 		return output.PrintEmpty(call, "no question waits")
 	}
-	several := slices.ContainsFunc(list, func(w waiting) bool { return w.At != list[0].At })
+	several := slices.ContainsFunc(list, func(w openQuestion) bool { return w.At != list[0].At })
 	var b strings.Builder
-	look := output.Look(call, "", false, false)
+	look := output.RenderOptions(call, "", false, false)
 	full = full || !call.Terminal(call.Stdout)
 	all := approvalsOf(list)
 	for i, w := range list {
@@ -252,8 +252,8 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: its name, what it is about, then what can be answered.
-func writeQuestion(b *strings.Builder, look render.Options, w waiting, name string, several, full bool) {
+// writeQuestion writes one question: its name, its content, then the possible answers.
+func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
@@ -278,7 +278,7 @@ func writeQuestion(b *strings.Builder, look render.Options, w waiting, name stri
 	}
 }
 
-// writeUnseen says how much of a question is left out, and how to see it.
+// writeUnseen writes the amount of a question that is omitted, and how to see it.
 func writeUnseen(b *strings.Builder, unseen render.Hidden) {
 	switch {
 	case unseen.Any():
@@ -288,26 +288,26 @@ func writeUnseen(b *strings.Builder, unseen render.Hidden) {
 	}
 }
 
-// cells makes text on one line each, and counts what it cuts off.
+// cells formats texts on one line each, and counts the omitted characters.
 type cells struct {
-	full   bool // nothing is cut off
+	full   bool // nothing is omitted
 	hidden render.Hidden
 }
 
-func (c *cells) line(text string, most int) string {
+func (c *cells) line(text string, limit int) string {
 	all := output.Whole(text)
 	n := utf8.RuneCountInString(all)
-	if n <= most || c.full {
+	if n <= limit || c.full {
 		return all
 	}
-	c.hidden.Characters += n - most
-	return output.OneLine(text, most)
+	c.hidden.Characters += n - limit
+	return output.OneLine(text, limit)
 }
 
 func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
 	q := a.GetPermission()
 	text := cells{full: full}
-	asks := "The agent asks" // the words are its own, and may contradict the command below
+	asks := "The agent asks" // its title is the agent's text, and may contradict the command below
 	if q.GetFromAcphost() {
 		asks = "acphost asks"
 	}
@@ -328,7 +328,7 @@ func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Ap
 		shown, unseen = render.Whole(look, a), render.Hidden{}
 	}
 	unseen.Characters += text.hidden.Characters
-	_, below, _ := strings.Cut(shown, "\n") // the title stands above already
+	_, below, _ := strings.Cut(shown, "\n") // the title is already shown above
 	b.WriteString(below)
 	writeUnseen(b, unseen)
 	b.WriteString(options.String())
@@ -355,14 +355,14 @@ func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool
 	fmt.Fprintf(b, "  %-20s you do not want to say\n", "--decline")
 }
 
-// formFields says what a form asks for, one field a line.
+// formFields describes the fields of a form, one in a line.
 func formFields(text *cells, schema string) []string {
-	const most = 64
+	const limit = 64
 	var lines []string
 	fields := form.Parse([]byte(schema)).Fields
 	for i, f := range fields {
-		if i == most && !text.full {
-			text.hidden.Lines += len(fields) - most
+		if i == limit && !text.full {
+			text.hidden.Lines += len(fields) - limit
 			break
 		}
 		line := text.line(f.Name, 60) + ": " + text.line(f.Want(), 400)
@@ -380,7 +380,7 @@ func formFields(text *cells, schema string) []string {
 	return lines
 }
 
-// clock is a time of the day, with the day if that is another one.
+// clock formats a time of the day, with the date if it is not today.
 func clock(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {
@@ -389,14 +389,14 @@ func clock(t time.Time) string {
 	return output.Moment(t) + " " + output.Zone(t)
 }
 
-// completeAnswer completes the ids of questions, then the options of one.
+// completeAnswer completes the ids of questions, then the options of a question.
 func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
 	waits := questions(ctx, call, all, "")
 	for _, w := range waits {
 		switch {
 		case len(args) == 0:
 			list = output.Completions(list, reach.QuestionPrefix(w.Of, approvalsOf(waits)), render.QuestionSubject(w.Of))
-		case reach.NamesQuestion(args[0], w.Of):
+		case reach.MatchesQuestion(args[0], w.Of):
 			for _, o := range w.Of.GetPermission().GetOptions() {
 				list = output.Completions(list, o.GetOptionId(), o.GetName())
 			}

@@ -57,7 +57,7 @@ func newTail(call *command.Call) *cobra.Command {
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if number < 0 {
-				return command.WrongUse(cmd, "-n takes 0 or more, got %d", number)
+				return command.UsageErrorf(cmd, "-n takes 0 or more, got %d", number)
 			}
 			name, err := recordings.AuditFile(call, file)
 			if err != nil {
@@ -81,7 +81,7 @@ func newTail(call *command.Call) *cobra.Command {
 
 func newQuery(call *command.Call) *cobra.Command {
 	var f audit.Filter
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -106,7 +106,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 			}
 			f.Since, f.Agent, f.Limit, f.Cwd = only.Since, only.Agent, only.Limit, only.Cwd
 			if _, err := path.Match(f.Kind, ""); err != nil {
-				return command.WrongUse(cmd, "--kind: %q is no kind and no glob of kinds", f.Kind)
+				return command.UsageErrorf(cmd, "--kind: %q is no kind and no glob of kinds", f.Kind)
 			}
 			name, err := recordings.AuditFile(call, file)
 			if err != nil {
@@ -137,7 +137,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 	return cmd
 }
 
-// The words of records, for completion and for those who mistype one.
+// The values in records, for completion and for errors about misspelled ones.
 var (
 	verdicts = []string{"allow", "deny", "ask"}
 	outcomes = []string{"allowed", "denied", "cancelled", "left to the call", "refused, then allowed", "done, not asked", "refused, not prevented"}
@@ -145,10 +145,11 @@ var (
 	kinds    = []string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.fetch", "elicitation", "fs.*", "tool.*"}
 )
 
-// completeRules completes the ids of the rules that have decided lately.
+// completeRules completes the ids of rules with recent decisions.
 func completeRules(call *command.Call, file *string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
-		records, _ := recordings.Decisions(call, *file, audit.Filter{Limit: 1000}) // without them there is nothing to complete
+		// without records there are no completions
+		records, _ := recordings.Decisions(call, *file, audit.Filter{Limit: 1000})
 		seen := map[string]bool{}
 		for _, r := range records {
 			if rule := r.GetRule(); !seen[rule] {
@@ -160,11 +161,11 @@ func completeRules(call *command.Call, file *string) cobra.CompletionFunc {
 	}
 }
 
-// noRecord stands in place of the records of an audit without any.
+// noRecord is printed for an audit without records.
 const noRecord = "no decision is recorded"
 
-// printRecords prints records as they come, and if there are none, the text of none. A line that cannot be read is complained of.
-// follow: more will come.
+// printRecords prints records one by one, and none if there are none. It reports lines that cannot be parsed. follow
+// means that more records will follow.
 func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], none string, asJSON, follow bool) error {
 	var t *output.Table
 	if !asJSON && !follow {
@@ -173,7 +174,7 @@ func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecor
 	out := output.NewPager(call)
 	for r, err := range records {
 		if _, ok := errors.AsType[*audit.LineError](err); ok {
-			call.Complain(err)
+			call.PrintError(err)
 			continue
 		}
 		switch {
@@ -230,7 +231,8 @@ func addRecord(t *output.Table, r *supervisorv1.AuditRecord) {
 	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), summary(r), r.GetDoor(), rule, r.GetAgent(), answeredBy(r))
 }
 
-// answeredBy says who answered. "timeout" stands for a person who did not answer in time, and for none that was there.
+// answeredBy returns the name of the client that answered. It is "timeout" if no user answered in time, or none was
+// present.
 func answeredBy(r *supervisorv1.AuditRecord) string {
 	if by := r.GetAnsweredBy(); by != "timeout" {
 		return by
@@ -238,7 +240,8 @@ func answeredBy(r *supervisorv1.AuditRecord) string {
 	return "nobody in time"
 }
 
-// summary says what a record is about, and of a count how many there were: the first of them has a record of its own.
+// summary describes the subject of a record, and for a count the number of repetitions: the first one has a record of
+// its own.
 func summary(r *supervisorv1.AuditRecord) string {
 	what := intent.Summary(r.GetAction())
 	if n := r.GetRepeats(); n > 0 {
@@ -259,7 +262,8 @@ func outcomeWord(outcome string) output.Word {
 	return output.Warn(outcome)
 }
 
-// recordLine is a record for people who follow. The columns have fixed widths, so that lines that come later stand below.
+// recordLine formats a record for a user who follows the audit. The columns have fixed widths, because later records
+// are unknown.
 func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
 	at := output.Moment(r.GetTime().AsTime())
 	line := fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))

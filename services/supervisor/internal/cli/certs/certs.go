@@ -34,14 +34,14 @@ may do:
 A sidecar and its supervisor show each other certificates of an authority of their
 own: "acphost certs sidecar" makes them.`,
 		newInit(call), newClient(call), newGateway(call), newSidecar(call), newRenew(call))
-	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return keysAreForPeople(cmd, call) }
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return rejectAgents(cmd, call) }
 	return cmd
 }
 
-// keysAreForPeople refuses to make keys for agents: whoever has them is an operator over the network. Where the system
-// does not tell who asks, as on macOS, the modes of the files have to do.
-func keysAreForPeople(cmd *cobra.Command, call *command.Call) error {
-	err := call.RefuseAgents(cmd)
+// rejectAgents rejects calls by agents, because the keys allow all operations over the network. On systems that do
+// not identify the caller, such as macOS, only the modes of the files protect the keys.
+func rejectAgents(cmd *cobra.Command, call *command.Call) error {
+	err := call.RejectAgents(cmd)
 	if errors.Is(err, proc.ErrUnsupported) {
 		return nil
 	}
@@ -79,7 +79,7 @@ name. Nothing that is there is overwritten.`,
 			for _, text := range clients {
 				c, err := certs.ParseClient(text)
 				if err != nil {
-					return command.WrongUse(cmd, "--client: %v", err)
+					return command.UsageErrorf(cmd, "--client: %v", err)
 				}
 				o.Clients = append(o.Clients, c)
 			}
@@ -113,7 +113,7 @@ func newClient(call *command.Call) *cobra.Command {
 		Example: `  acphost certs client ~/.config/acphost/tls dashboard:viewer --days 30`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return command.WrongUse(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
+				return command.UsageErrorf(cmd, "expected an authority's folder and NAME:ROLE, got %d arguments", len(args))
 			}
 			return nil
 		},
@@ -126,7 +126,7 @@ func newClient(call *command.Call) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := certs.ParseClient(args[1])
 			if err != nil {
-				return command.WrongUse(cmd, "%v", err)
+				return command.UsageErrorf(cmd, "%v", err)
 			}
 			return addClient(call, args[0], c, days, clientRecipe)
 		},
@@ -135,7 +135,7 @@ func newClient(call *command.Call) *cobra.Command {
 	return cmd
 }
 
-// addClient makes a certificate for one more client, and says what to do with it.
+// addClient creates a certificate for another client, and prints how to use it.
 func addClient(call *command.Call, authority string, c certs.Client, days int, recipe func(dir string) string) error {
 	dir, err := filepath.Abs(authority)
 	if err != nil {
@@ -180,7 +180,7 @@ them up by itself; connections that are there stay.`,
 	return cmd
 }
 
-// completeClient completes the role behind a name.
+// completeClient completes the role after a name.
 func completeClient(_ *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	name, _, named := strings.Cut(text, ":")
 	if !named || name == "" {
@@ -193,7 +193,7 @@ func completeClient(_ *cobra.Command, _ []string, text string) ([]cobra.Completi
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// printAuthority says what was made, and what to do with it.
+// printAuthority prints the created files, and how to use them.
 func printAuthority(call *command.Call, dir string, clients []certs.Client) error {
 	files := certs.ServerFiles("/etc/acphost/tls")
 	var b strings.Builder
@@ -231,7 +231,7 @@ func madeLine(dir string, c certs.Client) string {
 	return line
 }
 
-// clientRecipe says how a client calls.
+// clientRecipe describes how a client connects.
 func clientRecipe(dir string) string {
 	f := certs.ClientFiles(dir)
 	word := func(text string) string { return shell.Quote([]string{text}) }
@@ -243,7 +243,7 @@ func clientRecipe(dir string) string {
 `, word(dir), word(f.CA), word(f.Cert), word(f.Key))
 }
 
-// registerDays gives a command the flag --days.
+// registerDays adds the flag --days to a command.
 func registerDays(cmd *cobra.Command, to *int, usage string) {
 	*to = certs.DefaultDays
 	cmd.Flags().Var((*days)(to), "days", usage)

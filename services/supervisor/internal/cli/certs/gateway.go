@@ -39,7 +39,7 @@ caller's role may, and never more than --acts-as.`,
 			if actsAs != "" {
 				role, err := certs.ParseRole(actsAs)
 				if err != nil || role > certs.Operator {
-					return command.WrongUse(cmd, "--acts-as: expected %s, got %q", strings.Join(delegation.Roles(), ", "), actsAs)
+					return command.UsageErrorf(cmd, "--acts-as: expected %s, got %q", strings.Join(delegation.Roles(), ", "), actsAs)
 				}
 				c.ActsAs = role
 			}
@@ -53,7 +53,7 @@ caller's role may, and never more than --acts-as.`,
 	return cmd
 }
 
-// gatewayRecipe says how a gateway uses the keys in a folder.
+// gatewayRecipe describes how a gateway uses the keys in a folder.
 func gatewayRecipe(dir string) string {
 	return fmt.Sprintf(`Take the folder to where the gateway runs, as a user that no agent runs as. Then:
 

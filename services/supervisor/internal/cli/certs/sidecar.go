@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// sidecarDaemons are the programs of ours by the names of their handlers in a configuration.
+// sidecarDaemons maps the names of handlers in a configuration to acphost's own programs.
 var sidecarDaemons = map[string]string{"fs": "fsd", "terminal": "termd", "permission": "permd"}
 
 func newSidecar(call *command.Call) *cobra.Command {
@@ -43,7 +43,7 @@ the supervisor has to be started again.`,
       --tls-cert tls/server.crt --tls-key tls/server.key  on fsd.internal`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return command.WrongUse(cmd, "expected a handler's name and perhaps a folder, got %d arguments", len(args))
+				return command.UsageErrorf(cmd, "expected a handler's name and perhaps a folder, got %d arguments", len(args))
 			}
 			return nil
 		},
@@ -75,7 +75,7 @@ the supervisor has to be started again.`,
 	return cmd
 }
 
-// sidecarRecipe says what was made, and what to do with it.
+// sidecarRecipe describes the created files, and how to use them.
 func sidecarRecipe(dir, name string, hosts []string) string {
 	daemon := sidecarDaemons[name]
 	if daemon == "" {

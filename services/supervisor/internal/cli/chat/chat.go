@@ -1,5 +1,5 @@
-// Package chat implements "acphost chat": runs a session with an agent on this terminal, with its own supervisor. Package
-// internal/chat draws the screen; this package starts and ends it.
+// Package chat implements "acphost chat": runs a session with an agent on this terminal, with its own supervisor.
+// Package internal/chat implements the screen; this package starts and ends it.
 package chat
 
 import (
@@ -84,14 +84,14 @@ Environment:
   COLUMNS, LINES  the size, where the terminal does not say it
 ` + gateway.Environment
 
-// Exporter writes a session from the journal to a file, in the format that the file's name ends with. A file that is there
-// is left as it is, and an error.
+// Exporter writes a session from the journal to a file, in the format of the file's extension. It returns an error if
+// the file exists.
 type Exporter func(call *command.Call, configFile, session, file string) error
 
-// flags are those of a chat.
+// flags are the flags of "chat".
 type flags struct {
 	hosting.SessionFlags
-	notify          string // chat.NotifyAuto and its kin
+	notify          string // a Notify constant of package internal/chat
 	attach, history string
 	which           reach.Flags
 	connect         string // the URL of a gateway
@@ -111,11 +111,11 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			case cmd.Flags().Changed("attach"):
 				return checkAttach(cmd, &f, args)
 			case cmd.Flags().Changed("history"), cmd.Flags().Changed("pid"), cmd.Flags().Changed("socket"), cmd.Flags().Changed("connect"):
-				return command.WrongUse(cmd, "--history, --pid, --socket and --connect are for --attach")
+				return command.UsageErrorf(cmd, "--history, --pid, --socket and --connect are for --attach")
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
-				return command.WrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
+				return command.UsageErrorf(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
 			case f.Agent == "" && (len(args) == 0 || args[0] == ""):
-				return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+				return command.UsageErrorf(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
 			}
 			return nil
 		},
@@ -123,7 +123,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			if cmd.Flags().Changed("attach") {
 				return join(cmd, call, export, &f)
 			}
-			return hold(cmd, call, start, export, &f, args)
+			return runLocal(cmd, call, start, export, &f, args)
 		},
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
@@ -134,8 +134,8 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	return cmd
 }
 
-// hold runs a chat with an agent in a supervisor of its own.
-func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
+// runLocal runs a chat with an agent in its own supervisor.
+func runLocal(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
 	if err := checkTerminal(cmd, call, f); err != nil {
 		return err
 	}
@@ -151,32 +151,32 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	defer logs.close()
 	o, err := f.Options(cmd, call, logs.writer(), func(c *configv1.Config) error {
 		if call.Env(cliflag.EnvLog) == "" && c.GetLog().GetLevel() == "" {
-			f.Log.Level = cmp.Or(f.Log.Level, "error") // what a warning is about, a chat shows
+			f.Log.Level = cmp.Or(f.Log.Level, "error") // a chat shows the problems that warnings are about
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	o.Mode = host.ModeChat // without Stderr: what is written there would be written across the screen
-	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
-		logs.tell(line)
+	o.Mode = host.ModeChat // without Stderr, whose output would disturb the screen
+	if line := cliflag.NoRulesNotice(o.Config, r.GetCwd(), true); line != "" {
+		logs.show(line)
 	}
 	in, missing := cliflag.Sandboxed(o.Config)
 	if missing != "" {
-		logs.tell(missing)
+		logs.show(missing)
 	}
-	records := &hosting.Unrecorded{Tell: logs.tell}
+	records := &hosting.RecordingWarnings{Tell: logs.show}
 	grace := hosting.EndGrace(o.Config)
-	return holdChat(cmd.Context(), call, export, f, r, meta, in, logs, grace, func(ctx, kill context.Context) (hosting.Supervisor, error) {
-		o.Hurry = kill
-		return hosting.Begin(ctx, call, start, o, records)
+	return runWith(cmd.Context(), call, export, f, r, meta, in, logs, grace, func(ctx, kill context.Context) (hosting.Supervisor, error) {
+		o.Kill = kill
+		return hosting.StartSupervisor(ctx, call, start, o, records)
 	})
 }
 
 func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	if f.notify != chat.NotifyAuto && f.notify != chat.NotifyBell && f.notify != chat.NotifyOff {
-		return command.WrongUse(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
+		return command.UsageErrorf(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
 	}
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
 		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
@@ -184,15 +184,15 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	return nil
 }
 
-// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions
-// are opened with meta. where says in a few words in which sandbox the agent runs; empty: in none. grace is how long
-// after a signal, or after Ctrl-C, the supervisor's processes are killed: then the context kill ends.
-func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
+// runWith runs a chat with an agent in a new supervisor, and sets the exit status. Its sessions are opened with meta.
+// where describes the agent's sandbox in a few words, or is empty without a sandbox. grace is the time between a
+// signal, or Ctrl-C, and the end of the context kill, which kills the supervisor's processes.
+func runWith(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx, grace)
-	call.EndsItself()
+	call.HandleSignals()
 	defer end.close()
-	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
-	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+	// In the background, wait for the foreground before anything is started or any setting is read.
+	if err := jobcontrol.AwaitForeground(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {
 			call.Status = 128 + int(s)
 			return nil
@@ -226,7 +226,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 	return nil
 }
 
-// options are those of a chat on the caller's terminal.
+// options returns the options of a chat on the caller's terminal.
 func options(call *command.Call, export Exporter, f *flags) chat.Options {
 	return chat.Options{
 		StateDir: ownfile.StateDir(call.Env),
@@ -239,7 +239,7 @@ func options(call *command.Call, export Exporter, f *flags) chat.Options {
 	}
 }
 
-// ended sets the exit status of a chat that a signal or an error ended, and reports whether one did.
+// ended sets the exit status of a chat that a signal or an error ended, and reports whether there was one.
 func ended(call *command.Call, end *ending, err error) bool {
 	if s, ok := end.signal().(syscall.Signal); ok {
 		_, _ = call.Stderr.Write(end.dump)
@@ -249,14 +249,14 @@ func ended(call *command.Call, end *ending, err error) bool {
 	if err != nil {
 		call.Status = chatStatus(err)
 		if _, told := errors.AsType[*chat.AgentError](err); !told {
-			call.Complain(err)
+			call.PrintError(err)
 		}
 		return true
 	}
 	return false
 }
 
-// chatStatus is the exit status of a chat that never was one.
+// chatStatus returns the exit status of a chat that did not start.
 func chatStatus(err error) int {
 	if e, ok := errors.AsType[*chat.AgentError](err); ok {
 		return hosting.Status(e.Kind)
@@ -264,10 +264,10 @@ func chatStatus(err error) int {
 	return command.StatusFailed
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
 
-// reopen is the command that goes on with a session; empty: there is none, or it is not one to be copied.
+// reopen returns the command that continues a session. It is empty if there is none, or if it cannot be copied safely.
 func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	if !r.Reopens || !r.Used {
 		return ""
@@ -284,7 +284,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	add("--policy", f.Policy.Name)
 	add("--session", r.Session)
 	if strings.HasPrefix(r.Session, "-") {
-		return "" // it would be taken for a flag
+		return "" // it would be parsed as a flag
 	}
 	if len(command) > 0 {
 		words = append(append(words, "--"), command...)
@@ -296,7 +296,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	}
 	again := "acphost chat "
 	if f.Meta != "" {
-		quoted, ok := inQuotes(f.Meta) // the caller's own, not the agent's
+		quoted, ok := inQuotes(f.Meta) // text of the user, not of the agent
 		if !ok {
 			return ""
 		}
@@ -305,7 +305,7 @@ func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	return again + strings.Join(words, " ")
 }
 
-// inQuotes is a word that a shell takes as it is; false: there is none that can be read.
+// inQuotes quotes a word for a shell. It returns false if the word cannot be quoted readably.
 func inQuotes(word string) (string, bool) {
 	if plainWord.MatchString(word) {
 		return word, true

@@ -120,7 +120,7 @@ func openChat(t *testing.T, f *commandtest.Hosted) *chatConsole {
 	running.Go(c.read)
 	running.Go(func() {
 		r := &supervisorv1.StartAgentRequest{Preset: "demo", Cwd: t.TempDir()}
-		c.ended <- holdChat(context.Background(), c.call, nil, demo, r, "", "", logs, time.Minute, func(context.Context, context.Context) (hosting.Supervisor, error) { return f, nil })
+		c.ended <- runWith(context.Background(), c.call, nil, demo, r, "", "", logs, time.Minute, func(context.Context, context.Context) (hosting.Supervisor, error) { return f, nil })
 	})
 	t.Cleanup(func() {
 		_ = theirs.Close()

@@ -13,17 +13,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 )
 
-// ending is how signals end a command that has a terminal to restore and processes to stop. The first one asks for it,
-// and what still runs after grace is killed; a second one, or SIGQUIT, has it killed at once.
+// ending handles the signals for a command that has to restore a terminal and to stop processes. The first signal asks
+// the command to end, and remaining processes are killed after grace. A second one, or SIGQUIT, kills them at once.
 type ending struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	first  chan os.Signal // 1 once a signal came
-	dump   []byte         // to be printed once the terminal is restored; set before first
-	second chan os.Signal // closed
+	first  chan os.Signal // has one element after a signal
+	dump   []byte         // printed after the terminal is restored; set before first
+	second chan os.Signal // closed by a second signal
 	stop   chan struct{}
 	done   chan struct{}
-	kill   context.Context // ends when what still runs is to be killed
+	kill   context.Context // ends when remaining processes are to be killed
 	now    context.CancelFunc
 }
 
@@ -33,7 +33,8 @@ func newEnding(ctx context.Context, grace time.Duration) *ending {
 	e.kill, e.now = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, hosting.EndSignals()...)
-	if by, ok := errors.AsType[*command.SignalError](context.Cause(ctx)); ok && len(signals) == 0 { // it came before
+	// the signal arrived before
+	if by, ok := errors.AsType[*command.SignalError](context.Cause(ctx)); ok && len(signals) == 0 {
 		signals <- by.Signal
 	}
 	go func() {
@@ -62,7 +63,7 @@ func newEnding(ctx context.Context, grace time.Duration) *ending {
 	return e
 }
 
-// signal is the one that asked for the end; nil: none.
+// signal returns the signal that asked for the end, or nil.
 func (e *ending) signal() os.Signal {
 	select {
 	case s := <-e.first:
@@ -72,10 +73,10 @@ func (e *ending) signal() os.Signal {
 	}
 }
 
-// await ends a supervisor, and has its processes killed when the time is over.
+// await closes a supervisor, and kills its processes when the time is over.
 func (e *ending) await(sup hosting.Supervisor, within time.Duration) {
 	started := func() hosting.Supervisor { return sup }
-	hosting.End(started, func() {}, within, e.now, e.second, func(os.Signal) bool { return true })
+	hosting.Shutdown(started, func() {}, within, e.now, e.second, func(os.Signal) bool { return true })
 }
 
 func (e *ending) close() {

@@ -22,12 +22,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// histories are what --history may be.
+// histories returns the values of --history.
 func histories() []string {
 	return []string{chat.HistoryFull, chat.HistoryPending, chat.HistoryNone}
 }
 
-// withAttach are the flags that --attach goes with, where --agent says whose session is meant. All others say how an agent is started.
+// withAttach returns the flags that can be combined with --attach, where --agent selects the session's agent. All
+// others configure the start of an agent.
 func withAttach() []string {
 	return append([]string{"attach", "history", "agent", "pid", "socket", "config", "notify", "connect"}, gateway.Names()...)
 }
@@ -47,52 +48,53 @@ func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 	})
 }
 
-// checkAttach says what is wrong with a call to join a session.
+// checkAttach checks the flags and arguments of a call that joins a session.
 func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 	if f.attach == "" {
-		return command.WrongUse(cmd, "--attach: which session? \"acphost top\" shows those that are open")
+		return command.UsageErrorf(cmd, "--attach: which session? \"acphost top\" shows those that are open")
 	}
 	if len(args) > 0 {
-		return command.WrongUse(cmd, "--attach joins a session whose agent runs already: it takes no command")
+		return command.UsageErrorf(cmd, "--attach joins a session whose agent runs already: it takes no command")
 	}
 	if !slices.Contains(histories(), f.history) {
-		return command.WrongUse(cmd, "--history: expected full, pending or none, not %q", f.history)
+		return command.UsageErrorf(cmd, "--history: expected full, pending or none, not %q", f.history)
 	}
 	for _, name := range gateway.Names() {
 		if f.connect == "" && cmd.Flags().Changed(name) {
-			return command.WrongUse(cmd, "--%s is for --connect", name)
+			return command.UsageErrorf(cmd, "--%s is for --connect", name)
 		}
 	}
 	if f.connect != "" {
 		switch _, err := f.far.Parse(f.connect); {
 		case err != nil:
-			return command.WrongUse(cmd, "--connect: %v", err)
+			return command.UsageErrorf(cmd, "--connect: %v", err)
 		case f.which.Named():
-			return command.WrongUse(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
+			return command.UsageErrorf(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
 		}
 	}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(withAttach(), flag.Name) {
-			err = command.WrongUse(cmd, "--attach joins a session that is open already: it takes no --%s", flag.Name)
+			err = command.UsageErrorf(cmd, "--attach joins a session that is open already: it takes no --%s", flag.Name)
 		}
 	})
 	return err
 }
 
-// modesWithoutEditor are the supervisors whose sessions take prompts of anybody who may change something.
+// modesWithoutEditor returns the modes of supervisors whose sessions accept prompts of every client with the rights.
 func modesWithoutEditor() []string { return []string{"serve", "chat", "prompt"} }
 
-// editorsSession is what is said of a session that an editor has.
+// editorsSession is shown for a session of an editor.
 const editorsSession = "an editor has this session and gives its prompts: you follow it, and answer its questions"
 
-// join holds a chat in a session that is open elsewhere.
+// join runs a chat in a live session.
 func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
 	if err := checkTerminal(cmd, call, f); err != nil {
 		return err
 	}
-	// Elsewhere it might be another flag's value, and this a supervisor, as far as one that is asked by this process can see.
+	// At another position, --attach might be another flag's value. A supervisor that checks this process has the same
+	// rule.
 	if len(os.Args) > 2 && os.Args[1] == "chat" && !peer.JoinsSession(os.Args[2]) {
-		return command.WrongUse(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
+		return command.UsageErrorf(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
 	}
 	if f.connect != "" {
 		return joinFar(cmd, call, export, f)
@@ -100,7 +102,7 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	f.which.Config = f.Config
 	return reach.With(cmd, call, &f.which, func(all []*reach.Supervisor) error {
 		req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
-		at, err := reach.WhoHas(cmd.Context(), call, all, req)
+		at, err := reach.FindSession(cmd.Context(), call, all, req)
 		switch {
 		case err != nil:
 			return err
@@ -113,7 +115,7 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	})
 }
 
-// joinFar holds a chat in a session behind a gateway, as whom the gateway takes the caller for.
+// joinFar runs a chat in a session behind a gateway, with the caller's rights at the gateway.
 func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
 	u, err := f.far.Parse(f.connect)
 	if err != nil {
@@ -129,7 +131,7 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 		return err
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
-	switch one, err := reach.WhoHas(cmd.Context(), call, []*reach.Supervisor{at}, req); {
+	switch one, err := reach.FindSession(cmd.Context(), call, []*reach.Supervisor{at}, req); {
 	case err != nil:
 		return err
 	case one == nil:
@@ -140,9 +142,9 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 
 func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
 	end := newEnding(cmd.Context(), hosting.EndGrace(nil))
-	call.EndsItself()
+	call.HandleSignals()
 	defer end.close()
-	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+	if err := jobcontrol.AwaitForeground(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {
 			call.Status = 128 + int(s)
 			return nil
@@ -160,7 +162,7 @@ func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, a
 	if err != nil {
 		return err
 	}
-	o.Cwd = here // of "!COMMAND" and of "@PATH"
+	o.Cwd = here // for "!COMMAND" and "@PATH"
 	result, err := chat.Run(end.ctx, o)
 	if ended(call, end, err) {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// maxLogLine bounds a line of the log on the screen, in bytes.
+// maxLogLine limits the bytes of a log line on the screen.
 const maxLogLine = 4 << 10
 
-// logRelay takes what is logged while a chat has the terminal, so that it does not go across the screen.
+// logRelay forwards log lines to the chat while it has the terminal, so that they do not disturb the screen.
 type logRelay struct {
-	lines chan string // what is to be shown; nil: logs go elsewhere anyway
+	lines chan string // lines to be shown; nil: logs are not written to the terminal
 
 	to      *os.File
 	r, w    *os.File
@@ -23,7 +23,7 @@ type logRelay struct {
 	passing atomic.Bool
 }
 
-// newLogRelay relays logs where standard error is a terminal. Close it.
+// newLogRelay returns a logRelay. It forwards logs if standard error is a terminal. The caller must close it.
 func newLogRelay(call *command.Call) (*logRelay, error) {
 	l := &logRelay{to: call.Stderr, done: make(chan struct{})}
 	if !call.Terminal(call.Stderr) {
@@ -39,7 +39,7 @@ func newLogRelay(call *command.Call) (*logRelay, error) {
 	return l, nil
 }
 
-// writer is what logs are written to.
+// writer returns the writer for logs.
 func (l *logRelay) writer() io.Writer {
 	if l.w == nil {
 		return l.to
@@ -47,10 +47,10 @@ func (l *logRelay) writer() io.Writer {
 	return l.w
 }
 
-// tell shows a line of acphost's own: in the chat while that has the terminal, else on standard error. It does not wait.
-func (l *logRelay) tell(text string) {
+// show shows a line of acphost: in the chat while it has the terminal, else on standard error. It does not block.
+func (l *logRelay) show(text string) {
 	if l.lines == nil || l.passing.Load() {
-		fmt.Fprintln(l.to, command.Broken(l.to, "acphost: "+text))
+		fmt.Fprintln(l.to, command.WrapLines(l.to, "acphost: "+text))
 		return
 	}
 	select {
@@ -59,10 +59,10 @@ func (l *logRelay) tell(text string) {
 	}
 }
 
-// direct: the screen is free, and what comes from now on goes to standard error.
+// direct writes further lines to standard error, because the screen is free.
 func (l *logRelay) direct() { l.passing.Store(true) }
 
-// close ends the relay; what is logged later is lost.
+// close ends the relay. Later log lines are discarded.
 func (l *logRelay) close() {
 	if l.w != nil {
 		_ = l.w.Close()
@@ -85,7 +85,7 @@ func (l *logRelay) run() {
 		}
 		select {
 		case l.lines <- text[:min(len(text), maxLogLine)]:
-		default: // a flood that nobody could read
+		default: // too many lines to read: drop
 		}
 	}
 }

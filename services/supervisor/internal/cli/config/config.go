@@ -44,7 +44,7 @@ stands in a rule file is checked by "acphost policy check".`,
   acphost config check ./acphost.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && file != "" {
-				return command.WrongUse(cmd, "one file is checked at a time")
+				return command.UsageErrorf(cmd, "one file is checked at a time")
 			}
 			return nil
 		},
@@ -75,7 +75,7 @@ func checkConfig(call *command.Call, file string) error {
 		for _, note := range c.Unapplied() {
 			fmt.Fprintf(call.Stdout, "note: %s\n", note)
 		}
-		if unruled := c.SandboxUnruled(); unruled != "" {
+		if unruled := c.SandboxWithoutRules(); unruled != "" {
 			fmt.Fprintf(call.Stdout, "warning: sandbox.mode is %s, and %s; set permission.policy, for example to workspace\n", c.Sandbox(), unruled)
 		}
 		err = errors.Join(c.CheckFiles(programs), c.CheckExposed(), c.CheckListen())

@@ -18,35 +18,36 @@ import (
 )
 
 const (
-	// maxFrame bounds a message of the gateway, in bytes: a read of a large file, in an update.
+	// maxFrame limits the bytes of a message of the gateway, such as an update with a large file.
 	maxFrame = limits.Skipped
-	// closeTime is how long the gateway may take to close its side.
+	// closeTime limits the time until the gateway closes its side.
 	closeTime = 2 * time.Second
 )
 
-// bridge joins a WebSocket, on which each text message is one of ACP, with lines.
+// bridge connects a WebSocket, whose text messages are ACP messages, with lines on standard input and output.
 type bridge struct {
 	ws  *websocket.Conn
 	in  io.Reader
 	out io.Writer
 
 	mu    sync.Mutex
-	open  map[string]bool // requests of the client that have no answer yet, by their ids
-	ended bool            // no more requests come
-	quiet chan struct{}   // closed when they have ended, and none is open
+	open  map[string]bool // unanswered requests of the client, by their ids
+	ended bool            // no more requests will arrive
+	quiet chan struct{}   // closed after the end of input, when no request is open
 }
 
 func newBridge(ws *websocket.Conn, in io.Reader, out io.Writer) *bridge {
 	return &bridge{ws: ws, in: in, out: out, open: map[string]bool{}, quiet: make(chan struct{})}
 }
 
-// run returns when standard input has ended and what was asked is answered, when the connection has ended, or with ctx.
+// run returns when standard input has ended and all requests are answered, when the connection has ended, or when ctx
+// ends.
 func (b *bridge) run(ctx context.Context) error {
 	defer func() { _ = b.ws.CloseNow() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sent, received := make(chan error, 1), make(chan error, 1)
-	go func() { sent <- b.send(ctx) }() // where input is not a pipe's, this may be left waiting; the process ends then
+	go func() { sent <- b.send(ctx) }() // if the input is not a pipe, the goroutine may remain until the process ends
 	go func() { received <- b.receive(ctx) }()
 	for {
 		select {
@@ -67,7 +68,7 @@ func (b *bridge) run(ctx context.Context) error {
 	}
 }
 
-// close closes the connection in order, if the gateway does its part.
+// close closes the connection with a handshake, if the gateway responds.
 func (b *bridge) close() {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.ws.Close(websocket.StatusNormalClosure, "") }()
@@ -77,7 +78,7 @@ func (b *bridge) close() {
 	}
 }
 
-// send sends each line as it is, without its end; empty ones are nothing.
+// send sends each line without its line feed. It skips empty lines.
 func (b *bridge) send(ctx context.Context) error {
 	for r := bufio.NewReaderSize(b.in, 64<<10); ; {
 		line, err := r.ReadBytes('\n')
@@ -108,7 +109,7 @@ func (b *bridge) receive(ctx context.Context) error {
 		if kind != websocket.MessageText {
 			return errors.New("the gateway has sent bytes where ACP has text: it does not speak ACP's remote transport")
 		}
-		// Between the parts of a message, a line's end means nothing; within a string there is none.
+		// Outside of strings, line feeds have no meaning in JSON; inside of strings there are none.
 		for i, c := range frame {
 			if c == '\n' {
 				frame[i] = ' '
@@ -121,7 +122,7 @@ func (b *bridge) receive(ctx context.Context) error {
 	}
 }
 
-// why says why the connection is over; nil: it was closed in order.
+// why returns the reason why the connection has ended, or nil if it was closed normally.
 func (b *bridge) why(err error) error {
 	closed, ok := errors.AsType[websocket.CloseError](err)
 	switch {
@@ -137,13 +138,13 @@ func (b *bridge) why(err error) error {
 	return fmt.Errorf("the gateway has closed it (%d)%s", closed.Code, reason)
 }
 
-// message is what is looked at in a message.
+// message contains the members that the bridge uses.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 }
 
-// asks notes a request. What cannot be read is passed on, and not waited for.
+// asks records a request. A line that cannot be parsed is forwarded, and not waited for.
 func (b *bridge) asks(line []byte) {
 	var m message
 	if json.Unmarshal(line, &m) != nil || m.Method == nil || m.ID == nil {
@@ -154,7 +155,7 @@ func (b *bridge) asks(line []byte) {
 	b.open[string(m.ID)] = true
 }
 
-// answers notes an answer.
+// answers records an answer.
 func (b *bridge) answers(frame []byte) {
 	var m message
 	if json.Unmarshal(frame, &m) != nil || m.Method != nil || m.ID == nil {
@@ -173,7 +174,7 @@ func (b *bridge) endAsking() {
 	b.settle()
 }
 
-// settle says that nothing is waited for any more; b.mu is held.
+// settle closes quiet if no request is open after the end of input. b.mu is held.
 func (b *bridge) settle() {
 	if !b.ended || len(b.open) > 0 {
 		return

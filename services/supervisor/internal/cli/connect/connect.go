@@ -64,7 +64,7 @@ func New(call *command.Call) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := f.target(args[0])
 			if err != nil {
-				return command.WrongUse(cmd, "%v", err)
+				return command.UsageErrorf(cmd, "%v", err)
 			}
 			header, err := f.header(call)
 			if err != nil {
@@ -84,7 +84,7 @@ func New(call *command.Call) *cobra.Command {
 	return cmd
 }
 
-// target is the URL to connect to.
+// target returns the URL to connect to.
 func (f *flags) target(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss" {
@@ -101,7 +101,7 @@ func (f *flags) target(text string) (string, error) {
 	return u.String(), nil
 }
 
-// header is what says who calls.
+// header returns the HTTP header with the credentials.
 func (f *flags) header(call *command.Call) (http.Header, error) {
 	token, err := f.Token(call)
 	if err != nil || token == "" {
@@ -110,17 +110,17 @@ func (f *flags) header(call *command.Call) (http.Header, error) {
 	return http.Header{"Authorization": {"Bearer " + token}}, nil
 }
 
-// maxAnswer bounds what is shown of a refusal, in bytes.
+// maxAnswer limits the bytes of an error response that are shown.
 const maxAnswer = 1 << 10
 
-// connect opens the WebSocket, and returns when the connection is over.
+// connect opens the WebSocket, and returns when the connection has ended.
 func connect(ctx context.Context, target string, header http.Header, secure *tls.Config, in io.Reader, out io.Writer) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = secure, false
 	defer transport.CloseIdleConnections()
 	ws, refusal, err := websocket.Dial(ctx, target, &websocket.DialOptions{ //nolint:bodyclose // "You never need to close resp.Body yourself"
 		HTTPHeader: header, CompressionMode: websocket.CompressionDisabled,
-		// A redirect would take the token to somebody else.
+		// Do not follow redirects, which would send the token to another server.
 		HTTPClient: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	})
 	where, _, _ := strings.Cut(target, "?")
@@ -134,7 +134,7 @@ func connect(ctx context.Context, target string, header http.Header, secure *tls
 	return nil
 }
 
-// refused says why there is no connection, in the gateway's words where it has said any.
+// refused returns the error of a failed connection, with the gateway's text if there is one.
 func refused(r *http.Response, err error) error {
 	if r == nil {
 		if said, refused := command.CertificateRefusal(err.Error()); refused {

@@ -40,11 +40,11 @@ The role says what the browser may do:
 const (
 	defaultLifetime = 8 * time.Hour
 	maxLifetime     = 7 * 24 * time.Hour
-	// callTimeout is how long a gateway may take to answer: it waits for the browser.
+	// callTimeout limits the time until a gateway answers: it waits for the browser.
 	callTimeout = 15 * time.Second
 )
 
-// flags are those of "console".
+// flags are the flags of "console".
 type flags struct {
 	role, end string
 	lifetime  time.Duration
@@ -67,7 +67,7 @@ func New(call *command.Call) *cobra.Command {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
 			names, err := confirmsocket.Find()
@@ -98,30 +98,30 @@ func New(call *command.Call) *cobra.Command {
 func (f flags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.list && f.end != "", (f.list || f.end != "") && len(args) > 0:
-		return command.WrongUse(cmd, "say one thing: a code, --list or --sign-out")
+		return command.UsageErrorf(cmd, "say one thing: a code, --list or --sign-out")
 	case f.json && !f.list:
-		return command.WrongUse(cmd, "--json is for --list")
+		return command.UsageErrorf(cmd, "--json is for --list")
 	case f.list || f.end != "":
 		return nil
 	case len(args) != 1:
-		return command.WrongUse(cmd, "expected the one code that the browser shows")
+		return command.UsageErrorf(cmd, "expected the one code that the browser shows")
 	case !slices.Contains(tokens.Roles(), f.role):
-		return command.WrongUse(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), f.role)
+		return command.UsageErrorf(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), f.role)
 	case f.lifetime < time.Second || f.lifetime > maxLifetime:
-		return command.WrongUse(cmd, "--for: expected 1s to %s, got %s", maxLifetime, f.lifetime)
+		return command.UsageErrorf(cmd, "--for: expected 1s to %s, got %s", maxLifetime, f.lifetime)
 	}
 	return nil
 }
 
-// allows says what the roles let people do.
+// allows describes the rights of the roles.
 var allows = map[string]string{
 	"viewer":   "read the sessions, with the files and the output that they show",
 	"approver": "read the sessions, and answer the questions of agents: what it allows is done as you",
 	"operator": "start agents, give them prompts and answer their questions: it can read and change all that you can",
 }
 
-// ask asks all gateways at once, and returns the first answer without an error, and the gateway that gave it. The
-// error of a gateway that knows the code is returned at once.
+// ask calls all gateways concurrently, and returns the first answer without an error, and the gateway that sent it. It
+// returns the error of a gateway that knows the code at once.
 func ask(ctx context.Context, names []string, r confirmsocket.Request) (confirmsocket.Answer, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func list(ctx context.Context, call *command.Call, names []string, asJSON bool) 
 	for _, name := range names {
 		got, _, err := ask(ctx, []string{name}, confirmsocket.Request{List: true})
 		if err != nil {
-			call.Complain(err)
+			call.PrintError(err)
 			call.Status = command.StatusFailed
 			continue
 		}

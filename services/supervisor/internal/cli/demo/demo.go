@@ -30,7 +30,7 @@ answered it, the time it took, and the answer in short.
 The exit status is 0 only if all of that really happened.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			call.EndsItself()
+			call.HandleSignals()
 			exe, err := command.Executable()
 			if err != nil {
 				return err

@@ -2,7 +2,8 @@
 // itself.
 //
 // For the supervisor, this process is the caller. So it must not forward calls of a process that the supervisor would
-// reject: it checks the program at its other end like a supervisor checks a caller, and accepts only data of this program.
+// reject: it checks the program at its other end as a supervisor checks a caller, and accepts only data of this
+// program.
 package dial
 
 import (
@@ -55,7 +56,7 @@ func New(call *command.Call) *cobra.Command {
 				return dial(cmd.Context(), call, &which, call.Stdin, call.Stdout)
 			}
 			if fd < 3 {
-				return command.WrongUse(cmd, "--fd: expected 3 or more, got %d", fd)
+				return command.UsageErrorf(cmd, "--fd: expected 3 or more, got %d", fd)
 			}
 			one := os.NewFile(uintptr(fd), "file "+strconv.Itoa(fd))
 			defer one.Close()
@@ -68,7 +69,7 @@ func New(call *command.Call) *cobra.Command {
 }
 
 func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.File) error {
-	// What passes through is what a person says: no other process of the user may reach it.
+	// The connection has the user's rights, so no other process of the user may access it.
 	if err := proc.Undumpable(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
 		return err
 	}
@@ -83,7 +84,7 @@ func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.F
 	}
 	conn, err := target.Connect(ctx)
 	if err != nil {
-		return fmt.Errorf("connect to supervisor %d: %w", target.PID, reach.Plainly(err))
+		return fmt.Errorf("connect to supervisor %d: %w", target.PID, reach.CallErrorLine(err))
 	}
 	defer conn.Close()
 	if _, err := fmt.Fprintf(c.out, "connected %d\n", target.PID); err != nil {
@@ -92,12 +93,12 @@ func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.F
 	return c.join(ctx, conn)
 }
 
-// find returns the one supervisor that is meant.
+// find returns the one supervisor that the flags select.
 func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Supervisor, error) {
 	if f.Socket != "" {
 		s := client.Supervisor{Socket: f.Socket}.Named(ctx)
 		if s.Err != nil {
-			return s, fmt.Errorf("no supervisor answers at %s: %w", f.Socket, reach.Plainly(s.Err))
+			return s, fmt.Errorf("no supervisor answers at %s: %w", f.Socket, reach.CallErrorLine(s.Err))
 		}
 		s.PID = int(s.Status.GetPid())
 		return s, nil
@@ -105,11 +106,11 @@ func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Super
 	return reach.One(ctx, call, f)
 }
 
-// caller is the program that this process speaks for.
+// caller is the program whose calls this process forwards.
 type caller struct {
 	in      net.Conn
 	out     net.Conn
-	process peer.Process // nil where the system does not tell
+	process peer.Process // nil if the system does not identify it
 }
 
 // callerOn returns the caller at the other end of standard input and output.
@@ -129,7 +130,7 @@ func callerOn(stdin, stdout *os.File) (*caller, error) {
 	if of.PID != by.PID {
 		err = fmt.Errorf("standard input belongs to process %d, and standard output to process %d: both must belong to the program that connects", by.PID, of.PID)
 	} else {
-		err = vet(by)
+		err = checkCaller(by)
 	}
 	if err == nil {
 		err = peer.ReportSenders(in)
@@ -142,7 +143,7 @@ func callerOn(stdin, stdout *os.File) (*caller, error) {
 	return c, nil
 }
 
-// socket is a standard file as a unix socket, and who made it.
+// socket returns a standard file as a unix socket, and the process that created it.
 func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
 	conn, err := net.FileConn(file)
 	if err != nil {
@@ -162,14 +163,14 @@ func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
 	return unix, p, nil
 }
 
-// vet refuses a caller whom a supervisor would refuse.
-func vet(c peer.Peer) error {
+// checkCaller returns an error for a caller that a supervisor would reject.
+func checkCaller(c peer.Peer) error {
 	if c.UID != os.Geteuid() && c.UID != 0 {
 		return fmt.Errorf("user %d may not connect through a command of user %d", c.UID, os.Geteuid())
 	}
 	why, err := peer.Descent(c.PID, os.Getpid())
 	if errors.Is(err, proc.ErrUnsupported) {
-		return nil // no supervisor takes calls that change something over a socket here
+		return nil // on this system, supervisors accept no calls over a socket that change something
 	}
 	if err == nil && why == "" {
 		var has, own int
@@ -192,13 +193,13 @@ func vet(c peer.Peer) error {
 	return nil
 }
 
-// join copies between the caller and a supervisor until one of them ends the connection, or ctx is done.
+// join copies between the caller and a supervisor until one of them closes the connection, or ctx ends.
 func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { c.Close(); supervisor.Close() })
 	defer stop()
 	said := make(chan error, 1)
 	go func() {
-		said <- c.speak(supervisor)
+		said <- c.copyFromCaller(supervisor)
 		supervisor.Close() // ends the other direction
 	}()
 	_, err := io.Copy(c.out, supervisor)
@@ -206,7 +207,8 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	if refused := <-said; refused != nil {
 		return refused
 	}
-	for _, hungUp := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} { // one of the two, perhaps with something unread
+	// one of them has closed the connection, perhaps with unread data
+	for _, hungUp := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, hungUp) {
 			return nil
 		}
@@ -214,8 +216,8 @@ func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	return err
 }
 
-// speak copies what the caller says, and nobody else.
-func (c *caller) speak(to io.Writer) error {
+// copyFromCaller copies the data of the caller, and rejects data of other processes.
+func (c *caller) copyFromCaller(to io.Writer) error {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := c.in.Read(buffer)

@@ -60,9 +60,9 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && f.agent != "":
-				return command.WrongUse(cmd, "expected either --agent or a command, got both")
+				return command.UsageErrorf(cmd, "expected either --agent or a command, got both")
 			case len(args) > 0 && (args[0] == "" || cmd.ArgsLenAtDash() != 0):
-				return command.WrongUse(cmd, "put \"--\" before the agent's command: acphost doctor -- %s", strings.Join(args, " "))
+				return command.UsageErrorf(cmd, "put \"--\" before the agent's command: acphost doctor -- %s", strings.Join(args, " "))
 			}
 			return nil
 		},
@@ -91,11 +91,11 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 	}
 	dir, err := cliflag.Folder(f.cwd)
 	if err != nil {
-		return command.WrongUse(cmd, "--cwd: %v", err)
+		return command.UsageErrorf(cmd, "--cwd: %v", err)
 	}
 	o := doctor.Options{
 		Env: call.Env, ConfigFile: f.config, Dir: dir, Programs: programs, Version: call.Version,
-		Guard: guard, Ask: handshake.Ask, Logger: slog.New(slog.DiscardHandler),
+		Guard: guard, Ask: handshake.Query, Logger: slog.New(slog.DiscardHandler),
 	}
 	o.Override = func(c *config.Config) error {
 		if err := f.policy.Apply(cmd, c); err != nil {
@@ -136,7 +136,8 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 	return nil
 }
 
-// doctorAgent sets the agent to look at, if there is one, or returns why it cannot be looked at. Nothing is fetched.
+// doctorAgent sets the agent to check, if there is one, or returns a finding if that is impossible. It downloads no
+// agent.
 func doctorAgent(call *command.Call, name string, argv []string, o *doctor.Options) *doctor.Finding {
 	if len(argv) > 0 {
 		o.Agent = &doctor.AgentCommand{Name: filepath.Base(argv[0]), Command: argv}

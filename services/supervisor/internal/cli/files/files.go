@@ -23,7 +23,7 @@ import (
 func New(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var o only
-	var within cliflag.Only
+	var within cliflag.ListFilter
 	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "files",
@@ -41,7 +41,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if follow && within.Cwd != "" {
-				return command.WrongUse(cmd, "--cwd is for a list, not for --watch")
+				return command.UsageErrorf(cmd, "--cwd is for a list, not for --watch")
 			}
 			o.agent, o.cwd = within.Agent, within.Cwd
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
@@ -67,17 +67,17 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 	return cmd
 }
 
-// only says whose files are meant.
+// only selects files by their agent, session or folder.
 type only struct{ agent, session, cwd string }
 
-// list prints the files that there are.
+// list prints the files in use.
 func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o only, asJSON bool) error {
 	found := reach.List(ctx, call, all, "files", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.SessionFiles, error) {
 		r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
 		return r.GetSessions(), err
 	})
-	within := cliflag.Only{Cwd: o.cwd}
-	found = cliflag.Kept(&within, found, func(item reach.Item[*supervisorv1.SessionFiles]) cliflag.Listed {
+	within := cliflag.ListFilter{Cwd: o.cwd}
+	found = cliflag.Filter(&within, found, func(item reach.Item[*supervisorv1.SessionFiles]) cliflag.Listed {
 		return cliflag.Listed{Folders: item.Of.GetRoots()}
 	})
 	if asJSON {
@@ -99,11 +99,11 @@ func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o on
 	return output.Page(call, text.String())
 }
 
-// watch shows what changes, until ctx ends.
+// watch prints changes until ctx ends.
 func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only, asJSON bool) error {
 	changes, err := at.WatchFiles(ctx, &supervisorv1.WatchFilesRequest{AgentId: o.agent, SessionId: o.session})
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	known := tree{}
 	for r, err := range changes {
@@ -111,7 +111,7 @@ func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only
 		case err != nil && ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return reach.Plainly(err)
+			return reach.CallErrorLine(err)
 		}
 		var text strings.Builder
 		switch {
@@ -144,14 +144,14 @@ func watch(ctx context.Context, call *command.Call, at *reach.Supervisor, o only
 	return nil
 }
 
-// tree is what is known of sessions while they are watched.
+// tree is the known state of the watched sessions.
 type tree map[[2]string]*supervisorv1.SessionFiles
 
 func keyOf(s *supervisorv1.SessionFiles) [2]string {
 	return [2]string{s.GetAgentId(), s.GetSessionId()}
 }
 
-// take takes over a change.
+// take applies a change.
 func (t tree) take(r *supervisorv1.WatchFilesResponse) {
 	for _, changed := range r.GetSessions() {
 		s := t[keyOf(changed)]
@@ -175,7 +175,7 @@ func (t tree) take(r *supervisorv1.WatchFilesResponse) {
 	}
 }
 
-// sessions are those that have files, by their ids.
+// sessions returns the sessions with files, sorted by their ids.
 func (t tree) sessions() []*supervisorv1.SessionFiles {
 	return slices.SortedFunc(maps.Values(t), func(a, b *supervisorv1.SessionFiles) int {
 		ka, kb := keyOf(a), keyOf(b)
@@ -183,8 +183,8 @@ func (t tree) sessions() []*supervisorv1.SessionFiles {
 	})
 }
 
-// printChanges writes a line for each file that was used, and for each that has left the context or gone cold. How it cools
-// down in between is not told.
+// printChanges writes a line for each file that was used, and for each that has left the context or become cold. It
+// omits the states in between.
 func printChanges(text *strings.Builder, known tree, r *supervisorv1.WatchFilesResponse) {
 	for _, s := range r.GetSessions() {
 		before := map[string]*supervisorv1.TouchedFile{}

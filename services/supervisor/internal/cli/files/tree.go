@@ -11,16 +11,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxDepth is how many folders deep a tree is; below that names are whole paths.
+// maxDepth limits the depth of a tree. Below it, names are whole paths.
 const maxDepth = 32
 
-// usualNames is how many columns names take, and actionColumns what is around them.
+// usualNames is the usual number of columns of names, and actionColumns the number of columns around them.
 const (
 	usualNames    = 40
 	actionColumns = len("  100%    user referenced, turn 100")
 )
 
-// folder is a folder of a tree: what is in it, and the heat of the hottest file below.
+// folder is a folder of a tree: its content, and the highest heat of the files below.
 type folder struct {
 	heat    float64
 	folders map[string]*folder
@@ -31,8 +31,8 @@ func newFolder() *folder {
 	return &folder{folders: map[string]*folder{}, files: map[string]*supervisorv1.TouchedFile{}}
 }
 
-// printTree writes the files of a session as a tree, folders and files with the hottest first. Where there are columns, names
-// are cut so that what was done fits beside them; 0: nothing is cut.
+// printTree writes the files of a session as a tree, with the hottest folders and files first. columns is the width in
+// which a name is shortened so that the action fits beside it; 0 means no limit.
 func printTree(text *strings.Builder, pid, columns int, s *supervisorv1.SessionFiles) {
 	root := ""
 	if len(s.GetRoots()) > 0 {
@@ -83,7 +83,7 @@ func (f *folder) print(text *strings.Builder, depth int, cell func(string) strin
 	}
 	var lines []line
 	for name, in := range f.folders {
-		for len(in.files) == 0 && len(in.folders) == 1 { // a line for all of a way without turns
+		for len(in.files) == 0 && len(in.folders) == 1 { // one line for a chain of folders without branches
 			for next, only := range in.folders {
 				name, in = name+"/"+next, only
 			}
@@ -105,7 +105,7 @@ func (f *folder) print(text *strings.Builder, depth int, cell func(string) strin
 	}
 }
 
-// actionWord says what was done with a file.
+// actionWord returns the word for an action on a file.
 func actionWord(a supervisorv1.FileAction) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(a.String(), "FILE_ACTION_")), "_", " ")
 }

@@ -1,5 +1,4 @@
-// Package grants implements "acphost grants": lists and revokes remembered answers, in the file and in running
-// supervisors.
+// Package grants implements "acphost grants": lists and revokes stored answers, in the file and in running supervisors.
 package grants
 
 import (
@@ -41,7 +40,7 @@ supervisor and end with it; all others are kept in a file
 func newList(call *command.Call) *cobra.Command {
 	var asJSON bool
 	var which reach.Flags
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the remembered answers in force",
@@ -52,8 +51,8 @@ that running supervisors remember for their sessions. With --pid, --socket or
   acphost grants list --json | jq 'select(.action == "run") | .argv'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return with(cmd, call, &which, func(r *remembered) error {
-				grants := cliflag.Kept(&only, r.grants(), func(g *supervisorv1.Grant) cliflag.Listed {
+			return with(cmd, call, &which, func(r *storedGrants) error {
+				grants := cliflag.Filter(&only, r.grants(), func(g *supervisorv1.Grant) cliflag.Listed {
 					return cliflag.Listed{Time: g.GetCreateTime().AsTime(), Agents: []string{g.GetAgent()}, Folders: []string{g.GetWorkspace()}}
 				})
 				for _, g := range grants {
@@ -86,7 +85,7 @@ grants holds them.`,
 		Example: `  acphost grants export > grants.jsonl`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return with(cmd, call, &which, func(r *remembered) error {
+			return with(cmd, call, &which, func(r *storedGrants) error {
 				list, err := lines(r.grants())
 				if err != nil {
 					return err
@@ -118,12 +117,12 @@ Only a person can: an agent, and what an agent started, is refused.`,
   acphost grants revoke $(acphost grants list --json | jq -r .id)`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.WrongUse(cmd, "the id of a grant is missing; \"acphost grants list\" shows them")
+				return command.UsageErrorf(cmd, "the id of a grant is missing; \"acphost grants list\" shows them")
 			}
 			return nil
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
-			_ = with(cmd, call, &which, func(r *remembered) error { // without them there is nothing to complete
+			_ = with(cmd, call, &which, func(r *storedGrants) error { // without grants there are no completions
 				for _, g := range r.grants() {
 					list = output.Completions(list, g.GetId(), grant.Reach(g))
 				}
@@ -132,10 +131,10 @@ Only a person can: an agent, and what an agent started, is refused.`,
 			return list, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
-			return with(cmd, call, &which, func(r *remembered) error {
+			return with(cmd, call, &which, func(r *storedGrants) error {
 				revoked, err := r.revoke(cmd.Context(), args)
 				for _, g := range revoked {
 					fmt.Fprintf(call.Stdout, "revoked %s: %s\n", output.Cell(g.GetId()), grant.Reach(g))
@@ -148,18 +147,18 @@ Only a person can: an agent, and what an agent started, is refused.`,
 	return cmd
 }
 
-// remembered are the grants of the file, and of the supervisors that run.
-type remembered struct {
-	store   *grant.Store // nil: one supervisor was named, which has those of its own file, too
+// storedGrants are the grants in the file and in running supervisors.
+type storedGrants struct {
+	store   *grant.Store // nil: one supervisor was selected, which has the grants of its file, too
 	running []runningGrant
 }
 
-// runningGrant is one that a supervisor has.
+// runningGrant is a grant with its supervisor.
 type runningGrant = reach.Item[*supervisorv1.Grant]
 
-// with asks the file and the supervisors, or the one supervisor that is meant, and keeps the connections for the time of one
-// function. A supervisor that does not answer is complained of, and the command fails in the end.
-func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*remembered) error) error {
+// with reads the file and connects to the supervisors, or only to the selected supervisor, and keeps the connections
+// while do runs. It reports supervisors that do not answer, and makes the command fail at its end.
+func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*storedGrants) error) error {
 	var store *grant.Store
 	if !which.Named() {
 		c, err := config.Load(which.Config, call.Env)
@@ -175,7 +174,7 @@ func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*r
 		defer func() { _ = store.Close() }()
 	}
 	return reach.With(cmd, call, which, func(all []*reach.Supervisor) error {
-		return do(&remembered{store: store, running: reach.List(cmd.Context(), call, all, "grants",
+		return do(&storedGrants{store: store, running: reach.List(cmd.Context(), call, all, "grants",
 			func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Grant, error) {
 				res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
 				return res.GetGrants(), err
@@ -183,16 +182,16 @@ func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*r
 	})
 }
 
-// inFile are those of the file.
-func (r *remembered) inFile() []*supervisorv1.Grant {
+// inFile returns the grants in the file.
+func (r *storedGrants) inFile() []*supervisorv1.Grant {
 	if r.store == nil {
 		return nil
 	}
 	return r.store.List()
 }
 
-// grants returns all of them, each once, oldest first.
-func (r *remembered) grants() []*supervisorv1.Grant {
+// grants returns all grants, each once, oldest first.
+func (r *storedGrants) grants() []*supervisorv1.Grant {
 	all := r.inFile()
 	for _, g := range r.running {
 		if !has(all, g.Of.GetId()) {
@@ -209,8 +208,8 @@ func has(grants []*supervisorv1.Grant, id string) bool {
 	return slices.ContainsFunc(grants, func(g *supervisorv1.Grant) bool { return g.GetId() == id })
 }
 
-// revoke forgets grants where they are. Every id is looked for before anything is forgotten.
-func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*supervisorv1.Grant, err error) {
+// revoke removes grants from the file and from supervisors. It finds all ids before it removes a grant.
+func (r *storedGrants) revoke(ctx context.Context, ids []string) (revoked []*supervisorv1.Grant, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	inFile := r.inFile()
 	var kept, missing []string
@@ -245,13 +244,13 @@ func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*super
 		cancel()
 		revoked = append(revoked, res.GetGrants()...)
 		if callErr != nil {
-			err = errors.Join(err, fmt.Errorf("revoke %s: supervisor %d: %w", strings.Join(ids, ", "), at.PID, reach.Plainly(callErr)))
+			err = errors.Join(err, fmt.Errorf("revoke %s: supervisor %d: %w", strings.Join(ids, ", "), at.PID, reach.CallErrorLine(callErr)))
 		}
 	}
 	return revoked, err
 }
 
-// lines are grants as JSON, as they stand in the file.
+// lines returns grants as JSON, in the format of the file.
 func lines(grants []*supervisorv1.Grant) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	for _, g := range grants {
@@ -279,7 +278,7 @@ func grantTable(grants []*supervisorv1.Grant) *output.Table {
 	return t
 }
 
-// where says in a word how far a grant reaches.
+// where returns the scope of a grant in a word.
 func where(g *supervisorv1.Grant) string {
 	switch g.GetScope() {
 	case supervisorv1.GrantScope_GRANT_SCOPE_TURN:
@@ -296,7 +295,7 @@ func where(g *supervisorv1.Grant) string {
 	return "nowhere"
 }
 
-// plainLogger complains on standard error of what an own file holds.
+// plainLogger returns a logger that writes warnings about a file to standard error.
 func plainLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelWarn,

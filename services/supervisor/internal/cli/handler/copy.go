@@ -30,7 +30,7 @@ from there, and one with your tools runs termd as a sidecar.`,
 		Example: `  acphost handler copy termd /programs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(own, args[0]) {
-				return command.WrongUse(cmd, "expected the program's name (%s), and the folder to copy it into", strings.Join(own, ", "))
+				return command.UsageErrorf(cmd, "expected the program's name (%s), and the folder to copy it into", strings.Join(own, ", "))
 			}
 			return nil
 		},
@@ -54,7 +54,7 @@ from there, and one with your tools runs termd as a sidecar.`,
 	}
 }
 
-// copyProgram copies a program into a folder, whole or not at all: a container that starts meanwhile finds no part of it.
+// copyProgram copies a program into a folder atomically, because a container may start meanwhile.
 func copyProgram(file, folder string) (err error) {
 	in, err := os.Open(file)
 	if err != nil {

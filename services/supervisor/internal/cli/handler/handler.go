@@ -84,7 +84,7 @@ meanwhile is not started: that is a swap.`,
   acphost handler restart terminal --force    its terminals end with it`,
 		Args: command.OneArgument("one handler's name", `"acphost handler list" shows the names`),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.RestartHandler(ctx, &supervisorv1.RestartHandlerRequest{Name: args[0], Force: force})
 				if err != nil {
 					return err
@@ -146,7 +146,7 @@ func newSwap(call *command.Call) *cobra.Command {
 					return err
 				}
 			}
-			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.SwapHandler(ctx, req)
 				if status.Code(err) == codes.FailedPrecondition {
 					return notSwapped(err, req.GetCommand())
@@ -167,25 +167,25 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
 	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
 	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
-	which.RegisterAs(cmd, "supervisor") // --address is the sidecar's
+	which.RegisterAs(cmd, "supervisor") // the flag --address is the sidecar's address
 	return cmd
 }
 
 // swapArguments reads the handler's name and the command.
 func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHandlerRequest) error {
-	before := cmd.ArgsLenAtDash() // of the arguments; -1: no dashes
+	before := cmd.ArgsLenAtDash() // number of arguments before "--"; -1: there is no "--"
 	if before < 0 {
 		before = min(1, len(args))
 		if len(args) > 1 {
-			return command.WrongUse(cmd, "put \"--\" before the command: acphost handler swap %s -- %s", args[0], strings.Join(args[1:], " "))
+			return command.UsageErrorf(cmd, "put \"--\" before the command: acphost handler swap %s -- %s", args[0], strings.Join(args[1:], " "))
 		}
 	}
 	if before != 1 {
-		return command.WrongUse(cmd, "expected one handler's name, got %d; \"acphost handler list\" shows the names", before)
+		return command.UsageErrorf(cmd, "expected one handler's name, got %d; \"acphost handler list\" shows the names", before)
 	}
 	req.Name, req.Command = args[0], slices.Clone(args[1:])
 	if (len(req.Command) == 0) == (req.Address == "") {
-		return command.WrongUse(cmd, "expected either a command after \"--\" or --address")
+		return command.UsageErrorf(cmd, "expected either a command after \"--\" or --address")
 	}
 	if req.SecretFile != "" {
 		path, err := filepath.Abs(req.SecretFile)
@@ -200,19 +200,19 @@ func swapArguments(cmd *cobra.Command, args []string, req *supervisorv1.SwapHand
 	program := req.Command[0]
 	switch {
 	case strings.ContainsRune(program, filepath.Separator):
-		path, err := filepath.Abs(program) // relative to where the person is, not to the supervisor
+		path, err := filepath.Abs(program) // relative to the user's working directory, not the supervisor's
 		if err != nil {
 			return fmt.Errorf("find %s: %w", program, err)
 		}
 		req.Command[0] = path
 	case !slices.Contains([]string{"fsd", "termd", "permd"}, program):
-		return command.WrongUse(cmd, "%q is neither a path nor one of acphost's own programs (fsd, termd, permd); write ./%s for a file that is here", program, program)
+		return command.UsageErrorf(cmd, "%q is neither a path nor one of acphost's own programs (fsd, termd, permd); write ./%s for a file that is here", program, program)
 	}
 	return nil
 }
 
-// notSwapped says why a program did not take a handler's place, in plainer words than the supervisor's where they can be
-// found here.
+// notSwapped returns the error for a program that did not replace a handler. It explains causes that can be determined
+// here better than the supervisor's error.
 func notSwapped(err error, argv []string) error {
 	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
 		return err

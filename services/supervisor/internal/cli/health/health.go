@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// healthTimeout is how long a supervisor may take to say that it serves; a probe is asked again soon.
+// healthTimeout limits the time of a check. Probes are repeated soon.
 const healthTimeout = 3 * time.Second
 
 // New returns the command "health".
@@ -46,7 +46,7 @@ Without flags it looks for the one supervisor of this user, as "acphost ps" does
 			defer func() { _ = conn.Close() }()
 			res, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
 			if err != nil {
-				return fmt.Errorf("no supervisor serves at %s: %w", where, reach.Plainly(err))
+				return fmt.Errorf("no supervisor serves at %s: %w", where, reach.CallErrorLine(err))
 			}
 			if res.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 				return fmt.Errorf("the supervisor at %s does not serve: %s", where, strings.ToLower(res.GetStatus().String()))
@@ -59,7 +59,8 @@ Without flags it looks for the one supervisor of this user, as "acphost ps" does
 	return cmd
 }
 
-// healthTarget finds who is to be asked. It asks no more than it must: one that was named is not asked what it is.
+// healthTarget finds the supervisor to check. It makes as few calls as possible: a supervisor that was selected is not
+// asked for its status.
 func healthTarget(ctx context.Context, call *command.Call, f *reach.Flags) (where string, conn *client.Client, err error) {
 	if f.Address != "" || f.Socket != "" {
 		return f.Dial()

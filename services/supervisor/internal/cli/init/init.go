@@ -29,10 +29,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// before is what the name of a file ends with that --force has put aside.
-const before = ".before-init"
+// backupSuffix is the suffix of a file that --force has renamed.
+const backupSuffix = ".before-init"
 
-// What is recorded of sessions.
+// The values of what is recorded of sessions.
 const (
 	recordAll      = "all"
 	recordMetadata = "metadata"
@@ -41,13 +41,13 @@ const (
 
 var records = []string{recordAll, recordMetadata, recordNothing}
 
-// errInterrupted is the end of the questions by Ctrl-C.
+// errInterrupted means that Ctrl-C ended the questions.
 var errInterrupted = errors.New("interrupted; nothing was written")
 
-// noAgent is the answer of a person whose agent is none of those that are known.
+// noAgent is the answer if the user's agent is unknown to acphost.
 const noAgent = "none"
 
-// flags are the answers that a call brings along.
+// flags are the answers that are given as flags.
 type flags struct {
 	agent, policy, record string
 	allow                 []string
@@ -67,13 +67,13 @@ may always run, and what is recorded. A question whose flag is given is not aske
 
 The rule file is a copy of a ready policy ("acphost policy show"), with your commands
 added: it is yours to change. Files that are there are not touched; with --force they
-are kept as FILE` + before + `.`,
+are kept as FILE` + backupSuffix + `.`,
 		Example: `  acphost init
   acphost init --agent claude --policy workspace --allow "go test ./..." --record metadata
   acphost init --yes --print`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
 			if err := f.check(cmd); err != nil {
@@ -83,7 +83,7 @@ are kept as FILE` + before + `.`,
 				return f.run(cmd, call, service)
 			})
 			if errors.Is(err, errInterrupted) {
-				call.Complain(err)
+				call.PrintError(err)
 				call.Status, err = command.StatusOfSignal(cmd.Context()), nil
 			}
 			return err
@@ -96,7 +96,7 @@ are kept as FILE` + before + `.`,
 	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded of sessions: all, metadata (no contents) or none (default all)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
 	fs.BoolVar(&f.show, "print", false, "print the two files, and write nothing")
-	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+before)
+	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+backupSuffix)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	cliflag.Complete(cmd, "policy", cliflag.Words(config.ReadyPolicies()...))
 	cliflag.Complete(cmd, "record", cliflag.Words(records...))
@@ -104,17 +104,17 @@ are kept as FILE` + before + `.`,
 	return cmd
 }
 
-// check refuses answers that are none.
+// check rejects invalid answers.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.policy != "" && !config.IsReadyPolicy(f.policy) {
-		return command.WrongUse(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
+		return command.UsageErrorf(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
 	}
 	if f.record != "" && !slices.Contains(records, f.record) {
-		return command.WrongUse(cmd, "--record: expected %s, got %q%s", strings.Join(records, ", "), f.record, command.DidYouMean(f.record, records))
+		return command.UsageErrorf(cmd, "--record: expected %s, got %q%s", strings.Join(records, ", "), f.record, command.DidYouMean(f.record, records))
 	}
 	for _, c := range f.allow {
 		if strings.TrimSpace(c) == "" {
-			return command.WrongUse(cmd, "--allow: expected a command, got nothing")
+			return command.UsageErrorf(cmd, "--allow: expected a command, got nothing")
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 		for _, name := range []string{file, rules} {
 			if _, err := os.Lstat(name); err == nil {
 				return fmt.Errorf("%s is there already; change it by hand (\"acphost config check\"), or have it replaced and kept as %s with --force",
-					name, filepath.Base(name)+before)
+					name, filepath.Base(name)+backupSuffix)
 			}
 		}
 	}
@@ -150,7 +150,8 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the configuration folder: %w", err)
 	}
-	for _, w := range []struct{ name, text string }{{rules, policy}, {file, configuration}} { // the one that names the other comes last
+	// the file that names the other one is written last
+	for _, w := range []struct{ name, text string }{{rules, policy}, {file, configuration}} {
 		if err := write(w.name, w.text, f.force); err != nil {
 			return err
 		}
@@ -158,10 +159,10 @@ func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1
 	return answers.next(call, file, rules)
 }
 
-// write writes a file; one that is there is put aside first, if it may be.
+// write writes a file. It renames an existing file if force is set.
 func write(name, text string, force bool) error {
 	if force {
-		if err := os.Rename(name, name+before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(name, name+backupSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -171,15 +172,15 @@ func write(name, text string, force bool) error {
 	})
 }
 
-// answers are what the questions have told.
+// answers are the answers to the questions.
 type answers struct {
-	agent  *preset.Resolved // nil: none of those that are known
+	agent  *preset.Resolved // nil: an unknown agent
 	policy string
 	allow  []string
 	record string
 }
 
-// answers asks what no flag says.
+// answers asks the questions that flags do not answer.
 func (f *flags) answers(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient) (*answers, error) {
 	p := &person{ctx: cmd.Context(), call: call, silent: f.yes || !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout)}
 	agent, err := f.askAgent(p)
@@ -210,7 +211,7 @@ func (f *flags) answers(cmd *cobra.Command, call *command.Call, service permissi
 	return a, err
 }
 
-// takesCommands says whether a rule can allow commands beside the policy: readonly denies them.
+// takesCommands reports whether a rule can allow commands in addition to the policy. The policy readonly denies them.
 func (a *answers) takesCommands() bool { return a.policy != "readonly" }
 
 func (f *flags) askAgent(p *person) (*preset.Resolved, error) {
@@ -229,7 +230,7 @@ func (f *flags) askAgent(p *person) (*preset.Resolved, error) {
 	for _, a := range catalog.Agents() {
 		r, err := catalog.Resolve(a.ID)
 		if err != nil {
-			continue // nothing runs it on this machine
+			continue // its program is not installed
 		}
 		what := a.Name
 		if r.Found == "" {
@@ -259,7 +260,7 @@ func askPolicy(p *person, service permissionv1.PolicyServiceClient) (string, err
 	return p.choose("How strict are the rules?", "workspace", choices)
 }
 
-// askCommands asks for commands, and names those that the files of this folder suggest.
+// askCommands asks for commands, and suggests those for the files of this folder.
 func askCommands(p *person) ([]string, error) {
 	example := `such as "make test"`
 	if found := suggested("."); len(found) > 0 {
@@ -277,7 +278,7 @@ func askCommands(p *person) ([]string, error) {
 	return all, err
 }
 
-// suggested are the commands that test what is in a folder, by its files.
+// suggested returns the commands that test the project in a folder, by its files.
 func suggested(dir string) (all []string) {
 	for _, s := range []struct{ file, command string }{
 		{"go.mod", "go test ./..."}, {"package.json", "npm test"}, {"Cargo.toml", "cargo test"}, {"pyproject.toml", "pytest"},
@@ -290,7 +291,7 @@ func suggested(dir string) (all []string) {
 	return all
 }
 
-// rules is the text of the rule file, checked.
+// rules returns the checked text of the rule file.
 func (a *answers) rules(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient) (string, error) {
 	ready, err := policytool.ReadyPolicy(ctx, service, a.policy)
 	if err != nil {
@@ -316,7 +317,7 @@ func (a *answers) rules(ctx context.Context, call *command.Call, service permiss
 	return b.String(), nil
 }
 
-// rejected is the error for the commands that findings are about: those that a finding names, else all of them.
+// rejected returns the error for invalid commands: those that a finding names, else all of them.
 func (a *answers) rejected(findings []*permissionv1.Finding) error {
 	var named, all []string
 	for _, c := range a.allow {
@@ -335,7 +336,7 @@ func (a *answers) rejected(findings []*permissionv1.Finding) error {
 		a.policy, safetext.Exact(strings.Join(named, ", ")))
 }
 
-// config is the text of the configuration.
+// config returns the text of the configuration.
 func (a *answers) config() string {
 	journal := map[string]string{
 		recordAll:      "{content: true}    # prompts, answers and contents of files are recorded",
@@ -350,7 +351,7 @@ func (a *answers) config() string {
 	return text
 }
 
-// next says what was written, and what can be done now.
+// next prints the written files, and the next steps.
 func (a *answers) next(call *command.Call, file, rules string) error {
 	added := ""
 	if n := len(a.allow); n > 0 {
@@ -375,11 +376,11 @@ func (a *answers) next(call *command.Call, file, rules string) error {
 	return err
 }
 
-// person is who answers, line by line.
+// person reads the user's answers line by line.
 type person struct {
 	ctx    context.Context
 	call   *command.Call
-	silent bool // nobody: the defaults count
+	silent bool // there is no user: use the defaults
 	lines  *bufio.Reader
 }
 
@@ -422,7 +423,7 @@ func (p *person) choose(question, preferred string, choices []choice) (string, e
 	}
 }
 
-// ask asks a question, and returns the line that answers it; an empty one is preferred.
+// ask asks a question, and returns the line of the answer. An empty line means preferred.
 func (p *person) ask(question, preferred string) (string, error) {
 	if p.silent {
 		return preferred, nil

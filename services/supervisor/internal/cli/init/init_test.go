@@ -130,7 +130,7 @@ func TestInit_KeepsExistingFiles(t *testing.T) {
 		t.Errorf("the rule file is %q", policy)
 	}
 	initialised(t, c, 0, "--force", "--record", "none")
-	if kept, err := os.ReadFile(file + before); err != nil || string(kept) != "mine" {
+	if kept, err := os.ReadFile(file + backupSuffix); err != nil || string(kept) != "mine" {
 		t.Errorf("kept is %q, %v", kept, err)
 	}
 	configuration, _ := written(t, home)

@@ -35,7 +35,7 @@ as acphost-run.1. Files of these names are replaced. The text is that of --help.
 	}
 }
 
-// writePages writes the page of a command and those of the commands below it, and returns how many.
+// writePages writes the pages of a command and of its subcommands, and returns their number.
 func writePages(cmd *cobra.Command, dir string) (n int, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // manual pages are for everybody
 		return 0, fmt.Errorf("make the folder for manual pages: %w", err)
@@ -113,7 +113,7 @@ func flags(b *strings.Builder, set *pflag.FlagSet) {
 	})
 }
 
-// sections writes text in which a line that ends with a colon and is not indented begins a section.
+// sections writes text. A line that ends with a colon and is not indented begins a section.
 func sections(b *strings.Builder, text string) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		title, rest, ok := strings.Cut(part, ":\n")
@@ -125,7 +125,7 @@ func sections(b *strings.Builder, text string) {
 	}
 }
 
-// paragraphs writes text whose paragraphs are parted by empty lines; those that are indented stay as they are.
+// paragraphs writes text with paragraphs separated by empty lines. Indented paragraphs are unchanged.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for i, p := range strings.Split(strings.Trim(text, "\n"), "\n\n") {
@@ -141,7 +141,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// verbatim writes lines as they are, indented once.
+// verbatim writes lines unchanged, indented once.
 func verbatim(text string) string {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i := range lines {
@@ -152,7 +152,7 @@ func verbatim(text string) string {
 
 func quoted(s string) string { return `"` + strings.ReplaceAll(roff(s), `"`, `\(dq`) + `"` }
 
-// roff escapes what would be a request or an escape sequence.
+// roff escapes requests and escape sequences of roff.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

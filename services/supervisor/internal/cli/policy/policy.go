@@ -56,7 +56,7 @@ standard input.`,
   acphost policy check .acphost/policy.yaml --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && configFile != "" {
-				return command.WrongUse(cmd, "--config is for a check without files")
+				return command.UsageErrorf(cmd, "--config is for a check without files")
 			}
 			return nil
 		},
@@ -75,7 +75,7 @@ standard input.`,
 	return cmd
 }
 
-// policyFiles reads rule files by their names; without names, those that count in the working directory.
+// policyFiles reads rule files by their names. Without names, it returns those that apply in the working directory.
 func policyFiles(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, configFile string, names []string) ([]*permissionv1.PolicyFile, error) {
 	var files []*permissionv1.PolicyFile
 	for _, name := range names {
@@ -136,7 +136,7 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 	return nil
 }
 
-// note says what rules about machines cannot mean, as acphost is configured; empty: there is nothing to say.
+// note describes rules about machines that have no effect in the configuration, or returns "".
 func note(call *command.Call, file *permissionv1.PolicyFile) string {
 	c, err := config.Load("", call.Env)
 	if err != nil || !policytool.NamesMachines(file) {
@@ -145,7 +145,7 @@ func note(call *command.Call, file *permissionv1.PolicyFile) string {
 	return policytool.NetworkNote(c)
 }
 
-// printed prints something as JSON, or for people.
+// printed prints a result as JSON, or for users.
 func printed(call *command.Call, asJSON bool, what interface {
 	JSON() (any, error)
 	Print(io.Writer, policytool.Style)
@@ -161,7 +161,7 @@ func printed(call *command.Call, asJSON bool, what interface {
 	return output.PrintJSON(call, object)
 }
 
-// loads reports whether permd would load a rule file. If it would not, it prints what is wrong, and the command fails.
+// loads reports whether permd can load a rule file. Otherwise it prints the errors, and makes the command fail.
 func loads(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, file *permissionv1.PolicyFile) (bool, error) {
 	checked, err := policytool.Check(ctx, service, file)
 	if err == nil && !checked.OK() {
@@ -189,11 +189,11 @@ stricter than the original, never looser.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
-				return command.WrongUse(cmd, "the file is missing")
+				return command.UsageErrorf(cmd, "the file is missing")
 			case 1:
 				return nil
 			}
-			return command.WrongUse(cmd, "import takes one file, got %q as well", args[1])
+			return command.UsageErrorf(cmd, "import takes one file, got %q as well", args[1])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
@@ -211,7 +211,7 @@ func importPolicy(call *command.Call, cmd *cobra.Command, service permissionv1.P
 	switch format {
 	case "", "claude", "gemini", "opencode":
 	default:
-		return command.WrongUse(cmd, "--format: %v", command.Expected(format, "claude", "gemini", "opencode"))
+		return command.UsageErrorf(cmd, "--format: %v", command.Expected(format, "claude", "gemini", "opencode"))
 	}
 	if out != "" && !force {
 		if _, err := os.Lstat(out); err == nil {
@@ -251,7 +251,7 @@ your own from.`,
   acphost policy show workspace > ~/.config/acphost/policy.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return command.WrongUse(cmd, "one policy is shown at a time")
+				return command.UsageErrorf(cmd, "one policy is shown at a time")
 			}
 			return nil
 		},

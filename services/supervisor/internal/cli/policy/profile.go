@@ -39,7 +39,7 @@ would have.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			active, err := profiledWalls(walls)
 			if err != nil {
-				return command.WrongUse(cmd, "--walls: %v", err)
+				return command.UsageErrorf(cmd, "--walls: %v", err)
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
 				return printProfile(cmd.Context(), call, service, configFile, policy, active)

@@ -30,7 +30,7 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
   acphost policy reload --address build.example.org:7443 --tls-dir operator`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return reach.Order(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, "supervisor", nil, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Control.ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{})
 				if err != nil {
 					return err

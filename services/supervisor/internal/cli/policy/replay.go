@@ -35,7 +35,7 @@ counted. Secrets are redacted in the record, so a rule about one may find it mis
   acphost policy replay --policy headless ~/.local/state/acphost/audit.jsonl --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if policy == "" {
-				return command.WrongUse(cmd, "--policy is missing")
+				return command.UsageErrorf(cmd, "--policy is missing")
 			}
 			if len(args) == 0 {
 				c, err := config.Load(file, call.Env)
@@ -60,7 +60,7 @@ counted. Secrets are redacted in the record, so a rule about one may find it mis
 }
 
 func replay(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, policy string, records []string, asJSON bool) error {
-	for _, name := range records { // before anything is decided: a misspelt name is not an empty record
+	for _, name := range records { // before any decision, because a misspelled name is not an empty record
 		if _, err := os.Stat(name); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func replay(ctx context.Context, call *command.Call, service permissionv1.Policy
 	return printed(call, asJSON, r)
 }
 
-// readRecords reads several records one after the other.
+// readRecords reads several records one after another.
 func readRecords(files []string) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		for _, file := range files {

@@ -37,11 +37,11 @@ the file allows is shown first. An agent cannot do this for you.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case list && remove:
-				return command.WrongUse(cmd, "either --list or --remove")
+				return command.UsageErrorf(cmd, "either --list or --remove")
 			case list && len(args) > 0:
-				return command.WrongUse(cmd, "--list takes no argument, got %q", args[0])
+				return command.UsageErrorf(cmd, "--list takes no argument, got %q", args[0])
 			case len(args) > 1:
-				return command.WrongUse(cmd, "one file is trusted at a time")
+				return command.UsageErrorf(cmd, "one file is trusted at a time")
 			}
 			return nil
 		},
@@ -54,7 +54,7 @@ the file allows is shown first. An agent cannot do this for you.`,
 			if settings == nil {
 				return errors.New("the configuration has another policy in permd's place, to which workspace files mean nothing")
 			}
-			trust := policytool.OpenTrust(settings.GetTrust())
+			trust := policytool.OpenTrustStore(settings.GetTrust())
 			if list {
 				files, err := trust.List()
 				if err == nil && len(files) == 0 {
@@ -67,7 +67,7 @@ the file allows is shown first. An agent cannot do this for you.`,
 			if err != nil {
 				return err
 			}
-			if err := call.RefuseAgents(cmd); err != nil {
+			if err := call.RejectAgents(cmd); err != nil {
 				return err
 			}
 			if remove {
@@ -85,7 +85,7 @@ the file allows is shown first. An agent cannot do this for you.`,
 	return cmd
 }
 
-func distrust(call *command.Call, trust *policytool.Trust, name string) error {
+func distrust(call *command.Call, trust *policytool.TrustStore, name string) error {
 	found, err := trust.Remove(name)
 	switch {
 	case err != nil:
@@ -97,7 +97,7 @@ func distrust(call *command.Call, trust *policytool.Trust, name string) error {
 	return err
 }
 
-func addTrust(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient, trust *policytool.Trust, name string, yes bool) error {
+func addTrust(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient, trust *policytool.TrustStore, name string, yes bool) error {
 	content, err := policytool.ReadFile(name, nil)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func addTrust(cmd *cobra.Command, call *command.Call, service permissionv1.Polic
 	return err
 }
 
-// confirm asks whoever sits at the terminal; everything but a yes is a no.
+// confirm asks the user at the terminal. Any answer other than yes means no.
 func confirm(call *command.Call, question string) (bool, error) {
 	if !call.Terminal(call.Stdin) {
 		return false, errors.New("nobody is at a terminal to confirm it; --yes says that you have read it")

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-// whyFlags say which action is explained, and by what.
+// whyFlags select the action to explain, and the rule files.
 type whyFlags struct {
 	policy, action, approval, config string
 	walls                            []string
@@ -84,22 +84,22 @@ opened but rule files; paths are followed as they are on this machine now.`,
 				given++
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action, "+
+				return command.UsageErrorf(cmd, "expected one of --command, --path, --host, --denied, --approval and --action, "+
 					"or a program after --")
 			}
 			if len(f.question.Addresses) > 0 && f.question.Host == "" {
-				return command.WrongUse(cmd, "--address is for --host")
+				return command.UsageErrorf(cmd, "--address is for --host")
 			}
 			q := f.question
 			described := q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "" || len(f.walls) > 0
 			if (f.action != "" || f.recorded()) && described {
-				return command.WrongUse(cmd, "--on, --agent, --mode, --tool and --walls are not for --action, --approval and --denied: "+
+				return command.UsageErrorf(cmd, "--on, --agent, --mode, --tool and --walls are not for --action, --approval and --denied: "+
 					"the action says them itself")
 			}
 			if len(f.walls) > 0 {
 				var err error
 				if f.question.Walls, err = policytool.ParseWalls(f.walls); err != nil {
-					return command.WrongUse(cmd, "--walls: %v", err)
+					return command.UsageErrorf(cmd, "--walls: %v", err)
 				}
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
@@ -132,7 +132,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 func (f *whyFlags) recorded() bool { return f.denied || f.approval != "" }
 
 func explain(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, f whyFlags) error {
-	dir, err := filepath.Abs(f.question.Dir) // "" is this folder
+	dir, err := filepath.Abs(f.question.Dir) // "" means the current folder
 	if err != nil {
 		return err
 	}
@@ -168,13 +168,13 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 		return err
 	}
 	explained.Home = call.Env("HOME")
-	if f.recorded() { // commands stand in the journal as they are
+	if f.recorded() { // the journal contains whole commands
 		explained.Action = audit.Redacted(explained.Action)
 	}
 	return printed(call, f.asJSON, explained)
 }
 
-// filesInEffect returns the rule files to decide by.
+// filesInEffect returns the rule files for the decision.
 func filesInEffect(
 	ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, c *config.Config, policy, dir string,
 ) ([]*permissionv1.PolicyFile, error) {
@@ -186,7 +186,7 @@ func filesInEffect(
 		return []*permissionv1.PolicyFile{file}, nil
 	}
 	settings := c.Permd()
-	switch others := c.Deciders() - 1; {
+	switch others := c.PolicyCount() - 1; {
 	case settings == nil:
 		return nil, fmt.Errorf("the configuration has another policy in permd's place, which only itself can explain; --policy FILE explains a rule file")
 	case others > 0:
@@ -210,7 +210,7 @@ func actionOf(call *command.Call, f whyFlags, c *config.Config, dir string) (*pe
 		effective := c.Effective()
 		records := policytool.Records{Journal: effective.GetJournal().GetDir(), Audit: effective.GetPermission().GetAudit().GetFile(),
 			Gate: f.question.Gate, Dialect: agentcmd.Dialects(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))}
-		find := func() (*policytool.Recorded, error) { return records.Find(f.approval) }
+		find := func() (*policytool.RecordedAction, error) { return records.Find(f.approval) }
 		if f.denied {
 			find = records.Denied
 		}

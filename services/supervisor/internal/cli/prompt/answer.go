@@ -7,19 +7,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 )
 
-// maxAnswer bounds what is kept of an answer, in bytes.
+// maxAnswer limits the bytes of an answer.
 const maxAnswer = 64 << 20
 
-// answer is what the agent says in the end: its messages since its last tool call, or those before it where it says nothing
+// answer is the final answer of the agent: its messages since its last tool call, or those before it if there are none
 // after it. The zero value is ready.
 type answer struct {
 	events []*supervisorv1.Event
 	size   int
-	cut    bool // there was more than maxAnswer
-	worked bool // a tool call came after the events: the next message begins another answer
+	cut    bool // the answer exceeded maxAnswer
+	worked bool // there was a tool call after events, so the next message begins another answer
 }
 
-// event takes an event of the turn.
+// event processes an event of the turn.
 func (a *answer) event(ev *supervisorv1.Event) {
 	if ev.GetHistory() {
 		return
@@ -33,7 +33,7 @@ func (a *answer) event(ev *supervisorv1.Event) {
 	}
 	if a.worked {
 		if text, ok := said.GetContent().GetContent().(*supervisorv1.ContentBlock_Text); ok && strings.TrimSpace(text.Text.GetText()) == "" {
-			return // nothing to begin an answer with
+			return // a message does not begin with an empty piece
 		}
 		*a = answer{}
 	}
@@ -44,7 +44,7 @@ func (a *answer) event(ev *supervisorv1.Event) {
 	a.events = append(a.events, ev)
 }
 
-// text is the answer as it is shown.
+// text returns the formatted answer.
 func (a *answer) text(look render.Options) string {
 	look.Brief = false
 	r := render.New(look)
@@ -56,24 +56,24 @@ func (a *answer) text(look render.Options) string {
 	return b.String()
 }
 
-// printing is what is printed on standard output.
+// printing selects the content of standard output.
 type printing string
 
 const (
-	printText  printing = "text"  // all that happens, for people
-	printFinal printing = "final" // the agent's answer alone
-	printJSON  printing = "json"  // events, one a line
+	printText  printing = "text"  // all events, for users
+	printFinal printing = "final" // only the final answer of the agent
+	printJSON  printing = "json"  // events as JSON lines
 )
 
-// printings are all that there are, for help and completion.
+// printings are all values, for help and completion.
 var printings = []string{string(printText), string(printFinal), string(printJSON)}
 
-// show prints an event of the turn, but for its end.
+// show prints an event of the turn, except for its end.
 func (p *promptRun) show(ev *supervisorv1.Event) {
 	if p.prints == printFinal {
 		p.answer.event(ev)
 		if !p.attended || ev.GetQuestionAsked() == nil && ev.GetQuestionAnswered() == nil {
-			return // a person sees the questions and what became of them
+			return // the user sees the questions and their answers
 		}
 	}
 	p.screen.print(p.r.Event(ev))

@@ -134,7 +134,7 @@ func TestPrompt_TimeoutCancelsTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, false)
 			late := make(chan time.Time, 1)
-			r.timeout, r.late = time.Minute, late
+			r.timeout, r.timedOut = time.Minute, late
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 				send(says("I work.\n"))
 				testkit.Eventually(t, "the turn is shown", func() bool { return strings.Contains(r.out.String(), "I work.") })

@@ -20,44 +20,44 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// answeredBy is who answers here, as others see it.
+// answeredBy is the name of this client in answers.
 const answeredBy = "cli"
 
-// answerPause is how long a question takes no answer that stands where another one was taken away a moment ago: a key that
-// was meant for that one must not answer this. Agents choose when they take questions back.
+// answerPause is the time in which a question ignores keys after another question at its place has ended, so that a key
+// for the earlier question does not answer it. Agents choose when they withdraw questions.
 const answerPause = 600 * time.Millisecond
 
-// asker puts questions to whoever sits at the terminal, one at a time. It is for run's goroutine.
+// asker asks the user at the terminal, one question at a time. Only the goroutine of run uses it.
 type asker struct {
-	waiting []*supervisorv1.Approval
-	current *supervisorv1.Approval // nil: nothing is asked
-	dialog  dialog
-	sending bool                              // its answer is on its way
-	keys    <-chan key                        // nil: nothing is asked
-	seen    map[string]bool                   // questions that were asked here, or ended before
-	told    map[string]*supervisorv1.Approval // questions of the turn that wait for their place among its events
-	away    <-chan time.Time                  // not nil: the terminal is another job's, and is looked for now and then
-	said    bool                              // that it is another's
-	taken   time.Time                         // when a question was last taken away before it was answered here
-	from    time.Time                         // when keys count for the current one
-	codes   confirm.Codes                     // by which a person confirms what allows something
-	unseen  render.Hidden                     // of the current one
-	detail  bool                              // the current one has a detail that was not shown
+	waiting   []*supervisorv1.Approval
+	current   *supervisorv1.Approval // nil: no question
+	dialog    dialog
+	sending   bool                              // its answer is being sent
+	keys      <-chan key                        // nil: no question
+	seen      map[string]bool                   // questions that were asked, or ended before
+	pending   map[string]*supervisorv1.Approval // questions of the turn that wait for their events
+	away      <-chan time.Time                  // not nil: another job has the terminal, which is checked regularly
+	reported  bool                              // that was reported
+	removedAt time.Time                         // end of the last question that was not answered here
+	from      time.Time                         // time from which on keys answer the current question
+	codes     confirm.Codes                     // codes for confirming answers that allow something
+	unseen    render.Hidden                     // of the current question
+	detail    bool                              // the current question has a detail that was not shown
 }
 
-// dialog is a question with what was typed so far.
+// dialog is a question with its input state.
 type dialog interface {
-	// intro is what is printed below the question: the answers that there are. Whole lines.
+	// intro returns the possible answers, which are printed below the question, in whole lines.
 	intro() string
-	// line is the line below all, which says what to press and shows what was typed.
+	// line returns the last line, which describes the keys and shows the typed text.
 	line() string
-	// typing reports whether every key is for what is being typed.
+	// typing reports whether every key is text.
 	typing() bool
-	// key takes a key. It returns text to print, whole lines, and the answer once it is known.
+	// key processes a key. say is text to print, in whole lines. answer is the answer if it is complete.
 	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
 }
 
-// watchQuestions follows the questions of all sessions, and returns when those that wait already were told.
+// watchQuestions subscribes to the questions of all sessions, and returns after it has received the open ones.
 func (p *promptRun) watchQuestions(ctx context.Context) error {
 	changes, err := p.client.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
 	if err != nil {
@@ -67,24 +67,24 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 	tell := func(err error) {
 		select {
 		case caughtUp <- err:
-		default: // it was told already
+		default: // it was processed already
 		}
 	}
-	p.goes(func() {
+	p.spawn(func() {
 		defer tell(io.EOF)
 		for change, err := range changes {
 			switch c := change.GetChange().(type) {
 			case *supervisorv1.WatchApprovalsResponse_Asked:
-				p.post(ctx, func() { p.told(ctx, c.Asked) })
+				p.post(ctx, func() { p.handleQuestion(ctx, c.Asked) })
 			case *supervisorv1.WatchApprovalsResponse_Answered:
-				p.post(ctx, func() { p.answered(c.Answered) })
+				p.post(ctx, func() { p.handleAnswer(c.Answered) })
 			case *supervisorv1.WatchApprovalsResponse_CaughtUp:
 				tell(nil)
 			}
 			if err != nil {
 				tell(err)
 				if ctx.Err() == nil {
-					p.post(ctx, func() { p.say("questions can no longer be answered here: %v", err) })
+					p.post(ctx, func() { p.printf("questions can no longer be answered here: %v", err) })
 				}
 			}
 		}
@@ -92,24 +92,25 @@ func (p *promptRun) watchQuestions(ctx context.Context) error {
 	return <-caughtUp
 }
 
-// lateGrace is how long a question of the turn waits for its place among the turn's events.
+// lateGrace limits the time that a question of the turn waits for its event.
 const lateGrace = time.Second
 
-// told takes a question that waits. One of the turn is asked when it comes among the turn's events, behind what led to it.
-func (p *promptRun) told(ctx context.Context, a *supervisorv1.Approval) {
+// handleQuestion processes an open question. A question of the turn is asked when its event arrives, after the events
+// that led to it.
+func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval) {
 	if p.sessID == "" || a.GetSessionId() != p.sessID || p.ended != nil {
-		p.asked(a)
+		p.enqueue(a)
 		return
 	}
 	if p.asker.seen[a.GetId()] {
 		p.explain(a)
 		return
 	}
-	p.asker.told[a.GetId()] = a
-	p.goes(func() {
+	p.asker.pending[a.GetId()] = a
+	p.spawn(func() {
 		select {
 		case <-time.After(lateGrace):
-			p.post(ctx, func() { p.asked(a) })
+			p.post(ctx, func() { p.enqueue(a) })
 		case <-ctx.Done():
 		}
 	})
@@ -128,45 +129,46 @@ func (p *promptRun) explain(a *supervisorv1.Approval) {
 	p.screen.ask(k.line())
 }
 
-// asked puts a question in line, once, and asks the next one.
-func (p *promptRun) asked(a *supervisorv1.Approval) {
-	if told := p.asker.told[a.GetId()]; told != nil {
-		delete(p.asker.told, a.GetId())
-		if q := told.GetPermission(); a.GetPermission().GetReason() == "" && q.GetReason() != "" {
+// enqueue queues a question, once, and asks the next one.
+func (p *promptRun) enqueue(a *supervisorv1.Approval) {
+	if earlier := p.asker.pending[a.GetId()]; earlier != nil {
+		delete(p.asker.pending, a.GetId())
+		if q := earlier.GetPermission(); a.GetPermission().GetReason() == "" && q.GetReason() != "" {
 			a = proto.CloneOf(a)
 			a.GetPermission().Reason, a.GetPermission().Detail = q.GetReason(), q.GetDetail()
 		}
 	}
-	if p.attended && p.caught == nil && a != nil && !p.asker.seen[a.GetId()] { // when the turn is being cancelled, so is the question
+	if p.attended && p.firstSignal == nil && a != nil && !p.asker.seen[a.GetId()] { // cancelling the turn also cancels its questions
 		p.asker.seen[a.GetId()] = true
 		p.asker.waiting = append(p.asker.waiting, a)
 	}
 	p.next()
 }
 
-// answered takes a question back and asks the next one.
-func (p *promptRun) answered(a *supervisorv1.ApprovalAnswer) {
-	if asked := p.takeBack(a); asked != nil && asked.GetSessionId() != p.sessID { // else the turn's events tell who answered
+// handleAnswer removes a question and asks the next one.
+func (p *promptRun) handleAnswer(a *supervisorv1.ApprovalAnswer) {
+	// otherwise an event of the turn contains the answer
+	if asked := p.removeQuestion(a); asked != nil && asked.GetSessionId() != p.sessID {
 		p.screen.print(render.Answer(a, asked.GetPermission().GetOptions()) + "\n")
 	}
 	p.next()
 }
 
-// takeBack takes a question back that was answered, here or elsewhere, and returns it if it was being asked.
-func (p *promptRun) takeBack(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
+// removeQuestion removes a question that was answered by any client, and returns it if it was being asked.
+func (p *promptRun) removeQuestion(a *supervisorv1.ApprovalAnswer) *supervisorv1.Approval {
 	if a == nil {
 		return nil
 	}
 	k := &p.asker
 	k.seen[a.GetId()] = true
-	delete(k.told, a.GetId())
+	delete(k.pending, a.GetId())
 	k.waiting = slices.DeleteFunc(k.waiting, func(w *supervisorv1.Approval) bool { return w.GetId() == a.GetId() })
 	asked := k.current
 	if asked == nil || asked.GetId() != a.GetId() {
 		return nil
 	}
 	if !k.sending {
-		k.taken = time.Now()
+		k.removedAt = time.Now()
 	}
 	k.done(p)
 	return asked
@@ -181,15 +183,16 @@ func (p *promptRun) next() {
 	a := k.waiting[0]
 	k.waiting = k.waiting[1:]
 	k.current, k.sending, k.from = a, false, time.Time{}
-	if now := time.Now(); now.Sub(k.taken) < p.settle {
-		k.from = now.Add(p.settle)
+	if now := time.Now(); now.Sub(k.removedAt) < p.answerPause {
+		k.from = now.Add(p.answerPause)
 	}
 	k.dialog, k.unseen, k.detail = newDialog(a, &k.codes), render.Unseen(p.look, a), render.HasDetail(a)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
 	p.openBoard()
 }
 
-// line is the line below all. Nobody should allow what they cannot see: it says how much that is.
+// line returns the last line. It includes the amount of the question that is not shown, so that the user does not allow
+// something invisible.
 func (k *asker) line() string {
 	switch {
 	case !k.unseen.Any() && k.detail && !k.dialog.typing():
@@ -202,13 +205,13 @@ func (k *asker) line() string {
 	return "… " + k.unseen.Count("more ") + ": v shows all. " + k.dialog.line()
 }
 
-// done takes the question away and gives the terminal back.
+// done removes the question and releases the terminal.
 func (k *asker) done(p *promptRun) {
 	p.closeBoard()
 	k.current, k.dialog = nil, nil
 }
 
-// close asks nothing any more.
+// close stops asking questions.
 func (k *asker) close(p *promptRun) {
 	k.waiting = nil
 	if k.current != nil {
@@ -216,10 +219,10 @@ func (k *asker) close(p *promptRun) {
 	}
 }
 
-// key takes a key; ok: there was one.
+// key processes a key. ok is false if the terminal was closed.
 func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	k := &p.asker
-	if !ok { // the terminal is gone
+	if !ok { // the terminal was closed
 		k.keys = nil
 		p.interrupted(ctx, syscall.SIGHUP)
 		return
@@ -250,29 +253,30 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	k.sending = true
 	id := k.current.GetId()
 	answer.Surface = supervisorv1.Surface_SURFACE_INPUT
-	p.goes(func() {
+	p.spawn(func() {
 		_, err := p.client.Answer(ctx, id, answeredBy, answer)
 		p.post(ctx, func() { p.sent(id, err) })
 	})
 }
 
-// sent takes what became of an answer.
+// sent processes the result of sending an answer.
 func (p *promptRun) sent(id string, err error) {
 	k := &p.asker
 	if k.current == nil || k.current.GetId() != id {
-		return // it was told already
+		return // it was reported already
 	}
 	switch status.Code(err) {
-	case codes.OK, codes.FailedPrecondition, codes.NotFound: // somebody was faster: the events say who
+	// another client was faster, and the events contain its answer
+	case codes.OK, codes.FailedPrecondition, codes.NotFound:
 	case codes.InvalidArgument:
-		p.say("%v", err)
+		p.printf("%v", err)
 		k.sending = false
 		k.dialog = newDialog(k.current, &k.codes)
 		p.screen.print(k.dialog.intro())
 		p.screen.ask(k.line())
 		return
 	default:
-		p.say("the answer did not get there: %v", err)
+		p.printf("the answer did not get there: %v", err)
 	}
 	k.done(p)
 	p.next()
@@ -289,12 +293,12 @@ func newDialog(a *supervisorv1.Approval, codes *confirm.Codes) dialog {
 	return &pageDialog{opened: e.GetMode() == "url"}
 }
 
-// permissionDialog is whether the agent may. What allows something is confirmed by a code.
+// permissionDialog asks for a permission. An answer that allows something is confirmed by a code.
 type permissionDialog struct {
 	choices []choice
 	codes   *confirm.Codes
-	chosen  *supervisorv1.PermissionOption // to be confirmed
-	code    *confirm.Code                  // nil: nothing is
+	chosen  *supervisorv1.PermissionOption // the answer to confirm
+	code    *confirm.Code                  // nil: nothing to confirm
 }
 
 // choice is an answer with its key.
@@ -303,7 +307,7 @@ type choice struct {
 	option *supervisorv1.PermissionOption
 }
 
-// newPermissionDialog gives each option a key: by its kind, or a digit if that is taken.
+// newPermissionDialog assigns a key to each option: by its kind, or a digit if that key is used.
 func newPermissionDialog(q *supervisorv1.PermissionQuestion, codes *confirm.Codes) *permissionDialog {
 	byKind := map[string]rune{"allow_once": 'a', "allow_always": 'A', "reject_once": 'r', "reject_always": 'R'}
 	d := &permissionDialog{codes: codes}
@@ -316,7 +320,7 @@ func newPermissionDialog(q *supervisorv1.PermissionQuestion, codes *confirm.Code
 			k = digit
 			digit++
 		} else {
-			continue // nobody looks at so many
+			continue // too many options to be useful
 		}
 		d.choices = append(d.choices, choice{k, op})
 	}
@@ -333,7 +337,7 @@ func (d *permissionDialog) intro() string {
 
 func (d *permissionDialog) typing() bool { return d.code != nil }
 
-// meanings say what an option of a kind does where its name may not: the name is the agent's.
+// meanings describe the effect of a kind of option. The name of an option is the agent's text and may not.
 var meanings = map[string]string{
 	"allow_once":    " (allow once)",
 	"allow_always":  " (allow from now on)",
@@ -383,7 +387,7 @@ func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalReque
 	return "", nil
 }
 
-// pageDialog is a page to open, or something that acphost does not know, which can only be declined.
+// pageDialog asks to open a page. It also shows unknown questions, which can only be declined.
 type pageDialog struct{ opened bool }
 
 func (d *pageDialog) intro() string { return "" }

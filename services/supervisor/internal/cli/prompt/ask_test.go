@@ -328,7 +328,7 @@ func TestCtrlC_TwiceQuits(t *testing.T) {
 
 func TestPrompt_EndsTurnThatIgnoresCtrlC(t *testing.T) {
 	r := newRun(t, false)
-	r.patience = time.Millisecond
+	r.turnTimeout = time.Millisecond
 	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGINT
 	if s := r.wait(t); s != 6 {
@@ -374,7 +374,7 @@ func TestCtrlC_AtQuestionCancelsTurn(t *testing.T) {
 
 func TestPrompt_HangupEndsTurn(t *testing.T) {
 	r := newRun(t, true)
-	r.patience = time.Millisecond
+	r.turnTimeout = time.Millisecond
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
 		<-ctx.Done()
@@ -389,7 +389,7 @@ func TestPrompt_HangupEndsTurn(t *testing.T) {
 
 func TestSIGTERM_WaitsForTurnUntilTimeout(t *testing.T) {
 	r := newRun(t, false)
-	r.patience = time.Millisecond
+	r.turnTimeout = time.Millisecond
 	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGTERM
 	if s := r.wait(t); s != 143 {
@@ -407,7 +407,7 @@ func TestQuestion_KeyForWithdrawnIsDropped(t *testing.T) {
 	for name, settle := range map[string]time.Duration{"at once": time.Hour, "later": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, true)
-			r.settle = settle
+			r.answerPause = settle
 			shown, pressed := make(chan struct{}), make(chan struct{})
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 				r.ask(send, mayI("demo-1/7"))

@@ -12,29 +12,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 )
 
-// How much of files is sent, in bytes. A file over maxFile is linked instead; all of a prompt goes in one message.
+// Limits of files in bytes. A file over maxFile is sent as a link. A whole prompt is one message.
 const (
 	maxFile     = 1 << 20
 	maxImage    = 5 << 20
 	maxAttached = 10 << 20
 )
 
-// attachment is a file that goes with a prompt.
+// attachment is a file of a prompt.
 type attachment struct {
 	*hosting.File
 	image bool
 }
 
-// readAttachments reads what --file and --image name.
+// readAttachments reads the files of --file and --image.
 func readAttachments(files, images []string) ([]*attachment, error) {
 	var list []*attachment
 	total := 0
 	for i, name := range append(append([]string(nil), files...), images...) {
-		flag, most := "--file", maxFile
+		flag, limit := "--file", maxFile
 		if i >= len(files) {
-			flag, most = "--image", maxImage
+			flag, limit = "--image", maxImage
 		}
-		file, err := hosting.ReadFile(name, most)
+		file, err := hosting.ReadFile(name, limit)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -55,7 +55,7 @@ func readAttachments(files, images []string) ([]*attachment, error) {
 	return list, nil
 }
 
-// promptBlocks are the blocks of a prompt, as far as an agent takes them, and what a person should know about them.
+// promptBlocks returns the blocks of a prompt that an agent supports, and notes for the user.
 func promptBlocks(text string, attachments []*attachment, can *supervisorv1.AgentCapabilities) (blocks []*supervisorv1.ContentBlock, notes []string, err error) {
 	blocks = append(blocks, client.Text(text))
 	for _, at := range attachments {

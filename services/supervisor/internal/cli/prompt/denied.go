@@ -13,10 +13,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxNamed bounds how many denied actions, and how many questions, are named. The rest is counted.
+// maxNamed limits the denied actions and the questions that are listed. Others are counted.
 const maxNamed = 8
 
-// Who answered, as records have it, where no person did.
+// Values of answered_by in records without a user's answer.
 const (
 	byPolicy  = "policy"
 	byAcphost = "acphost"
@@ -24,11 +24,11 @@ const (
 	byTimeout = "timeout"
 )
 
-// unasked is the outcome, as records have it, of what an agent did without asking.
+// unasked is the outcome in records of an action that the agent performed without asking.
 const unasked = "done, not asked"
 
-// denials are the actions of a turn that were denied, those that the agent did although the policy denies them, and its questions that
-// no user answered. Safe for concurrent use.
+// denials collects the actions of a turn that were denied, those that the agent performed although the policy denies
+// them, and its unanswered questions. It is safe for concurrent use.
 type denials struct {
 	mu         sync.Mutex
 	denied     int
@@ -37,10 +37,11 @@ type denials struct {
 	doneNamed  []string
 	unanswered int
 	questions  []string
-	asked      map[string]string // questions that are open, by id
+	open       map[string]string // questions that are open, by id
 }
 
-// add takes the record of an action that was denied, or done although it is. Where no user answered, the events say so.
+// add adds the record of an action that was denied, or performed nevertheless. Unanswered questions are taken from
+// events.
 func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +60,7 @@ func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	switch {
 	case rec.GetRule() == "" || by != byPolicy && by != byAcphost:
 		why = "answered by " + safetext.Line(cmp.Or(by, byPolicy))
-	case strings.HasSuffix(rec.GetReason(), "denied by rule "+rec.GetRule()): // permd's reason for a rule without one
+	case strings.HasSuffix(rec.GetReason(), "denied by rule "+rec.GetRule()): // permd's default reason
 		why = safetext.Line(rec.GetReason())
 	case rec.GetReason() != "":
 		why += ": " + safetext.Line(rec.GetReason())
@@ -67,22 +68,22 @@ func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	*named = append(*named, fmt.Sprintf("%s (%s)", safetext.Line(intent.Summary(rec.GetAction())), why))
 }
 
-// event takes an event of the turn. A question that nobody answers counts where nobody is here.
+// event processes an event of the turn. Unanswered questions are collected if attended is false.
 func (d *denials) event(ev *supervisorv1.Event, attended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := ev.GetQuestionAsked(); a != nil && !attended && len(d.asked) < maxWatched {
-		if d.asked == nil {
-			d.asked = map[string]string{}
+	if a := ev.GetQuestionAsked(); a != nil && !attended && len(d.open) < maxWatched {
+		if d.open == nil {
+			d.open = map[string]string{}
 		}
-		d.asked[a.GetId()] = render.QuestionSubject(a)
+		d.open[a.GetId()] = render.QuestionSubject(a)
 	}
 	a := ev.GetQuestionAnswered()
-	title, asked := d.asked[a.GetId()]
+	title, asked := d.open[a.GetId()]
 	if !asked {
 		return
 	}
-	delete(d.asked, a.GetId())
+	delete(d.open, a.GetId())
 	if slices.Contains([]string{"allowed", "accepted"}, a.GetOutcome()) {
 		return
 	}
@@ -92,14 +93,14 @@ func (d *denials) event(ev *supervisorv1.Event, attended bool) {
 	}
 }
 
-// any reports whether something was denied, done although it is, or not answered.
+// any reports whether there are denied actions or unanswered questions.
 func (d *denials) any() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.denied+d.done+d.unanswered > 0
 }
 
-// lines says what no user answered, what was denied and what was done although it is, in a line each.
+// lines describes unanswered questions, denied actions and actions that were performed nevertheless, in a line each.
 func (d *denials) lines() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +117,7 @@ func (d *denials) lines() []string {
 	return lines
 }
 
-// listed is a list with the number of those that it does not name.
+// listed formats a list with the number of entries that are not listed.
 func listed(named []string, all int) string {
 	text := strings.Join(named, "; ")
 	if more := all - len(named); more > 0 {
@@ -125,12 +126,12 @@ func listed(named []string, all int) string {
 	return text
 }
 
-// sayDenied says what was denied.
+// sayDenied prints the denied actions.
 func (p *promptRun) sayDenied() {
 	for _, line := range p.denials.lines() {
-		p.say("%s", line)
+		p.printf("%s", line)
 	}
-	if p.status != nil && p.denials.denied+p.denials.done > 0 { // a person reads it
-		p.say(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
+	if p.status != nil && p.denials.denied+p.denials.done > 0 { // a user reads it
+		p.printf(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
 	}
 }

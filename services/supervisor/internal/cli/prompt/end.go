@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// finished shows the end of the turn and returns its exit status.
+// finished prints the end of the turn and returns its exit status.
 func (p *promptRun) finished() int {
 	p.asker.close(p)
 	p.clearProgress()
@@ -32,13 +32,13 @@ func (p *promptRun) finished() int {
 	if p.prints == printFinal {
 		p.screen.print(p.r.Flush() + p.answer.text(p.look))
 		if p.answer.cut {
-			p.say("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
+			p.printf("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
 		}
 		if p.gap != "" {
-			p.say("the answer may not be complete: %s", safetext.Line(p.gap))
+			p.printf("the answer may not be complete: %s", safetext.Line(p.gap))
 		}
 		if end.GetStopReason() != command.StopEnd {
-			p.say("%s", render.StopReason(end.GetStopReason()))
+			p.printf("%s", render.StopReason(end.GetStopReason()))
 		}
 	}
 	if p.prints != printJSON {
@@ -53,7 +53,7 @@ func (p *promptRun) finished() int {
 	} else {
 		p.sayDenied()
 	}
-	if s := p.caught; (p.tookLong || s != nil && s != syscall.SIGINT) && end.GetStopReason() == command.StopCancelled {
+	if s := p.firstSignal; (p.tookLong || s != nil && s != syscall.SIGINT) && end.GetStopReason() == command.StopCancelled {
 		return p.statusOfCaught()
 	}
 	status := command.TurnStatus(end.GetStopReason())
@@ -66,38 +66,38 @@ func (p *promptRun) finished() int {
 	return status
 }
 
-// statusOfCaught is the exit status where a signal, or the time that the turn had, ended it.
+// statusOfCaught returns the exit status of a turn that was ended by a signal or the timeout.
 func (p *promptRun) statusOfCaught() int {
 	if p.tookLong {
 		return statusTimeout
 	}
-	return 128 + int(signalNumber(p.caught))
+	return 128 + int(signalNumber(p.firstSignal))
 }
 
-// timeUp cancels the turn, which took too long, and reports whether to go at once.
+// timeUp cancels the turn after its timeout, and reports whether to quit at once.
 func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
-	if p.ended != nil || p.caught != nil {
+	if p.ended != nil || p.firstSignal != nil {
 		return false
 	}
 	p.tookLong = true
-	p.say("the turn has not ended after %s (--timeout): it is being cancelled", p.timeout)
+	p.printf("the turn has not ended after %s (--timeout): it is being cancelled", p.timeout)
 	if p.turn == nil {
 		return true
 	}
-	p.deadline = time.After(p.patience)
+	p.deadline = time.After(p.turnTimeout)
 	p.asker.close(p)
 	p.cancelTurn(ctx)
 	return false
 }
 
-// sayWhichSession names the session where one can go on with it, whether its turn went well or not.
+// sayWhichSession prints the session if it can be continued, even if its turn failed.
 func (p *promptRun) sayWhichSession() {
 	if can := p.info.GetCapabilities(); p.prints != printJSON && (can.GetLoadSession() || can.GetResumeSession()) {
 		fmt.Fprintf(p.stderr, "session %s\n", safetext.Line(p.sessID))
 	}
 }
 
-// failed says why there was no turn, or no end of it.
+// failed prints the reason why the turn did not start or end.
 func (p *promptRun) failed(err error) int {
 	p.asker.close(p)
 	p.clearProgress()
@@ -107,16 +107,16 @@ func (p *promptRun) failed(err error) int {
 	if e := client.ErrorOf(err); e != nil && e.Agent != nil {
 		return p.agentFailed(e.Agent, err.Error())
 	}
-	p.say("%v", err)
+	p.printf("%v", err)
 	return command.StatusFailed
 }
 
-// agentFailed says what is wrong with the agent and what to do.
+// agentFailed prints the agent's error and advice.
 func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int {
 	if message == "" {
 		message = e.GetMessage()
 	}
-	p.say("%s", render.WithoutLastWords(message, e.GetStderrTail()))
+	p.printf("%s", render.WithoutStderrLine(message, e.GetStderrTail()))
 	for _, l := range e.GetStderrTail() {
 		fmt.Fprintf(p.stderr, "    %s\n", safetext.Line(l))
 	}
@@ -125,13 +125,13 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 		switch {
 		case strings.Contains(message, "(log in "):
 		case p.agent.GetPreset() == "":
-			p.say("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
+			p.printf("log in with the agent's own command, or with \"acphost agents login\" where the agent has a name, and try again")
 		case !strings.Contains(message, "agents login"):
-			p.say("run \"acphost agents login %s\" and try again", p.agent.GetPreset())
+			p.printf("run \"acphost agents login %s\" and try again", p.agent.GetPreset())
 		}
 	case supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
 		if p.session != "" {
-			p.say("see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one")
+			p.printf("see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one")
 		}
 	}
 	return hosting.Status(e.GetKind())

@@ -101,7 +101,7 @@ func newRun(t *testing.T, attended bool) *aRun {
 	r.promptRun = &promptRun{
 		text: "Hello.", attended: attended, prints: printText, agent: &supervisorv1.StartAgentRequest{Cwd: "/work", Command: []string{"demo"}},
 		start:   func(context.Context) (hosting.Supervisor, error) { return f, nil },
-		signals: r.signal, stderr: r.errs, patience: time.Minute, grace: time.Minute, kill: func() {}, stuck: time.Minute,
+		signals: r.signal, stderr: r.errs, turnTimeout: time.Minute, grace: time.Minute, kill: func() {}, stuckTimeout: time.Minute,
 		stop: func() bool { return false }, foreground: func() bool { return true },
 		screen: &screen{out: r.out},
 		look:   render.Options{Asking: attended, NoUsage: !attended},

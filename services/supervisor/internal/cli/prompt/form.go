@@ -13,16 +13,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxTyped is how much can be typed for a field, in characters.
+// maxTyped limits the characters of a field's value.
 const maxTyped = 4096
 
-// formDialog is a form, asked for field by field.
+// formDialog asks for the fields of a form one by one.
 type formDialog struct {
 	form    *form.Form
-	begun   bool
+	started bool
 	at      int
 	typed   []rune
-	content []jsontext.Value // of fields before at; nil: left out
+	content []jsontext.Value // values of the fields before at; nil: omitted
 }
 
 func newFormDialog(e *supervisorv1.Elicitation) *formDialog {
@@ -37,27 +37,27 @@ func (d *formDialog) intro() string {
 }
 
 func (d *formDialog) typing() bool {
-	return d.begun && d.at < len(d.form.Fields) && d.form.Err() == nil
+	return d.started && d.at < len(d.form.Fields) && d.form.Err() == nil
 }
 
 func (d *formDialog) line() string {
 	switch {
 	case d.form.Err() != nil:
 		return "Press d to decline "
-	case !d.begun:
+	case !d.started:
 		return fmt.Sprintf("A form of %d fields. Press Enter to fill it in, d to decline: ", len(d.form.Fields))
 	case d.at == len(d.form.Fields):
 		return "Press Enter to send the form, Esc to begin again, d to decline: "
 	}
 	f := d.form.Fields[d.at]
 	typed := string(d.typed)
-	if n := utf8.RuneCountInString(typed); n > 60 { // its end is what is looked at
+	if n := utf8.RuneCountInString(typed); n > 60 { // show its end
 		typed = "…" + string(d.typed[n-60:])
 	}
 	return safetext.Fit(safetext.Line(f.Title), 40) + fieldHint(f) + ": " + safetext.Text(typed)
 }
 
-// fieldHint says how to answer a field.
+// fieldHint describes how to answer a field.
 func fieldHint(f *form.Field) string {
 	var parts []string
 	switch {
@@ -86,7 +86,7 @@ func fieldHint(f *form.Field) string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// fieldIntro is what is printed before a field is asked for.
+// fieldIntro returns the text before the input of a field.
 func fieldIntro(f *form.Field) string {
 	var b strings.Builder
 	if f.About != "" {
@@ -99,14 +99,14 @@ func fieldIntro(f *form.Field) string {
 }
 
 func (d *formDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
-	reviewing := d.begun && d.at == len(d.form.Fields)
-	if d.form.Err() != nil || !d.begun || reviewing {
+	reviewing := d.started && d.at == len(d.form.Fields)
+	if d.form.Err() != nil || !d.started || reviewing {
 		switch {
 		case k.name == keyRune && k.r == 'd':
 			return "", client.Decline()
 		case d.form.Err() != nil:
-		case k.name == keyEscape && reviewing, k.name == keyEnter && !d.begun:
-			d.begun, d.at, d.content, d.typed = true, 0, nil, nil
+		case k.name == keyEscape && reviewing, k.name == keyEnter && !d.started:
+			d.started, d.at, d.content, d.typed = true, 0, nil, nil
 			return d.describe(), nil
 		case k.name == keyEnter:
 			return "", client.Accept(d.form.Content(d.content))
@@ -123,7 +123,7 @@ func (d *formDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
 	case keyKill:
 		d.typed = nil
 	case keyEscape:
-		d.begun = false
+		d.started = false
 	case keyEnter:
 		return d.enter(), nil
 	}
@@ -137,7 +137,7 @@ func (d *formDialog) describe() string {
 	return ""
 }
 
-// enter takes what was typed for a field.
+// enter processes the typed value of a field.
 func (d *formDialog) enter() string {
 	f := d.form.Fields[d.at]
 	value, err := f.Default, error(nil)

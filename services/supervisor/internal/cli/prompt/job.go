@@ -2,22 +2,22 @@ package prompt
 
 import "time"
 
-// awayTime is how often it is looked whether the terminal is this job's again: no signal tells that of a job that was not
-// stopped.
+// awayTime is the interval at which the terminal is checked, because there is no signal when a job that was not stopped
+// comes to the foreground.
 const awayTime = 250 * time.Millisecond
 
-// openBoard reads keys for the question that is asked, if the terminal is this job's. In the background it neither takes
-// keys, which are meant for others, nor does it have the process stopped for wanting them: the turn could not go on, and
-// others can answer.
+// openBoard reads keys for the current question if this job is in the foreground. In the background it neither reads
+// keys, which belong to another job, nor lets the process be stopped: the turn could not continue, and other clients
+// can answer.
 func (p *promptRun) openBoard() {
 	k := &p.asker
 	if !p.foreground() {
-		k.away, k.said = time.After(awayTime), false // told once it is sure that this is not the end
+		k.away, k.reported = time.After(awayTime), false // reported after it is certain that the process does not end
 		return
 	}
 	board, err := p.keyboard()
 	if err != nil {
-		p.say("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
+		p.printf("no keys can be read from the terminal: %v; answer with \"acphost approvals\", or press Ctrl-C", err)
 		return
 	}
 	p.mu.Lock()
@@ -27,15 +27,15 @@ func (p *promptRun) openBoard() {
 	p.screen.ask(k.line())
 }
 
-// closeBoard gives the terminal back.
+// closeBoard releases the terminal.
 func (p *promptRun) closeBoard() {
 	k := &p.asker
 	p.screen.ask("")
-	p.giveBack()
+	p.closeKeyboard()
 	k.keys, k.away = nil, nil
 }
 
-// lookForTerminal asks again what waits if the terminal is this job's by now.
+// lookForTerminal asks the open question again if this job is in the foreground now.
 func (p *promptRun) lookForTerminal() {
 	k := &p.asker
 	if p.foreground() {
@@ -43,13 +43,13 @@ func (p *promptRun) lookForTerminal() {
 		return
 	}
 	k.away = time.After(awayTime)
-	if !k.said {
-		k.said = true
-		p.say("this runs in the background: answer with \"acphost approvals\", or bring it to the foreground (\"fg\")")
+	if !k.reported {
+		k.reported = true
+		p.printf("this runs in the background: answer with \"acphost approvals\", or bring it to the foreground (\"fg\")")
 	}
 }
 
-// askAgain shows the question that waits once more: what others have printed stands between.
+// askAgain shows the open question again, because other output separates it from the keys.
 func (p *promptRun) askAgain() {
 	k := &p.asker
 	k.away = nil
@@ -60,15 +60,15 @@ func (p *promptRun) askAgain() {
 	p.openBoard()
 }
 
-// suspended stops the process with the terminal as it was, and goes on when it does.
+// suspended restores the terminal and stops the process, and continues when the process was continued.
 func (p *promptRun) suspended() {
 	p.closeBoard()
 	p.expected = p.stop()
 	p.resumed()
 }
 
-// continued is news that the process goes on, though it did not stop by itself: the terminal may be set otherwise, and may
-// be another job's.
+// continued handles SIGCONT if the process did not stop itself: the terminal's settings may have changed, and another
+// job may be in the foreground.
 func (p *promptRun) continued() {
 	if p.expected {
 		p.expected = false

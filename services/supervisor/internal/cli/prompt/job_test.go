@@ -147,7 +147,7 @@ func TestSignal_EndsPromptWithBlockedOutput(t *testing.T) {
 		return ctx.Err()
 	}
 	out := &stuckWriter{full: make(chan struct{}), release: make(chan struct{})}
-	r.screen, r.promptRun.stuck = &screen{out: out}, time.Millisecond
+	r.screen, r.promptRun.stuckTimeout = &screen{out: out}, time.Millisecond
 	r.begin(t)
 	<-out.full
 	r.signal <- syscall.SIGTERM
@@ -205,7 +205,7 @@ func TestPrompt_PanicRestoresTerminal(t *testing.T) {
 				t.Error("the panic is lost")
 			}
 		}()
-		defer r.terminalFirst()
+		defer r.restoreOnPanic()
 		panic("something impossible")
 	}()
 	select {

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// keyboard is a terminal whose keys are read one by one, without an echo. Only while one is open is the terminal in that
-// state; Close puts it back as it was, and waits. What was typed before it was opened is dropped, so that nobody answers a
-// question that he has not seen.
+// keyboard reads the keys of a terminal one by one, without echo. The terminal is in that state only while a keyboard
+// is open. Close restores it, and waits. Earlier input is discarded, so that it does not answer a question that the
+// user has not seen.
 type keyboard interface {
-	// Keys are the keys; it is closed when the terminal is gone.
+	// Keys returns the channel of keys. It is closed when the terminal is closed.
 	Keys() <-chan key
 	Close()
 }
@@ -19,15 +19,15 @@ type keyboard interface {
 type key struct {
 	name keyName
 	r    rune // for keyRune
-	// together: others came at the same moment, as from a terminal that answers with plain text, or from a paste. Such a key
-	// answers no question by itself.
+	// together means that other keys arrived at the same time, as from a response of the terminal or a paste. Such a
+	// key alone answers no question.
 	together bool
 }
 
 type keyName int
 
 const (
-	keyNone keyName = iota // one that means nothing here
+	keyNone keyName = iota // a key without a meaning
 	keyRune
 	keyEnter
 	keyBackspace
@@ -36,45 +36,45 @@ const (
 	keyKill      // Ctrl-U: the whole line
 )
 
-// keyParser turns what a terminal sends into keys.
+// keyParser converts the output of a terminal to keys.
 //
-// A terminal answers whoever asks it: its name, its title, the clipboard. Whatever can open the terminal's device, an agent
-// of the same user among them, can ask, and the answer comes as though it had been typed. So nothing that comes inside of a
-// sequence is a key, however it is cut into reads, nor is what comes with one or right behind it. Arrows and function keys
-// are sequences too, and mean nothing here.
+// A terminal responds to queries: with its name, its title, or the clipboard. Any process that can open the terminal's
+// device, including an agent of the same user, can send queries, and the response arrives as if it had been typed. So
+// nothing in a sequence is a key, even if a sequence is split between reads, nor are keys that arrive with a sequence
+// or directly after it. Arrows and function keys are sequences, too, and have no meaning here.
 type keyParser struct {
-	part   []byte // the beginning of a character
+	part   []byte // incomplete bytes of a character
 	state  keyState
-	params []byte    // of a control sequence
-	mouse  int       // characters of a mouse's place that follow
-	paste  bool      // what comes was pasted
-	last   time.Time // when something was last read
-	quiet  time.Time // until when nothing is a key
+	params []byte    // parameters of a control sequence
+	mouse  int       // remaining characters of a mouse position
+	paste  bool      // inside of a paste
+	last   time.Time // time of the last read
+	quiet  time.Time // until then there are no keys
 }
 
 type keyState int
 
 const (
 	keyGround       keyState = iota
-	keyEscaped               // behind ESC
+	keyEscaped               // after ESC
 	keyControl               // in a control sequence: ESC [ … letter
-	keyShifted               // behind ESC O
-	keyString                // in a string: ESC P … ESC \, and its sisters
-	keyStringEscape          // in a string, behind ESC
+	keyShifted               // after ESC O
+	keyString                // in a string: ESC P … ESC \, and similar
+	keyStringEscape          // in a string, after ESC
 )
 
 const (
-	// escapePatience is how long what follows an ESC belongs to it.
-	escapePatience = 50 * time.Millisecond
-	// sequencePatience is how long the rest of a sequence is waited for: a person may have begun one, with Alt+P.
-	sequencePatience = time.Second
-	// quietTime is how long nothing is a key behind a sequence.
+	// escapeTimeout is the maximum time between ESC and the rest of its sequence.
+	escapeTimeout = 50 * time.Millisecond
+	// sequenceTimeout limits the wait for the rest of a sequence, because a user may have begun one with Alt+P.
+	sequenceTimeout = time.Second
+	// quietTime is the time after a sequence in which there are no keys.
 	quietTime = 100 * time.Millisecond
 )
 
-// parse returns the keys in what was read at once, now.
+// parse returns the keys in the data of one read at the time now.
 func (p *keyParser) parse(data []byte, now time.Time) []key {
-	if p.state == keyEscaped && now.Sub(p.last) > escapePatience || now.Sub(p.last) > sequencePatience {
+	if p.state == keyEscaped && now.Sub(p.last) > escapeTimeout || now.Sub(p.last) > sequenceTimeout {
 		p.state, p.paste, p.mouse, p.part = keyGround, false, 0, nil
 	}
 	p.last = now
@@ -89,7 +89,7 @@ func (p *keyParser) parse(data []byte, now time.Time) []key {
 		}
 		r, n := utf8.DecodeRune(data)
 		if r == utf8.RuneError && n == 1 {
-			r = rune(data[0]) // as terminals say control characters that are not UTF-8
+			r = rune(data[0]) // some terminals encode control characters in this way, without UTF-8
 			if r >= 0xa0 {
 				r = 0
 			}
@@ -116,9 +116,9 @@ func (p *keyParser) parse(data []byte, now time.Time) []key {
 	return keys
 }
 
-// inSequence takes a character, and reports whether it belongs to a sequence.
+// inSequence processes a character, and reports whether it belongs to a sequence.
 func (p *keyParser) inSequence(r rune) bool {
-	if r == 0x18 || r == 0x1a { // CAN and SUB end any sequence
+	if r == 0x18 || r == 0x1a { // CAN and SUB end every sequence
 		in := p.state != keyGround
 		p.state = keyGround
 		return in
@@ -128,7 +128,7 @@ func (p *keyParser) inSequence(r rune) bool {
 		switch {
 		case r == 0x1b:
 			p.state = keyEscaped
-		case r >= 0x80 && r < 0xa0: // a control character of its own for ESC and a letter
+		case r >= 0x80 && r < 0xa0: // a C1 control character means ESC and a letter
 			p.begin(r - 0x40)
 		case p.mouse > 0:
 			p.mouse--
@@ -169,7 +169,7 @@ func (p *keyParser) inSequence(r rune) bool {
 	return true
 }
 
-// begin begins the sequence that ESC and a character stand for.
+// begin begins the sequence of ESC and a character.
 func (p *keyParser) begin(r rune) {
 	switch r {
 	case 0x1b:
@@ -180,12 +180,12 @@ func (p *keyParser) begin(r rune) {
 		p.state = keyShifted
 	case 'P', 'X', ']', '^', '_':
 		p.state = keyString
-	default: // Alt and a key; the end of a string
+	default: // Alt and a key, or the end of a string
 		p.state = keyGround
 	}
 }
 
-// keyOf is the key that a character is.
+// keyOf returns the key for a character.
 func keyOf(r rune) key {
 	switch r {
 	case '\r', '\n':

@@ -2,13 +2,13 @@ package prompt
 
 import "golang.org/x/sys/unix"
 
-// How attributes of a terminal are read, set at once, and set once its output is written; then, input that was not read is
-// dropped.
+// Requests to read the attributes of a terminal, to set them at once, and to set them after its output is written and
+// to discard unread input.
 const (
 	getAttributes      = unix.TIOCGETA
 	setAttributes      = unix.TIOCSETA
 	setAttributesFlush = unix.TIOCSETAF
 )
 
-// flushInput drops what was typed and not read.
+// flushInput discards unread input.
 func flushInput(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, unix.TCIFLUSH) }

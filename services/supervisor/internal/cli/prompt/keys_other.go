@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// openKeyboard cannot read keys here.
+// openKeyboard returns an error, because this system is not supported.
 func openKeyboard(*os.File) (keyboard, error) {
 	return nil, errors.New("acphost cannot read single keys on this system")
 }

@@ -27,7 +27,7 @@ type terminalKeys struct {
 	wg     sync.WaitGroup
 }
 
-// openKeyboard has a terminal send keys one by one.
+// openKeyboard sets a terminal to send keys one by one.
 func openKeyboard(file *os.File) (keyboard, error) {
 	reader, err := cancelreader.NewReader(file)
 	if err != nil {
@@ -41,8 +41,8 @@ func openKeyboard(file *os.File) (keyboard, error) {
 		}
 		t.before = *before
 		raw := *before
-		// Output stays as it is, and Enter is a line feed. The keys for signals stay too, for all of the job: who opens a
-		// keyboard catches them, and closes it.
+		// Output is unchanged, and Enter is a line feed. The keys for signals are unchanged, too, for the whole job:
+		// the owner of the keyboard catches the signals, and closes it.
 		raw.Lflag &^= unix.ICANON | unix.ECHO | unix.IEXTEN
 		raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
 		return unix.IoctlSetTermios(fd, setAttributesFlush, &raw)
@@ -90,10 +90,10 @@ func (t *terminalKeys) Close() {
 		t.wg.Wait()
 		_ = t.reader.Close()
 		if !jobcontrol.Foreground(t.file) {
-			return // another job has set it as it wants it
+			return // another job has changed the settings
 		}
 		_ = fd.On(t.file, func(fd int) error {
-			// At once: a terminal that takes no output would never have written it.
+			// Set them at once: a terminal that accepts no output would block otherwise.
 			err := unix.IoctlSetTermios(fd, setAttributes, &t.before)
 			return errors.Join(err, flushInput(fd))
 		})

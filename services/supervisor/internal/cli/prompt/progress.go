@@ -13,24 +13,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// A status line comes when nothing was told for statusDelay, and counts seconds.
+// A status line appears after statusDelay without output, and counts seconds.
 const (
 	statusTick  = time.Second
 	statusDelay = time.Second
 )
 
-// waitingForModel is what is under way while the agent does nothing that it tells of.
+// waitingForModel is the status while the agent reports no activity.
 const waitingForModel = "waiting for the model"
 
-// progress is what is under way, for a status line. It is for run's goroutine. The zero value is ready.
+// progress is the state of the status line. Only the goroutine of run uses it. The zero value is ready.
 type progress struct {
 	what  string
-	since time.Time // when that began
-	quiet time.Time // when something was last told
+	since time.Time // begin of the current activity
+	quiet time.Time // time of the last output
 	tools ordered.Map[string, string]
 }
 
-// ticks returns when to look whether a status line is due, and how to end that. There are none without a place for the line.
+// ticks returns a channel with the times at which to check the status line, and a function that stops it. Without a
+// screen for the line there are no ticks.
 func (g *progress) ticks(place *screen) (<-chan time.Time, func()) {
 	if place == nil {
 		return nil, func() {}
@@ -39,13 +40,13 @@ func (g *progress) ticks(place *screen) (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// begin notes that something else is under way.
+// begin records a new activity.
 func (g *progress) begin(what string) {
 	now := time.Now()
 	g.what, g.since, g.quiet = what, now, now
 }
 
-// event notes what an event tells.
+// event records the activity in an event.
 func (g *progress) event(ev *supervisorv1.Event) {
 	report := reportIn(ev)
 	switch {
@@ -75,7 +76,7 @@ func (g *progress) event(ev *supervisorv1.Event) {
 	g.quiet = time.Now()
 }
 
-// line is the status line; empty while something was told a moment ago.
+// line returns the status line. It is empty for a moment after output.
 func (g *progress) line(now time.Time) string {
 	if g.what == "" || now.Sub(g.quiet) < statusDelay {
 		return ""
@@ -83,12 +84,12 @@ func (g *progress) line(now time.Time) string {
 	return fmt.Sprintf("%s, %d s", g.what, int(now.Sub(g.since).Seconds()))
 }
 
-// step says that something else is under way, from the goroutine that drives.
+// step sets the current activity from the goroutine of drive.
 func (p *promptRun) step(ctx context.Context, what string) {
 	p.post(ctx, func() { p.progress.begin(what) })
 }
 
-// showProgress shows what is under way, if it was quiet for long enough and nothing is asked.
+// showProgress shows the status line, if there was no output for long enough and no question is open.
 func (p *promptRun) showProgress() {
 	if p.ended != nil || p.asker.current != nil {
 		return
@@ -98,14 +99,14 @@ func (p *promptRun) showProgress() {
 	}
 }
 
-// clearProgress takes the status line away.
+// clearProgress removes the status line.
 func (p *promptRun) clearProgress() {
 	if p.status != nil {
 		p.status.clear()
 	}
 }
 
-// agentName is how a person calls an agent.
+// agentName returns the name of an agent for users.
 func agentName(a *supervisorv1.StartAgentRequest) string {
 	if a.GetPreset() != "" {
 		return safetext.Line(a.GetPreset())

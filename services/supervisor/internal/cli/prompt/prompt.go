@@ -85,13 +85,13 @@ Environment:
   COLUMNS          the width, where the terminal does not say it
 `
 
-// Exit statuses of this command alone.
+// Exit statuses of this command.
 const (
 	statusDenied  = 8
-	statusTimeout = 124 // as timeout(1) has it
+	statusTimeout = 124 // as for timeout(1)
 )
 
-// maxPromptText bounds a prompt's text, in bytes.
+// maxPromptText limits the bytes of a prompt's text.
 const maxPromptText = 4 << 20
 
 // promptFlags are the flags of "prompt".
@@ -100,7 +100,7 @@ type promptFlags struct {
 	files, images []string
 	output        string
 	json, verbose bool
-	goOn          bool // with the newest session
+	goOn          bool // continue the newest session
 	failOnDenied  bool
 	timeout       time.Duration
 }
@@ -132,7 +132,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	return cmd
 }
 
-// check looks at the arguments: one text, and what is behind "--".
+// check checks the arguments: one text, and the arguments after "--".
 func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 	texts, argv := args, []string(nil)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -140,24 +140,24 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(texts) == 0:
-		return command.WrongUse(cmd, "the text is missing: acphost prompt --agent NAME TEXT; \"-\" is standard input")
+		return command.UsageErrorf(cmd, "the text is missing: acphost prompt --agent NAME TEXT; \"-\" is standard input")
 	case len(texts) > 1:
-		return command.WrongUse(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
+		return command.UsageErrorf(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
 	case texts[0] == "":
-		return command.WrongUse(cmd, "the text is empty")
+		return command.UsageErrorf(cmd, "the text is empty")
 	case !slices.Contains(printings, f.output):
-		return command.WrongUse(cmd, "--output: %v", command.Expected(f.output, "text", "final", "json"))
+		return command.UsageErrorf(cmd, "--output: %v", command.Expected(f.output, "text", "final", "json"))
 	case f.json && cmd.Flags().Changed("output") && f.output != string(printJSON):
-		return command.WrongUse(cmd, "--json and --output %s contradict each other", f.output)
+		return command.UsageErrorf(cmd, "--json and --output %s contradict each other", f.output)
 	case f.timeout < 0 || f.timeout == 0 && cmd.Flags().Changed("timeout"):
-		return command.WrongUse(cmd, "--timeout takes a time above 0, such as 90s or 15m; got %s", f.timeout)
+		return command.UsageErrorf(cmd, "--timeout takes a time above 0, such as 90s or 15m; got %s", f.timeout)
 	case f.Agent == "" && (len(argv) == 0 || argv[0] == ""):
-		return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
+		return command.UsageErrorf(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
 	}
 	return nil
 }
 
-// prompt runs one turn with an agent in a supervisor of its own.
+// prompt runs one turn with an agent in its own supervisor.
 func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *promptFlags, args []string) error {
 	text, argv := args[0], args[1:]
 	if text == "-" {
@@ -170,7 +170,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 			return nil
 		}
 	} else if len(text) > maxPromptText || !utf8.ValidString(text) {
-		return command.WrongUse(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
+		return command.UsageErrorf(cmd, "the text is not UTF-8, or has over %d MiB", maxPromptText>>20)
 	}
 	agent, meta, err := f.Read(cmd, argv)
 	if err != nil {
@@ -185,16 +185,16 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		return err
 	}
 	if f.Log.Level == "" && call.Env(cliflag.EnvLog) == "" && o.Config.Proto.GetLog().GetLevel() == "" && !f.verbose {
-		o.Logger = slog.New(slog.DiscardHandler) // what a person should know is told by events and errors
+		o.Logger = slog.New(slog.DiscardHandler) // events and errors contain all that users need
 	}
 
-	// From here on signals are this command's: the first one cancels the turn, which needs time. Whatever it takes, the
-	// process must not end before the terminal is as it was.
+	// From here on this command handles signals: the first one cancels the turn, which needs time. The process must not
+	// end before the terminal is restored.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, hosting.EndSignals()...)
 	defer signal.Stop(signals)
-	call.EndsItself()
-	if cmd.Context().Err() != nil { // it came before that
+	call.HandleSignals()
+	if cmd.Context().Err() != nil { // the signal arrived before that
 		call.Status = command.StatusOfSignal(cmd.Context())
 		return nil
 	}
@@ -204,7 +204,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		printed = printJSON
 	}
 	attended := args[0] != "-" && printed != printJSON && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
-	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
+	if line := cliflag.NoRulesNotice(o.Config, agent.GetCwd(), attended); line != "" {
 		call.Notice("%s", line)
 	}
 	in, missing := cliflag.Sandboxed(o.Config)
@@ -216,23 +216,23 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		o.Stderr = call.Stderr
 	}
 	if !attended {
-		o.Unattended, o.UnattendedFor = true, time.Millisecond // nobody is there, and nobody comes
+		o.Unattended, o.UnattendedFor = true, time.Millisecond // there is no user, and none will come
 	}
 	agent.Attended = attended
 	p := &promptRun{
 		text: text, attachments: attachments,
 		where: in, session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
-		signals: signals, patience: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), settle: answerPause, stuck: stuckTime,
+		signals: signals, turnTimeout: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), answerPause: answerPause, stuckTimeout: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
 		screen: screenOn(call, attended),
-		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
+		look:   output.RenderOptions(call, agent.GetCwd(), f.verbose, attended),
 	}
 	p.look.Brief = !f.verbose
 	p.status = statusOn(call, p.screen)
 	if p.failOnDenied, p.timeout = f.failOnDenied, f.timeout; p.timeout > 0 {
-		p.late = time.After(p.timeout)
+		p.timedOut = time.After(p.timeout)
 	}
 	if f.goOn {
 		p.newest = func(agent string) (string, error) {
@@ -244,22 +244,22 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(call.Stdin) }
 	}
-	o.Hurry, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
+	o.Kill, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer p.kill()
-	unsaid := make(chan string, 4) // each record is told of once
-	p.unsaid = unsaid
-	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}
+	unsaid := make(chan string, 4) // each record is reported once
+	p.notices = unsaid
+	records := &hosting.RecordingWarnings{Tell: func(line string) { unsaid <- line }}
 	p.start = func(ctx context.Context) (hosting.Supervisor, error) {
 		if f.verbose {
-			o.AgentStderr = &agentWords{p: p, ctx: ctx}
+			o.AgentStderr = &agentStderr{p: p, ctx: ctx}
 		}
-		return hosting.Begin(ctx, call, start, o, records)
+		return hosting.StartSupervisor(ctx, call, start, o, records)
 	}
 	call.Status = p.run(context.WithoutCancel(cmd.Context()))
 	return nil
 }
 
-// screenOn is how standard output is written to.
+// screenOn returns the screen for standard output.
 func screenOn(call *command.Call, attended bool) *screen {
 	s := &screen{out: call.Stdout, dumb: dumb(call)}
 	if attended {
@@ -268,8 +268,8 @@ func screenOn(call *command.Call, attended bool) *screen {
 	return s
 }
 
-// statusOn is where it is said what is under way: below the text where that goes to a terminal, else on standard error; nil
-// where neither is one.
+// statusOn returns the screen for the status line: below the text if that is on a terminal, else standard error; nil if
+// neither is a terminal.
 func statusOn(call *command.Call, text *screen) *screen {
 	switch {
 	case dumb(call):
@@ -285,8 +285,8 @@ func statusOn(call *command.Call, text *screen) *screen {
 // dumb reports whether the terminal cannot erase.
 func dumb(call *command.Call) bool { return call.Env("TERM") == "dumb" || call.Env("TERM") == "" }
 
-// promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the
-// read goes on.
+// promptInput reads the text from standard input. If the context ends first, it returns "", and the process should end,
+// because the read continues.
 func promptInput(call *command.Call, cmd *cobra.Command) (string, error) {
 	var data []byte
 	var err error
@@ -309,7 +309,7 @@ func promptInput(call *command.Call, cmd *cobra.Command) (string, error) {
 	case !utf8.Valid(data):
 		return "", fmt.Errorf("the text on standard input is not UTF-8")
 	case len(bytes.TrimSpace(data)) == 0:
-		return "", command.WrongUse(cmd, "the text on standard input is empty")
+		return "", command.UsageErrorf(cmd, "the text on standard input is empty")
 	}
 	return string(data), nil
 }

@@ -446,7 +446,7 @@ func TestLook_DisablesColour(t *testing.T) {
 		"a dumb terminal": {true, map[string]string{"TERM": "dumb"}, false},
 	} {
 		call := &command.Call{Stdout: os.Stdout, Env: func(n string) string { return c.env[n] }, Terminal: func(*os.File) bool { return c.terminal }}
-		if o := output.Look(call, "/w", false, true); o.Color != c.want || o.Markdown != c.want {
+		if o := output.RenderOptions(call, "/w", false, true); o.Color != c.want || o.Markdown != c.want {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
@@ -507,7 +507,7 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 func TestPrompt_ReportsRecordErrors(t *testing.T) {
 	r := newRun(t, false)
 	unsaid := make(chan string, 4)
-	r.unsaid = unsaid
+	r.notices = unsaid
 	unsaid <- "not recorded: a\x1b[2J"
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 		send(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{StopReason: "end_turn"}}})
@@ -540,7 +540,7 @@ func TestPrompt_PrintsAgentStderrByLine(t *testing.T) {
 	r := newRun(t, true)
 	var words io.Writer
 	r.start = func(ctx context.Context) (hosting.Supervisor, error) {
-		words = &agentWords{p: r.promptRun, ctx: ctx}
+		words = &agentStderr{p: r.promptRun, ctx: ctx}
 		return r.fake, nil
 	}
 	long := strings.Repeat("x", 3*maxRest)

@@ -23,98 +23,99 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// pauseTime is how long nothing comes before the last word of what is streamed is shown.
+// pauseTime is the time without events after which the last word of a message is shown.
 const pauseTime = 200 * time.Millisecond
 
-// How long a pause lasts until it is told what is under way: to a person, and to a file, where it would not be news for long.
+// The time without output after which the current activity is shown: to a user, and in a file, where it is written
+// rarely.
 const (
 	slowTime     = 300 * time.Millisecond
 	slowFileTime = 2 * time.Second
 )
 
-// outputGrace is how long terminals may take to write the rest of their output when the turn is over.
+// outputGrace limits the time after the turn for the remaining output of terminals.
 const outputGrace = 500 * time.Millisecond
 
-// promptRun is one prompt from the start of the agent to its end. One goroutine, run's, owns what is shown and asked; all
-// others hand it functions to call.
+// promptRun is one prompt from the start of the agent to its end. The goroutine of run owns output and questions. Other
+// goroutines send it functions to call.
 type promptRun struct {
 	text                 string
 	attachments          []*attachment
 	session, mode, model string
-	meta                 string                             // the session is opened with it
-	newest               func(agent string) (string, error) // the session to go on with; nil: session says
+	meta                 string                             // _meta of the session
+	newest               func(agent string) (string, error) // returns the session to continue; nil: use session
 	prints               printing
 	attended             bool
 	failOnDenied         bool
 	timeout              time.Duration    // 0: none
-	late                 <-chan time.Time // the timeout is over; nil: there is none
+	timedOut             <-chan time.Time // fires after the timeout; nil: no timeout
 	agent                *supervisorv1.StartAgentRequest
-	where                string // in which sandbox the agent runs, in a few words; empty: in none
+	where                string // the agent's sandbox in a few words; empty: none
 	start                func(context.Context) (hosting.Supervisor, error)
-	unsaid               <-chan string            // lines that a person should see
-	keyboard             func() (keyboard, error) // nil: nobody is asked
+	notices              <-chan string            // lines for the user
+	keyboard             func() (keyboard, error) // nil: questions are not asked
 	signals              <-chan os.Signal
 	stderr               io.Writer
 	screen               *screen
-	status               *screen // where it is said what is under way; nil: nowhere
+	status               *screen // screen of the status line; nil: none
 	look                 render.Options
-	patience             time.Duration // how long the turn's end is waited for after a signal
-	grace                time.Duration // how long after a signal what still runs is killed
-	kill                 func()        // kills it
-	settle               time.Duration // see answerPause
-	stuck                time.Duration // see stuckTime
-	stop                 func() bool   // stops the process until it goes on; false: it cannot be stopped
-	foreground           func() bool   // the terminal is this job's
+	turnTimeout          time.Duration // how long to wait for the turn's end after a signal
+	grace                time.Duration // time between a signal and the kill of remaining processes
+	kill                 func()        // kills them
+	answerPause          time.Duration // see answerPause
+	stuckTimeout         time.Duration // see stuckTime
+	stop                 func() bool   // stops the process until it is continued; false: it cannot be stopped
+	foreground           func() bool   // this job is in the foreground
 
-	inbox chan func()
-	heard chan os.Signal // those of signals that run's goroutine sees
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	board keyboard           // that is open, under mu; nil: none is
-	sup   hosting.Supervisor // set under mu, with client, before anything is called on it, by the goroutine that drives
+	inbox      chan func()
+	runSignals chan os.Signal // signals for run's goroutine
+	wg         sync.WaitGroup
+	mu         sync.Mutex
+	board      keyboard           // the open keyboard, guarded by mu; nil: none
+	sup        hosting.Supervisor // set under mu, with client, before its first use, by the goroutine of drive
 
 	client  *client.Client // of sup
 	denials denials
-	gap     string // why something of the turn is missing; empty: nothing is
+	gap     string // why events of the turn are missing; empty: none are
 
-	// Of run's goroutine.
-	r        *render.Renderer
-	turn     *client.Turn // under way
-	ended    *supervisorv1.Event
-	open     int                      // terminals that are watched still
-	ends     map[string]chan struct{} // of those that are, or were: closed when all that a terminal wrote was shown
-	caught   os.Signal                // the first signal
-	caughtAt time.Time                // when it came
-	tookLong bool                     // the turn took longer than timeout
-	answer   answer
-	progress progress
-	expected bool // it went on after it stopped by itself, and that signal is still to come
-	info     *supervisorv1.AgentInfo
-	sessID   string // of the turn, from just before it begins; empty: not yet
-	asker    asker
-	deadline <-chan time.Time
-	pause    <-chan time.Time
-	overdue  <-chan time.Time // not nil: it pauses
+	// Used by run's goroutine.
+	r             *render.Renderer
+	turn          *client.Turn // the active turn
+	ended         *supervisorv1.Event
+	open          int                      // terminals that are still watched
+	ends          map[string]chan struct{} // for each watched terminal: closed when its output was shown
+	firstSignal   os.Signal                // the first signal
+	firstSignalAt time.Time                // its time
+	tookLong      bool                     // the turn exceeded its timeout
+	answer        answer
+	progress      progress
+	expected      bool // the process stopped itself and was continued, and that signal has not arrived yet
+	info          *supervisorv1.AgentInfo
+	sessID        string // id of the session, set just before the turn begins
+	asker         asker
+	deadline      <-chan time.Time
+	pause         <-chan time.Time
+	overdue       <-chan time.Time // not nil: held back output becomes due
 }
 
-// hold holds the prompt: it is run's goroutine.
-func (p *promptRun) hold(ctx context.Context) int {
+// runTurn runs the prompt in run's goroutine.
+func (p *promptRun) runTurn(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	p.inbox = make(chan func())
 	p.r = render.New(p.look)
-	p.ends, p.asker.seen, p.asker.told = map[string]chan struct{}{}, map[string]bool{}, map[string]*supervisorv1.Approval{}
+	p.ends, p.asker.seen, p.asker.pending = map[string]chan struct{}{}, map[string]bool{}, map[string]*supervisorv1.Approval{}
 	over := make(chan error, 1)
-	p.goes(func() { over <- p.drive(ctx) })
+	p.spawn(func() { over <- p.drive(ctx) })
 	code := p.loop(ctx, over)
 	p.asker.close(p)
 	p.screen.print(p.r.Flush())
 	cancel()
 	p.shutDown()
-	p.sayTheRest()
+	p.printLateEvents()
 	return code
 }
 
-// loop shows and asks until the turn is over or somebody has had enough.
+// loop shows events and asks questions until the turn has ended or the user quits.
 func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 	var drained <-chan time.Time
 	ticks, stopTicks := p.progress.ticks(p.status)
@@ -123,7 +124,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 		select {
 		case <-ticks:
 			p.showProgress()
-		case <-p.late:
+		case <-p.timedOut:
 			if p.timeUp(ctx) {
 				return statusTimeout
 			}
@@ -131,26 +132,26 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			f()
 		case k, ok := <-p.asker.keys:
 			p.key(ctx, k, ok)
-		case s := <-p.heard:
+		case s := <-p.runSignals:
 			if p.signalled(ctx, s) {
 				return p.statusOfCaught()
 			}
 		case <-p.asker.away:
 			p.lookForTerminal()
-		case line := <-p.unsaid:
-			p.say("%s", line)
+		case line := <-p.notices:
+			p.printf("%s", line)
 		case <-p.pause:
 			p.pause, p.overdue = nil, time.After(p.slow())
 			p.screen.print(p.r.Pause())
 		case <-p.overdue:
 			p.overdue = nil
-			p.screen.print(p.r.Overdue())
+			p.screen.print(p.r.FlushHeld())
 		case <-p.deadline:
 			if p.ended != nil {
 				return p.finished()
 			}
-			p.say("the turn did not end within %v: what still runs is ended", p.patience)
-			if p.caught == syscall.SIGINT && !p.tookLong {
+			p.printf("the turn did not end within %v: what still runs is ended", p.turnTimeout)
+			if p.firstSignal == syscall.SIGINT && !p.tookLong {
 				return command.TurnStatus(command.StopCancelled)
 			}
 			return p.statusOfCaught()
@@ -163,11 +164,11 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 		case <-drained:
 			return p.finished()
 		}
-		if p.screen.err != nil { // nobody reads any more
+		if p.screen.err != nil { // the output is not read any more
 			if errors.Is(p.screen.err, syscall.EPIPE) {
 				return command.StatusUnread
 			}
-			p.say("print: %v", p.screen.err)
+			p.printf("print: %v", p.screen.err)
 			return command.StatusFailed
 		}
 		if over == nil && p.open == 0 {
@@ -176,7 +177,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 	}
 }
 
-// drive takes the steps of a prompt in order. Its error is why the turn could not be held.
+// drive performs the steps of a prompt in order. It returns an error if the turn could not be run.
 func (p *promptRun) drive(ctx context.Context) error {
 	p.step(ctx, strings.TrimSpace("starting "+agentName(p.agent)+" "+p.where))
 	sup, err := p.start(ctx)
@@ -223,10 +224,10 @@ func (p *promptRun) drive(ctx context.Context) error {
 			return fmt.Errorf("--model: %w", err)
 		}
 	}
-	if !p.post(ctx, func() { // before the turn: its questions can be told before Prompt returns
+	if !p.post(ctx, func() { // before the turn: its questions may arrive before Prompt returns
 		p.info, p.sessID = agent.GetInfo(), session.GetSessionId()
 		for _, n := range notes {
-			p.say("%s", n)
+			p.printf("%s", n)
 		}
 	}) {
 		return ctx.Err()
@@ -254,7 +255,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 	return nil
 }
 
-// post has run's goroutine call f. It returns false if that has ended.
+// post makes run's goroutine call f. It returns false if that goroutine has ended.
 func (p *promptRun) post(ctx context.Context, f func()) bool {
 	select {
 	case p.inbox <- f:
@@ -264,7 +265,7 @@ func (p *promptRun) post(ctx context.Context, f func()) bool {
 	}
 }
 
-// event shows an event.
+// event processes an event.
 func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if end := ev.GetTurnEnded(); end != nil {
 		p.turn, p.ended = nil, ev
@@ -281,10 +282,10 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if p.ended != nil {
 		return // it is shown when the terminals have ended
 	}
-	p.takeBack(ev.GetQuestionAnswered())
+	p.removeQuestion(ev.GetQuestionAnswered())
 	p.show(ev)
 	p.pause, p.overdue = time.After(pauseTime), nil
-	p.asked(ev.GetQuestionAsked())
+	p.enqueue(ev.GetQuestionAsked())
 	if p.prints == printFinal {
 		return
 	}
@@ -295,7 +296,7 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	}
 }
 
-// slow is how long a pause lasts until it is told what is under way.
+// slow returns the time without output after which the activity is shown.
 func (p *promptRun) slow() time.Duration {
 	if p.attended {
 		return slowTime
@@ -303,7 +304,7 @@ func (p *promptRun) slow() time.Duration {
 	return slowFileTime
 }
 
-// await waits, for a moment at most, until all is shown that terminals wrote, so that it stands where it belongs.
+// await waits, for a limited time, until the output of terminals is shown, so that it is at the right place.
 func (p *promptRun) await(ctx context.Context, terminals []string) {
 	if len(terminals) == 0 || p.prints != printText {
 		return
@@ -332,10 +333,10 @@ func (p *promptRun) await(ctx context.Context, terminals []string) {
 	}
 }
 
-// shownIn is which terminals a turn's tool calls show. The zero value is ready.
+// shownIn maps the tool calls of a turn to their terminals. The zero value is ready.
 type shownIn struct{ terminals map[string][]string }
 
-// over takes an event and returns the terminals of the tool call that it ends.
+// over processes an event and returns the terminals of a tool call that it ends.
 func (s *shownIn) over(ev *supervisorv1.Event) []string {
 	report := reportIn(ev)
 	id := report.GetToolCallId()
@@ -355,7 +356,7 @@ func (s *shownIn) over(ev *supervisorv1.Event) []string {
 	return done
 }
 
-// reportIn is the report on a tool call in an event that is no history; nil: there is none.
+// reportIn returns the report about a tool call in an event that is not history, or nil.
 func reportIn(ev *supervisorv1.Event) *supervisorv1.ToolCallReport {
 	if ev.GetHistory() {
 		return nil
@@ -363,10 +364,10 @@ func reportIn(ev *supervisorv1.Event) *supervisorv1.ToolCallReport {
 	return cmp.Or(ev.GetToolCall(), ev.GetToolCallUpdate())
 }
 
-// maxWatched bounds the terminals of a turn that are shown.
+// maxWatched limits the terminals of a turn that are shown.
 const maxWatched = 256
 
-// watchOutput shows what a terminal writes, from its beginning.
+// watchOutput shows the output of a terminal from its beginning.
 func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	if p.ends[id] != nil || len(p.ends) >= maxWatched {
 		return
@@ -374,14 +375,14 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	p.open++
 	end := make(chan struct{})
 	p.ends[id] = end
-	p.goes(func() {
+	p.spawn(func() {
 		defer p.post(ctx, func() {
 			p.open--
 			close(end)
 		})
 		pieces, err := p.client.WatchOutput(ctx, id, 0)
 		if err != nil {
-			return // the terminal is one of the agent's own
+			return // the terminal belongs to the agent
 		}
 		for piece, err := range pieces {
 			if err != nil || !p.post(ctx, func() { p.screen.print(p.r.Output(id, piece)) }) {
@@ -391,42 +392,42 @@ func (p *promptRun) watchOutput(ctx context.Context, id string) {
 	})
 }
 
-// sayTheRest says what came after the turn: the end of a short one is recorded when it is over.
-func (p *promptRun) sayTheRest() {
+// printLateEvents prints events after the turn: the end of a short turn is recorded after it is over.
+func (p *promptRun) printLateEvents() {
 	for {
 		select {
-		case line := <-p.unsaid:
-			p.say("%s", line)
+		case line := <-p.notices:
+			p.printf("%s", line)
 		default:
 			return
 		}
 	}
 }
 
-// signalled takes a signal and reports whether to go at once.
+// signalled processes a signal and reports whether to quit at once.
 func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
 	switch {
-	case jobcontrol.Asks(s):
+	case jobcontrol.IsStop(s):
 		p.suspended()
 		return false
-	case jobcontrol.Continues(s):
+	case jobcontrol.IsContinue(s):
 		p.continued()
 		return false
 	}
 	return p.interrupted(ctx, s)
 }
 
-// interrupted takes a signal that asks for the end and reports whether to go at once.
+// interrupted processes a signal that asks for the end and reports whether to quit at once.
 func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
-	if s == syscall.SIGQUIT || p.caught != nil {
-		p.caught = s
+	if s == syscall.SIGQUIT || p.firstSignal != nil {
+		p.firstSignal = s
 		p.kill()
 		return true
 	}
-	first := p.caught == nil
-	p.caught = s
+	first := p.firstSignal == nil
+	p.firstSignal = s
 	if first {
-		p.caughtAt, p.deadline = time.Now(), time.After(p.patience)
+		p.firstSignalAt, p.deadline = time.Now(), time.After(p.turnTimeout)
 	}
 	if p.ended != nil {
 		return false
@@ -437,7 +438,7 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 	if first {
 		p.asker.close(p)
 		if s == syscall.SIGINT {
-			p.say("the turn is being cancelled; Ctrl-C again quits at once")
+			p.printf("the turn is being cancelled; Ctrl-C again quits at once")
 		}
 		p.cancelTurn(ctx)
 	}
@@ -446,14 +447,14 @@ func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
 
 func (p *promptRun) cancelTurn(ctx context.Context) {
 	turn := p.turn
-	p.goes(func() {
+	p.spawn(func() {
 		if err := turn.Cancel(ctx); err != nil && ctx.Err() == nil {
-			p.post(ctx, func() { p.say("cancel the turn: %v", err) })
+			p.post(ctx, func() { p.printf("cancel the turn: %v", err) })
 		}
 	})
 }
 
-// signalNumber is a signal's number, SIGINT's where there is none.
+// signalNumber returns a signal's number, or SIGINT's if it has none.
 func signalNumber(s os.Signal) syscall.Signal {
 	if n, ok := s.(syscall.Signal); ok {
 		return n
@@ -461,33 +462,34 @@ func signalNumber(s os.Signal) syscall.Signal {
 	return syscall.SIGINT
 }
 
-// say prints a line of acphost's own on standard error.
-func (p *promptRun) say(format string, args ...any) {
-	p.tell("acphost: " + safetext.Text(fmt.Sprintf(format, args...)))
+// printf prints a line of acphost on standard error.
+func (p *promptRun) printf(format string, args ...any) {
+	p.printLine("acphost: " + safetext.Text(fmt.Sprintf(format, args...)))
 }
 
-// tell prints a line on standard error, which must be safe to show, above what is asked.
-func (p *promptRun) tell(told string) {
+// printLine prints a line on standard error, above the question. The line must be escaped.
+func (p *promptRun) printLine(told string) {
 	p.clearProgress()
 	line := p.screen.line
 	p.screen.ask("")
 	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
-	fmt.Fprintln(p.stderr, command.Broken(p.stderr, told))
+	fmt.Fprintln(p.stderr, command.WrapLines(p.stderr, told))
 	p.screen.ask(line)
 }
 
-// shutDown stops the supervisor and waits for all goroutines; a signal cuts that short.
+// shutDown stops the supervisor and waits for all goroutines. A signal shortens the wait.
 func (p *promptRun) shutDown() {
 	grace := hosting.CloseGrace
-	if p.caught != nil {
-		grace = p.grace - time.Since(p.caughtAt)
+	if p.firstSignal != nil {
+		grace = p.grace - time.Since(p.firstSignalAt)
 	}
-	hosting.End(p.supervisor, p.wg.Wait, grace, p.kill, p.heard, func(s os.Signal) bool { // its calls have ended with their context
-		if jobcontrol.Asks(s) {
+	// the goroutines of calls end with their context
+	hosting.Shutdown(p.supervisor, p.wg.Wait, grace, p.kill, p.runSignals, func(s os.Signal) bool {
+		if jobcontrol.IsStop(s) {
 			p.expected = p.stop()
 		}
-		return hurries(s)
+		return shortensShutdown(s)
 	})
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// screen is standard output: text that scrolls by and, while something is asked, one line below it that stays. It is for
-// one goroutine. The first error of a write is kept, and nothing is written after it.
+// screen is standard output: text and, during a question, one line below it. It is not safe for concurrent use. It
+// stores the first write error, and writes nothing after it.
 type screen struct {
 	out   io.Writer
-	width func() int // columns; nil: not known
-	dumb  bool       // it cannot erase
+	width func() int // columns; nil: unknown
+	dumb  bool       // the terminal cannot erase
 
-	err     error
-	line    string // the line below, as it is asked for
-	passing bool   // the line below is a status line
-	drawn   bool
-	open    bool   // the last line of the text is not whole
-	held    string // text whose last line is not whole, while there is a line below
+	err        error
+	line       string // the line below the text
+	passing    bool   // the line below is a status line
+	drawn      bool
+	open       bool   // the last line of the text is incomplete
+	incomplete string // text whose last line is incomplete, while there is a line below
 }
 
 // print adds text.
@@ -33,18 +33,18 @@ func (s *screen) print(text string) {
 		s.write(text)
 		return
 	}
-	s.held += text
-	whole := s.held[:strings.LastIndexByte(s.held, '\n')+1]
+	s.incomplete += text
+	whole := s.incomplete[:strings.LastIndexByte(s.incomplete, '\n')+1]
 	if whole == "" {
 		return
 	}
-	s.held = s.held[len(whole):]
+	s.incomplete = s.incomplete[len(whole):]
 	s.erase()
 	s.write(whole)
 	s.draw()
 }
 
-// ask shows a line below the text, which must have ended its last line; "": no more.
+// ask shows a line below the text, which must end with a line feed. An empty line removes it.
 func (s *screen) ask(line string) {
 	s.clear()
 	if line == s.line {
@@ -53,16 +53,16 @@ func (s *screen) ask(line string) {
 	s.erase()
 	s.line = line
 	if line == "" {
-		held := s.held
-		s.held = ""
+		held := s.incomplete
+		s.incomplete = ""
 		s.write(held)
 		return
 	}
 	s.draw()
 }
 
-// status shows a line below the text that goes away as soon as anything else is shown. It is not shown while something is
-// asked, behind a line of text that is not whole, or where it could not be erased.
+// status shows a line below the text that is removed before other output. It is not shown during a question, after an
+// incomplete line of text, or if it could not be erased.
 func (s *screen) status(line string) {
 	if s.line != "" && !s.passing || s.open || s.dumb {
 		return
@@ -74,7 +74,7 @@ func (s *screen) status(line string) {
 	}
 }
 
-// clear takes a status line away.
+// clear removes a status line.
 func (s *screen) clear() {
 	if s.passing {
 		s.status("")
@@ -85,7 +85,7 @@ func (s *screen) draw() {
 	line := s.line
 	if s.width != nil {
 		if w := s.width(); w > 1 {
-			line = safetext.Fit(line, w-1) // a full line would make the terminal go on to the next
+			line = safetext.Fit(line, w-1) // a full line would move the cursor to the next one
 		}
 	}
 	s.write(line)

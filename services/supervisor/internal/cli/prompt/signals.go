@@ -11,21 +11,21 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-// stuckTime is how long run's goroutine may take to see a signal. If it does not, standard output takes nothing.
+// stuckTime limits the time until run's goroutine processes a signal. After that, standard output counts as blocked.
 const stuckTime = 300 * time.Millisecond
 
-// run does it all and returns the exit status. When it returns, nothing of it is left, unless a second signal made it
-// hurry: then handlers and agent end by themselves, since they see that their supervisor is gone.
+// run runs the prompt and returns the exit status. When it returns, all processes have ended, unless a second signal
+// arrived: then handlers and agent end by themselves when they notice that their supervisor has ended.
 //
-// It sees signals though nobody reads what is printed.
+// It processes signals even if standard output is blocked.
 func (p *promptRun) run(ctx context.Context) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p.heard = make(chan os.Signal)
+	p.runSignals = make(chan os.Signal)
 	status := make(chan int, 1)
 	go func() {
-		defer p.terminalFirst()
-		status <- p.hold(ctx)
+		defer p.restoreOnPanic()
+		status <- p.runTurn(ctx)
 	}()
 	var dump []byte
 	for {
@@ -38,15 +38,15 @@ func (p *promptRun) run(ctx context.Context) int {
 				dump = command.Goroutines(os.Getenv)
 			}
 			select {
-			case p.heard <- s:
+			case p.runSignals <- s:
 			case code := <-status:
 				p.print(dump)
 				return code
-			case <-time.After(p.stuck):
+			case <-time.After(p.stuckTimeout):
 				switch {
-				case jobcontrol.Asks(s):
+				case jobcontrol.IsStop(s):
 					_ = p.stop()
-				case jobcontrol.Continues(s):
+				case jobcontrol.IsContinue(s):
 				default:
 					cancel()
 					p.abandon()
@@ -58,21 +58,21 @@ func (p *promptRun) run(ctx context.Context) int {
 	}
 }
 
-// abandon ends all but the goroutine that writes to standard output, which takes nothing.
+// abandon ends all goroutines except the one that is blocked in a write to standard output.
 func (p *promptRun) abandon() {
-	p.giveBack()
-	hosting.End(p.supervisor, func() {}, p.patience, p.kill, p.signals, hurries)
+	p.closeKeyboard()
+	hosting.Shutdown(p.supervisor, func() {}, p.turnTimeout, p.kill, p.signals, shortensShutdown)
 }
 
-// supervisor is the one that was started; nil: none.
+// supervisor returns the supervisor, or nil if it was not started.
 func (p *promptRun) supervisor() hosting.Supervisor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sup
 }
 
-// giveBack closes the keyboard that is open, if one is: also where run's goroutine cannot.
-func (p *promptRun) giveBack() {
+// closeKeyboard closes the open keyboard, also if run's goroutine is blocked.
+func (p *promptRun) closeKeyboard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.board != nil {
@@ -81,18 +81,18 @@ func (p *promptRun) giveBack() {
 	p.board = nil
 }
 
-// goes runs a goroutine of the prompt's.
-func (p *promptRun) goes(f func()) {
+// spawn starts a goroutine of the prompt.
+func (p *promptRun) spawn(f func()) {
 	p.wg.Go(func() {
-		defer p.terminalFirst()
+		defer p.restoreOnPanic()
 		f()
 	})
 }
 
-// terminalFirst gives the terminal back before a panic ends the process.
-func (p *promptRun) terminalFirst() {
+// restoreOnPanic restores the terminal before a panic ends the process.
+func (p *promptRun) restoreOnPanic() {
 	if r := recover(); r != nil {
-		p.giveBack()
+		p.closeKeyboard()
 		panic(r)
 	}
 }
@@ -104,5 +104,5 @@ func (p *promptRun) print(dump []byte) {
 	}
 }
 
-// hurries reports whether a signal that comes while all is being ended cuts that short.
-func hurries(s os.Signal) bool { return !jobcontrol.Asks(s) && !jobcontrol.Continues(s) }
+// shortensShutdown reports whether a signal during the shutdown shortens it.
+func shortensShutdown(s os.Signal) bool { return !jobcontrol.IsStop(s) && !jobcontrol.IsContinue(s) }

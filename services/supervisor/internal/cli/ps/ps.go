@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-// listed is a supervisor as "ps" shows it. The JSON names are for scripts and stay.
+// listed is a line of "ps". The JSON names are stable, because scripts use them.
 type listed struct {
 	PID     int        `json:"pid"`
 	Agent   string     `json:"agent"`
@@ -32,7 +32,7 @@ type listed struct {
 // New returns the command "ps".
 func New(call *command.Call) *cobra.Command {
 	var asJSON, everywhere bool
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var file string
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -65,9 +65,9 @@ shell over ssh do not have the same.`,
 			}
 			for _, s := range reach.Running(cmd.Context(), &where, file) {
 				list = append(list, newListed(s))
-				reach.Doubted(call, s)
+				reach.MayBeAgents(call, s)
 			}
-			list = cliflag.Kept(&only, list, func(l listed) cliflag.Listed {
+			list = cliflag.Filter(&only, list, func(l listed) cliflag.Listed {
 				at := cliflag.Listed{Agents: []string{l.Agent}}
 				if l.Since != nil {
 					at.Time = *l.Since
@@ -110,7 +110,7 @@ func newListed(s client.Supervisor) listed {
 	}
 }
 
-// controlAddress is the address of a control socket as grpcurl and grpc-go take it.
+// controlAddress returns the address of a control socket in the format of grpcurl and grpc-go.
 func controlAddress(socket string) string {
 	if socket == "" {
 		return ""

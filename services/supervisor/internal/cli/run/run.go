@@ -70,14 +70,14 @@ Environment:
                    configuration's, else warn. Logs go to standard error.
 `
 
-// permissionMethod stands for the permission handler among the routes of flags: agents ask their questions with it.
+// permissionMethod is the key of the permission handler in the routes of flags: the method of permission requests.
 const permissionMethod = "session/request_permission"
 
 // runFlags are the flags of "run".
 type runFlags struct {
 	hosting.Flags
 	observe, alone, noAdmin bool
-	agent                   string // a preset's name
+	agent                   string // name of a preset
 	agentName               string
 	routes                  map[string]string
 }
@@ -93,13 +93,13 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.agent == "" && (len(args) == 0 || args[0] == ""):
-				return command.WrongUse(cmd, "the agent's command is missing: acphost run [flags] -- COMMAND [ARGUMENT…]")
+				return command.UsageErrorf(cmd, "the agent's command is missing: acphost run [flags] -- COMMAND [ARGUMENT…]")
 			case f.agent != "" && len(args) > 0 && cmd.ArgsLenAtDash() != 0:
-				return command.WrongUse(cmd, "--agent names the agent: put \"--\" before arguments for it, or leave --agent out")
+				return command.UsageErrorf(cmd, "--agent names the agent: put \"--\" before arguments for it, or leave --agent out")
 			case f.Policy.Name != "" && f.observe:
-				return command.WrongUse(cmd, "--observe decides nothing: leave it or --policy out")
+				return command.UsageErrorf(cmd, "--observe decides nothing: leave it or --policy out")
 			case f.Policy.Name != "" && f.routes[permissionMethod] == "front":
-				return command.WrongUse(cmd, "--permission=front is for no policy: leave it or --policy out")
+				return command.UsageErrorf(cmd, "--permission=front is for no policy: leave it or --policy out")
 			}
 			return nil
 		},
@@ -107,7 +107,7 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	}
 	cmd.Annotations = map[string]string{command.Sections: runWho + runExit}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the agent's command is the agent's
+	flags.SetInterspersed(false) // flags after the agent's command belong to the agent
 	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
 	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the client: questions end after permission.timeout_seconds")
@@ -124,16 +124,16 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 }
 
 func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Context, host.Options) int, execute agentcmd.Executor, f *runFlags, argv []string) error {
-	call.EndsItself()
+	call.HandleSignals()
 	if len(f.agentName) > 128 || strings.ContainsFunc(f.agentName, unicode.IsControl) {
-		return command.WrongUse(cmd, "--agent-name: expected 1 to 128 characters without control characters, got %q", f.agentName)
+		return command.UsageErrorf(cmd, "--agent-name: expected 1 to 128 characters without control characters, got %q", f.agentName)
 	}
 	request := &supervisorv1.StartAgentRequest{Command: argv}
 	if f.agent != "" {
 		request = &supervisorv1.StartAgentRequest{Preset: f.agent, Args: argv}
 	}
 	if call.Terminal(call.Stdin) && call.Terminal(call.Stdout) {
-		return become(cmd.Context(), call, execute, f.Config, request)
+		return execAgent(cmd.Context(), call, execute, f.Config, request)
 	}
 	o, err := f.Options(cmd, call, call.Stderr, nil)
 	if err != nil {
@@ -151,27 +151,27 @@ func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Contex
 	o.Stdin, o.Stdout, o.Stderr = call.Stdin, call.Stdout, call.Stderr
 	o.Admin = o.Admin && !f.noAdmin
 	f.warn(o)
-	hurry := hosting.NewHurry(cmd.Context())
+	hurry := hosting.NewKillTimer(cmd.Context())
 	defer hurry.Stop()
 	defer context.AfterFunc(cmd.Context(), func() { hurry.After(hosting.EndGrace(o.Config)) })()
-	o.Hurry = hurry.Context()
+	o.Kill = hurry.Context()
 	call.Status = hosted(cmd.Context(), o)
 	return nil
 }
 
-// warn says in the log, which editors show, that no rules decide. Who wants none is told only if there is a sandbox,
-// which does nothing without.
+// warn logs that there are no rules, because editors show the log. If the user has disabled rules, it warns only about
+// a sandbox, which has no effect without rules.
 func (f *runFlags) warn(o host.Options) {
 	if wanted := f.observe || f.routes[permissionMethod] == "front"; wanted && o.Config.Sandbox() == config.SandboxOff {
 		return
 	}
-	if line := cliflag.Unruled(o.Config, "", !f.alone); line != "" {
+	if line := cliflag.NoRulesNotice(o.Config, "", !f.alone); line != "" {
 		o.Logger.Warn(line)
 	}
 }
 
-// become replaces acphost with the agent, on a terminal.
-func become(ctx context.Context, call *command.Call, execute agentcmd.Executor, configFile string, request *supervisorv1.StartAgentRequest) error {
+// execAgent replaces acphost by the agent, on a terminal.
+func execAgent(ctx context.Context, call *command.Call, execute agentcmd.Executor, configFile string, request *supervisorv1.StartAgentRequest) error {
 	rights, err := agentcmd.Configured(call, configFile)
 	if err != nil {
 		return err
@@ -180,10 +180,10 @@ func become(ctx context.Context, call *command.Call, execute agentcmd.Executor, 
 	if err != nil {
 		return err
 	}
-	return rights.Become(call, execute, agent.GetCommand(), agent.GetEnv())
+	return rights.Exec(call, execute, agent.GetCommand(), agent.GetEnv())
 }
 
-// registerRoute gives a command a flag that routes one fixed name: --fs=front.
+// registerRoute adds a flag for the route of one name to a command: --fs=front.
 func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, words ...string) {
 	cmd.Flags().Func(flag, usage, func(word string) error {
 		if !slices.Contains(words, word) {
@@ -195,7 +195,7 @@ func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, w
 	cliflag.Complete(cmd, flag, cliflag.Words(words...))
 }
 
-// addRoute takes METHOD=WHO. Whether there is a handler of that name is only known later.
+// addRoute parses METHOD=WHO. Only the supervisor checks whether the handler exists.
 func (f *runFlags) addRoute(value string) error {
 	name, who, ok := strings.Cut(value, "=")
 	if !ok || who == "" {

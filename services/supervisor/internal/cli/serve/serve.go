@@ -69,8 +69,8 @@ Environment:
   ACPHOST_LOG      the log level, where --log-level is not given
 `
 
-// readyTimeout is how long the handlers may take to answer at the start: a little longer than one may take to start, so that the error of
-// the start is returned.
+// readyTimeout limits the start of the handlers. It is slightly longer than the start of one handler, so that its error
+// is returned.
 const readyTimeout = launch.ChildTimeout + 5*time.Second
 
 // serveFlags are the flags of "serve".
@@ -94,13 +94,13 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
   acphost serve --listen :7443 --tls-dir /etc/acphost/tls -- gemini --acp`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return command.WrongUse(cmd, "put \"--\" before an agent's command: acphost serve -- %s", strings.Join(args, " "))
+				return command.UsageErrorf(cmd, "put \"--\" before an agent's command: acphost serve -- %s", strings.Join(args, " "))
 			}
 			if (f.listen == "") != (f.tlsDir == "") && os.Getenv("LISTEN_FDS") == "" {
-				return command.WrongUse(cmd, "--listen and --tls-dir go together")
+				return command.UsageErrorf(cmd, "--listen and --tls-dir go together")
 			}
 			if f.agentsMayUseKeys && f.listen == "" {
-				return command.WrongUse(cmd, "--agents-may-use-keys is for --listen")
+				return command.UsageErrorf(cmd, "--agents-may-use-keys is for --listen")
 			}
 			return nil
 		},
@@ -121,7 +121,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *serveFlags, argv []string) error {
-	call.EndsItself()
+	call.HandleSignals()
 	if pid1.Needed() {
 		exe, err := command.Executable()
 		if err != nil {
@@ -137,7 +137,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 	if passed != nil {
 		defer passed.Close()
 		if f.listen != "" || f.tlsDir == "" {
-			return command.WrongUse(cmd, "the service manager has passed a socket at %s (LISTEN_FDS): give --tls-dir, and no --listen", passed.Addr())
+			return command.UsageErrorf(cmd, "the service manager has passed a socket at %s (LISTEN_FDS): give --tls-dir, and no --listen", passed.Addr())
 		}
 		f.listen = passed.Addr().String()
 	}
@@ -145,22 +145,22 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 	if err != nil {
 		return err
 	}
-	if line := cliflag.Unruled(o.Config, "", true); line != "" {
+	if line := cliflag.NoRulesNotice(o.Config, "", true); line != "" {
 		call.Notice("%s", line)
 	}
 	o.Listener = passed
 	o.Env, o.Stderr, o.Presets = os.Environ(), call.Stderr, agentcmd.Presets(call)
-	hurry := hosting.NewHurry(cmd.Context())
+	hurry := hosting.NewKillTimer(cmd.Context())
 	defer hurry.Stop()
 	grace, drainTime := hosting.EndGrace(o.Config), time.Duration(o.Config.Effective().GetServe().GetDrainMs())*time.Millisecond
 	defer context.AfterFunc(cmd.Context(), func() { hurry.After(drainTime + grace) })()
-	o.Hurry = hurry.Context()
+	o.Kill = hurry.Context()
 	s, err := start(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if cmd.Context().Err() != nil { // no turn is under way, or it had its time
+		if cmd.Context().Err() != nil { // no turn is active, or its time is over
 			hurry.After(grace)
 		}
 		s.Close()
@@ -172,7 +172,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		err = startAgents(cmd.Context(), s, starts(o.Config.Effective().GetServe().GetAgents(), f.agents, argv))
 	}
 	if cmd.Context().Err() != nil {
-		return nil // it was told to end, which may have cut the start short
+		return nil // it was asked to end, which may have interrupted the start
 	}
 	if err != nil {
 		return err
@@ -191,14 +191,14 @@ func isThere(name string) bool {
 	return err == nil
 }
 
-// override puts what flags say over what the configuration says.
+// override overrides the configuration by flags.
 func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 	if c.Admin == nil {
 		c.Admin = &configv1.Admin{}
 	}
 	if f.socket != "" {
 		if !filepath.IsAbs(f.socket) {
-			return command.WrongUse(cmd, "--socket: %q is not an absolute path", f.socket)
+			return command.UsageErrorf(cmd, "--socket: %q is not an absolute path", f.socket)
 		}
 		c.Admin.Socket = f.socket
 	}
@@ -210,14 +210,14 @@ func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 		c.Admin.Listen = f.listen
 		files := certs.ServerFiles(dir)
 		if below := certs.ServerFiles(filepath.Join(dir, certs.ServerDir)); !isThere(files.Cert) && isThere(below.Cert) {
-			return command.WrongUse(cmd, "--tls-dir: the server's files are in %s; take that folder to where nothing else of %s lies, and name it", filepath.Dir(below.Cert), dir)
+			return command.UsageErrorf(cmd, "--tls-dir: the server's files are in %s; take that folder to where nothing else of %s lies, and name it", filepath.Dir(below.Cert), dir)
 		}
 		c.Admin.Tls = &configv1.TLS{Ca: files.CA, Cert: files.Cert, Key: files.Key}
 		c.Admin.AgentsMayUseKeys = f.agentsMayUseKeys
 	}
 	if cmd.Flags().Changed("drain") {
 		if f.drain < 0 || f.drain > time.Hour {
-			return command.WrongUse(cmd, "--drain: expected 0 to 1h, got %v", f.drain)
+			return command.UsageErrorf(cmd, "--drain: expected 0 to 1h, got %v", f.drain)
 		}
 		if c.Serve == nil {
 			c.Serve = &configv1.Serve{}
@@ -228,7 +228,7 @@ func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 	return nil
 }
 
-// starts are the agents that are started at once.
+// starts returns the agents that are started at once.
 func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervisorv1.StartAgentRequest {
 	var all []*supervisorv1.StartAgentRequest
 	for _, c := range configured {
@@ -243,7 +243,7 @@ func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervis
 	return all
 }
 
-// startAgents starts agents, all at once, and waits for them.
+// startAgents starts agents concurrently, and waits for them.
 func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisorv1.StartAgentRequest) error {
 	agents := client.New(s.Conn()).Agents
 	problems := make([]error, len(requests))
@@ -254,7 +254,7 @@ func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisor
 			if _, err := agents.StartAgent(ctx, req); err != nil {
 				message := err.Error()
 				if !strings.HasPrefix(message, "start agent ") {
-					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(secret.Shown(req.GetCommand()), " ")), message)
+					message = fmt.Sprintf("start agent %q: %s", cmp.Or(req.GetPreset(), strings.Join(secret.RedactedArgv(req.GetCommand()), " ")), message)
 				}
 				problems[i] = errors.New(message)
 			}

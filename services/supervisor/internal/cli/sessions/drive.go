@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// modeServe is the mode of a supervisor whose sessions programs hold.
+// modeServe is the mode of a supervisor whose sessions belong to programs.
 const modeServe = "serve"
 
 func takesPrompts(s *reach.Supervisor) bool { return s.Mode == modeServe }
@@ -46,7 +46,8 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 		Args: command.OneArgument("an agent", `"acphost agents running" lists those that run, "acphost agents start" starts one`),
 		ValidArgsFunction: reach.Complete(call, &which, 1, func(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
 			for _, s := range all {
-				res, _ := s.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{}) // without an answer there is nothing to complete
+				// without an answer there are no completions
+				res, _ := s.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 				for _, a := range res.GetAgents() {
 					list = output.Completions(list, a.GetId(), strings.Join(a.GetCommand(), " "))
 				}
@@ -56,14 +57,14 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.AgentId = args[0]
 			if which.Address != "" && !filepath.IsAbs(req.GetCwd()) {
-				return command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: --cwd must be an absolute one")
+				return command.UsageErrorf(cmd, "with --address, paths are those of where the supervisor is: --cwd must be an absolute one")
 			}
 			dir, err := filepath.Abs(req.GetCwd())
 			if err != nil {
 				return err
 			}
 			req.Cwd = dir
-			return reach.Order(cmd, call, &which, whatServes, takesPrompts, func(ctx context.Context, at *reach.Supervisor) error {
+			return reach.Perform(cmd, call, &which, whatServes, takesPrompts, func(ctx context.Context, at *reach.Supervisor) error {
 				return openNew(ctx, call, at, req, mode, model)
 			})
 		},
@@ -84,18 +85,18 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 func openNew(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.NewSessionRequest, mode, model string) error {
 	res, err := at.Sessions.NewSession(ctx, req)
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	id := res.GetSession().GetSessionId()
 	agent := res.GetSession().GetAgentId()
 	if mode != "" {
 		if _, err := at.Sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agent, SessionId: id, ModeId: mode}); err != nil {
-			return fmt.Errorf("session %s is open; --mode: %w", output.Cell(id), reach.Explained(err))
+			return fmt.Errorf("session %s is open; --mode: %w", output.Cell(id), reach.CallError(err))
 		}
 	}
 	if model != "" {
 		if _, err := at.Sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agent, SessionId: id, ModelId: model}); err != nil {
-			return fmt.Errorf("session %s is open; --model: %w", output.Cell(id), reach.Explained(err))
+			return fmt.Errorf("session %s is open; --model: %w", output.Cell(id), reach.CallError(err))
 		}
 	}
 	_, err = fmt.Fprintln(call.Stdout, safetext.Line(id))
@@ -136,7 +137,7 @@ begun; "acphost sessions watch" shows it.`,
   acphost sessions prompt 4f1c --json "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
-				return command.WrongUse(cmd, "expected a session's id and a text, got %d arguments; put the text in quotes", len(args))
+				return command.UsageErrorf(cmd, "expected a session's id and a text, got %d arguments; put the text in quotes", len(args))
 			}
 			return nil
 		},
@@ -153,7 +154,7 @@ begun; "acphost sessions watch" shows it.`,
 					return err
 				}
 				req := &supervisorv1.PromptRequest{AgentId: agent, SessionId: id, Prompt: []*supervisorv1.ContentBlock{client.Text(text)}, Meta: f.meta}
-				return prompted(cmd.Context(), call, at, req, &f)
+				return runPrompt(cmd.Context(), call, at, req, &f)
 			})
 		},
 	}
@@ -174,10 +175,10 @@ type promptFlags struct {
 	asJSON, detach, verbose bool
 }
 
-// maxPrompt bounds a prompt's text, in bytes.
+// maxPrompt limits the bytes of a prompt's text.
 const maxPrompt = 4 << 20
 
-// promptText is the text of a prompt; "-" is what standard input has.
+// promptText returns the text of a prompt. "-" means standard input.
 func promptText(call *command.Call, text string) (string, error) {
 	if text != "-" {
 		return text, nil
@@ -194,10 +195,10 @@ func promptText(call *command.Call, text string) (string, error) {
 	return string(data), nil
 }
 
-// prompted gives the prompt, and shows the turn to its end.
-func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
+// runPrompt sends the prompt, and prints the turn to its end.
+func runPrompt(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
 	asked := ctx
-	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is shown
+	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is printed
 	defer leave()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, command.StopSignals()...)
@@ -209,7 +210,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		return nil
 	}
 	if err != nil {
-		return reach.Explained(err)
+		return reach.CallError(err)
 	}
 	interrupted := make(chan struct{})
 	go func() {
@@ -219,7 +220,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 	defer func() { leave(); <-interrupted }()
 	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
-		r := render.New(output.Look(call, "", f.verbose, false))
+		r := render.New(output.RenderOptions(call, "", f.verbose, false))
 		show, rest = r.Event, r.Flush
 	}
 	for ev, err := range turn.Events() {
@@ -229,7 +230,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 				call.Status = command.StatusOfSignal(asked)
 				return nil
 			}
-			return reach.Explained(err)
+			return reach.CallError(err)
 		}
 		text := show(ev)
 		end := ev.GetTurnEnded()
@@ -245,7 +246,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		case end.GetError() != nil:
 			return errors.New(safetext.Line(end.GetError().GetMessage()))
 		case end != nil:
-			call.Settle(command.TurnStatus(end.GetStopReason()))
+			call.FixStatus(command.TurnStatus(end.GetStopReason()))
 		case f.detach && ev.GetTurnStarted() != nil:
 			return nil
 		}
@@ -253,7 +254,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 	return nil
 }
 
-// sayHowToAnswer says by which command a question is answered.
+// sayHowToAnswer prints the command that answers a question.
 func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 	how := "OPTION"
 	if q.GetElicitation() != nil {
@@ -268,10 +269,10 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(reach.QuestionPrefix(q, nil)), how)
 }
 
-// cancelGrace is how long a turn may take to end after a signal, including the call that cancels it.
+// cancelGrace limits the time between a signal and the end of a turn, including the call that cancels it.
 const cancelGrace = 600 * time.Millisecond
 
-// cancelNotice says that a signal cancels the turn, and what Ctrl-C does, if a person pressed it.
+// cancelNotice says that a signal cancels the turn, and for Ctrl-C what a second one does.
 func cancelNotice(s os.Signal) string {
 	if s == os.Interrupt {
 		return "the turn is being cancelled; Ctrl-C again leaves at once"
@@ -297,7 +298,7 @@ func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Tur
 		}
 	}()
 	if err := turn.Cancel(within); err != nil && ctx.Err() == nil {
-		call.Complain(fmt.Errorf("cancel the turn: %w", reach.Plainly(err)))
+		call.PrintError(fmt.Errorf("cancel the turn: %w", reach.CallErrorLine(err)))
 	}
 	<-within.Done()
 	if ctx.Err() == nil {
@@ -327,7 +328,7 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 				defer stop()
 				res, err := at.Sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: agent, SessionId: id})
 				if err != nil {
-					return reach.Explained(err)
+					return reach.CallError(err)
 				}
 				said := "no turn is under way"
 				if res.GetTurnActive() {
@@ -344,13 +345,13 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 	return cmd
 }
 
-// openAt finds the supervisor with the open session that is meant, and the ids of its agent and of the session.
+// openAt finds the supervisor of an open session, and the ids of its agent and of the session.
 func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, agent, id string) (at *reach.Supervisor, agentID, sessionID string, err error) {
 	if len(all) == 0 {
 		return nil, "", "", reach.None(call, whatServes)
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: id}
-	at, err = reach.WhoHas(ctx, call, all, req)
+	at, err = reach.FindSession(ctx, call, all, req)
 	switch {
 	case err != nil:
 		return nil, "", "", err

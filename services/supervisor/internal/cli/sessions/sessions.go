@@ -41,7 +41,7 @@ sessions of a running "acphost serve".`,
 
 func newList(call *command.Call) *cobra.Command {
 	var q index.Query
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var asJSON bool
 	var file string
 	cmd := &cobra.Command{
@@ -60,8 +60,8 @@ ended, or by now if it is live.`,
 				return err
 			}
 			everything := q == index.Query{} && only.Since.IsZero()
-			only.Agent, only.Cwd = "", "" // the index goes by them
-			all = cliflag.Kept(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
+			only.Agent, only.Cwd = "", "" // the index has filtered by them
+			all = cliflag.Filter(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
 			return printSessions(call, withBeginning(call, all), asJSON, everything)
 		},
 	}
@@ -73,7 +73,7 @@ ended, or by now if it is live.`,
 	return cmd
 }
 
-// showFlags say how a session is shown.
+// showFlags configure the output of a session.
 type showFlags struct {
 	config           string
 	asJSON, follow   bool
@@ -127,7 +127,7 @@ about. The rule behind each decision is from the audit ("acphost audit").`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := exports[format]
 			if !ok {
-				return command.WrongUse(cmd, "--format: %v", command.Expected(format, "ndjson", "markdown", "html"))
+				return command.UsageErrorf(cmd, "--format: %v", command.Expected(format, "ndjson", "markdown", "html"))
 			}
 			parts, err := findSession(call, file, args[0])
 			if err != nil {
@@ -147,19 +147,19 @@ about. The rule behind each decision is from the audit ("acphost audit").`,
 
 func oneSession(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" {
-		return command.WrongUse(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
+		return command.UsageErrorf(cmd, "%s takes a session's id, or how one begins; \"acphost sessions list\" lists them", cmd.Name())
 	}
 	return nil
 }
 
-// findSession returns the files of the one session that is meant, oldest first.
+// findSession returns the files of one session, oldest first.
 func findSession(call *command.Call, configFile, id string) ([]journal.Session, error) {
 	all, err := recordings.List(call, configFile, index.Query{Session: id})
 	if err != nil {
 		return nil, err
 	}
 	same := func(s journal.Session) bool { return s.Session == id }
-	all = reach.Meant(all, same, func(journal.Session) bool { return true })
+	all = reach.Select(all, same, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
 	}
@@ -178,13 +178,14 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 	return all, nil
 }
 
-// fileKey is the end of a file's name, which no other file has.
+// fileKey returns the end of a file's name, which is unique.
 func fileKey(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".ndjson")
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// withBeginning leaves out recordings without their first line, which say nothing of their session, and says how many they are.
+// withBeginning removes recordings without their first line, which do not identify their session, and reports their
+// number.
 func withBeginning(call *command.Call, all []journal.Session) []journal.Session {
 	n := len(all)
 	all = slices.DeleteFunc(all, func(s journal.Session) bool { return s.Session == "" })
@@ -227,25 +228,25 @@ func printSessions(call *command.Call, all []journal.Session, asJSON, everything
 	return output.PrintTable(call, t)
 }
 
-// showSession prints a session from the journal; its lines with nothing in them that a terminal would obey.
+// showSession prints a session from the journal. Its lines are escaped.
 func showSession(ctx context.Context, call *command.Call, parts []journal.Session, f *showFlags) error {
 	if f.asJSON {
-		return eachLine(ctx, parts, f.follow, call.Complain, func(line []byte) error {
+		return eachLine(ctx, parts, f.follow, call.PrintError, func(line []byte) error {
 			_, err := fmt.Fprintln(call.Stdout, safetext.JSON(line))
 			return err
 		})
 	}
-	look := output.Look(call, parts[0].Cwd, f.verbose, false)
+	look := output.RenderOptions(call, parts[0].Cwd, f.verbose, false)
 	look.History = f.history
 	text := transcript.NewText(call.Stdout, look)
 	if f.follow {
-		return transcript.Follow(ctx, parts, call.Complain, text.Tell)
+		return transcript.Follow(ctx, parts, call.PrintError, text.Write)
 	}
-	return errors.Join(transcript.Read(parts, call.Complain, text.Tell), text.Close())
+	return errors.Join(transcript.Read(parts, call.PrintError, text.Write), text.Close())
 }
 
-// eachLine hands over the lines of the journal, and complains of those that cannot be read. follow: it goes on behind the last
-// one, until ctx ends.
+// eachLine passes the lines of the journal to do, and reports those that cannot be parsed. With follow it continues
+// after the last line until ctx ends.
 func eachLine(ctx context.Context, parts []journal.Session, follow bool, complain func(error), do func(line []byte) error) error {
 	for i, part := range parts {
 		entries := journal.Read(part.File)
@@ -271,14 +272,14 @@ func eachLine(ctx context.Context, parts []journal.Session, follow bool, complai
 // exporter writes a session in a format.
 type exporter func(call *command.Call, w io.Writer, configFile string, parts []journal.Session, o transcript.PageOptions) error
 
-// exports are the formats that a session is exported in.
+// exports are the formats of an export.
 var exports = map[string]exporter{
 	"ndjson":   copyLines,
 	"markdown": page(transcript.NewMarkdown),
 	"html":     page(transcript.NewHTML),
 }
 
-// copyLines writes the lines of the journal as they are.
+// copyLines writes the lines of the journal unchanged.
 func copyLines(_ *command.Call, w io.Writer, _ string, parts []journal.Session, _ transcript.PageOptions) error {
 	return eachLine(context.Background(), parts, false, func(error) {}, func(line []byte) error {
 		_, err := w.Write(append(line, '\n'))
@@ -286,7 +287,7 @@ func copyLines(_ *command.Call, w io.Writer, _ string, parts []journal.Session, 
 	})
 }
 
-// Export writes a session from the journal, in the format that the file's name ends with.
+// Export writes a session from the journal, in the format of the file's extension.
 func Export(call *command.Call, configFile, id, file string) error {
 	format, ok := map[string]string{
 		".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".ndjson": "ndjson", ".jsonl": "ndjson",
@@ -306,11 +307,11 @@ func Export(call *command.Call, configFile, id, file string) error {
 	})
 }
 
-// page reads a session twice: for what stands at the top of its page, then for the page. What was decided in it is in the audit.
+// page reads a session twice: for the head of its page, then for the page. It adds the decisions in the audit.
 func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) exporter {
 	return func(call *command.Call, w io.Writer, configFile string, parts []journal.Session, o transcript.PageOptions) error {
 		var sum transcript.Summary
-		if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
+		if err := transcript.Read(parts, call.PrintError, sum.Add); err != nil {
 			return err
 		}
 		if id := parts[0].Session; id != "" {
@@ -326,14 +327,14 @@ func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*t
 		if err != nil {
 			return err
 		}
-		if err := transcript.Read(parts, nil, page.Tell); err != nil {
+		if err := transcript.Read(parts, nil, page.Write); err != nil {
 			return err
 		}
 		return page.Close()
 	}
 }
 
-// exported calls write with a file that is there whole or not at all, or with standard output.
+// exported calls write with a new file that appears only when it is complete, or with standard output.
 func exported(call *command.Call, name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		return write(call.Stdout)

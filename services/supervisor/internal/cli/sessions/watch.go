@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-// watchFlags say which session is watched, and how it is shown.
+// watchFlags select the watched session, and configure its output.
 type watchFlags struct {
 	reach.Flags
 	agent, cursor    string
@@ -56,7 +56,7 @@ its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`
 	return cmd
 }
 
-// watchSession finds out who has a session, and prints its events.
+// watchSession finds the supervisor of a session, and prints its events.
 func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id string) (err error) {
 	all, closeAll, err := reach.All(cmd, call, &f.Flags)
 	defer closeAll()
@@ -64,16 +64,16 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		return err
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: f.agent, SessionId: id, Cursor: f.cursor, NoFollow: f.noFollow}
-	at, err := reach.WhoHas(cmd.Context(), call, all, req)
+	at, err := reach.FindSession(cmd.Context(), call, all, req)
 	if err != nil {
 		return err
 	}
-	if at == nil && f.Named() { // it may have the session in its record
+	if at == nil && f.Named() { // its record may contain the session
 		at = all[0]
 	}
 	show, rest := output.EventLine, func() string { return "" }
 	if !f.asJSON {
-		look := output.Look(call, "", f.verbose, false)
+		look := output.RenderOptions(call, "", f.verbose, false)
 		look.Prompts, look.History, look.NoUsage = true, f.history, false
 		r := render.New(look)
 		show, rest = r.Event, r.Flush
@@ -98,24 +98,24 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 	if req.GetAgentId() == "" {
 		req.AgentId = newest.Agent
 	}
-	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
+	dir := filepath.Dir(filepath.Dir(newest.File)) // a file is in the folder of its day
 	return replay.Recorded(cmd.Context(), dir, req, tell)
 }
 
-// watchLive tells a session's events as a supervisor tells them, until it is interrupted.
+// watchLive prints a session's events from a supervisor until it is interrupted.
 func watchLive(ctx context.Context, at *reach.Supervisor, req *supervisorv1.WatchSessionRequest, show func(*supervisorv1.Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := at.WatchSession(ctx, req)
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	for ev, err := range events {
 		if err != nil && ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return reach.Plainly(err)
+			return reach.CallErrorLine(err)
 		}
 		if err := show(ev); err != nil {
 			return err

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// block is a part of a program, with a line for each entry, between two texts by which it is found again. The rest of the file is
-// the user's.
+// block is a part of a program with a line for each entry, between two marks. The rest of the file belongs to the user.
 type block struct {
 	head, foot string
 	line       func(entry) string
@@ -40,7 +39,8 @@ func (b block) remove(text, _ []byte) ([]byte, error) {
 	return []byte(before + after), err
 }
 
-// cut takes the block out of a text: what is before it, the entries' lines, and what is behind it. A text without a block ends before it.
+// cut splits a text into the text before the block, the lines of its entries, and the text after it. Without a block,
+// all text is before it.
 func (b block) cut(text string) (before string, lines []string, after string, err error) {
 	before, rest, found := strings.Cut(text, b.head+"\n")
 	if !found {

@@ -12,28 +12,28 @@ import (
 
 // entry is an agent in an editor's settings, run by acphost.
 type entry struct {
-	id      string   // by which the editor knows the agent, and under which it keeps the agent's history
-	others  []string // ids that users have given the agent instead
+	id      string   // id of the agent in the editor, which also identifies the agent's history
+	others  []string // other ids that users may have given the agent
 	command []string
 }
 
-// settings are the text of a file that an editor reads.
+// settings edits the text of a file that an editor reads.
 type settings interface {
-	// merge returns the text with the entries in it.
+	// merge returns the text with the entries.
 	merge(text []byte, entries []entry) ([]byte, error)
-	// remove returns the text without acphost's entries; those that the text before had in their place are put back. Empty: nothing is
-	// left of the file.
+	// remove returns the text without acphost's entries. Entries in before that they had replaced are restored. Empty
+	// means that the file can be removed.
 	remove(text, before []byte) ([]byte, error)
 }
 
-// editor is an editor, or its plugin that speaks ACP.
+// editor is an editor, or its plugin for ACP.
 type editor struct {
-	name  string // as it is typed
+	name  string // as typed by users
 	title string
 	file  func(env func(string) string) string
-	id    func(preset.Agent) string // empty: the editor cannot have the agent
+	id    func(preset.Agent) string // returns "" if the editor does not support the agent
 	form  settings
-	// then says what the user has to do; empty: nothing.
+	// then says what the user has to do, or is empty.
 	then string
 }
 
@@ -42,13 +42,13 @@ var editors = []editor{
 		name: "zed", title: "Zed",
 		// Zed reads ~/.config on macOS, too.
 		file: func(env func(string) string) string { return filepath.Join(configDir(env), "zed", "settings.json") },
-		id:   func(a preset.Agent) string { return a.ID }, // those of the ACP registry
+		id:   func(a preset.Agent) string { return a.ID }, // the ids of the ACP registry
 		form: servers{custom: true},
 	},
 	{
 		name: "jetbrains", title: "JetBrains",
 		file: func(env func(string) string) string { return filepath.Join(env("HOME"), ".jetbrains", "acp.json") },
-		id:   func(a preset.Agent) string { return cmp.Or(a.Name, a.ID) }, // what the chat shows
+		id:   func(a preset.Agent) string { return cmp.Or(a.Name, a.ID) }, // the name that the chat shows
 		form: servers{},
 	},
 	{
@@ -92,7 +92,7 @@ return {`,
 	},
 }
 
-// find returns the editor of a name.
+// find returns the editor with a name.
 func find(name string) (editor, bool) {
 	i := slices.IndexFunc(editors, func(e editor) bool { return e.name == name })
 	if i < 0 {
@@ -101,7 +101,7 @@ func find(name string) (editor, bool) {
 	return editors[i], true
 }
 
-// names are those of the editors.
+// names returns the names of the editors.
 func names() []string {
 	var all []string
 	for _, e := range editors {
@@ -121,7 +121,7 @@ func configDir(env func(string) string) string {
 	return filepath.Join(env("HOME"), ".config")
 }
 
-// emacsFile is the init file that Emacs reads: the first of these that is there, else the second.
+// emacsFile returns the init file of Emacs: the first one that exists, else the second.
 func emacsFile(env func(string) string) string {
 	modern := filepath.Join(configDir(env), "emacs", "init.el")
 	for _, file := range []string{filepath.Join(env("HOME"), ".emacs"), filepath.Join(env("HOME"), ".emacs.d", "init.el"), modern} {
@@ -132,7 +132,8 @@ func emacsFile(env func(string) string) string {
 	return filepath.Join(env("HOME"), ".emacs.d", "init.el")
 }
 
-// quoted are words as texts of Lua and of Emacs Lisp, which agree about what is printable. The words have no control characters.
+// quoted returns words as string literals of Lua and of Emacs Lisp, which have the same syntax for printable
+// characters. The words have no control characters.
 func quoted(words []string, between string) string {
 	var all []string
 	for _, w := range words {
@@ -141,7 +142,7 @@ func quoted(words []string, between string) string {
 	return strings.Join(all, between)
 }
 
-// word is the first one of a line.
+// word returns the first word of a line.
 func word(line string) string {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// servers are settings in JSON, with comments: {"agent_servers": {ID: {"command": …, "args": […]}}}. What else is in the file stays
-// as it is spelled, and what else is in an agent's entry, such as its environment, too.
+// servers edits settings in JSON with comments: {"agent_servers": {ID: {"command": …, "args": […]}}}. It does not
+// change other parts of the file, or other members of an agent's entry, such as its environment.
 type servers struct {
-	// custom: an entry has a type, which is "custom" for commands.
+	// custom means that an entry has a type, which is "custom" for commands.
 	custom bool
 }
 
@@ -84,7 +84,7 @@ func (s servers) remove(text, before []byte) ([]byte, error) {
 			drop(doc, serversKey)
 		}
 	}
-	// Where nothing else has changed since, the file is as it was, to the byte.
+	// If nothing else has changed, restore the previous file byte by byte.
 	if again, err := s.merge(before, ours); err == nil && bytes.Equal(again, text) {
 		return before, nil
 	}
@@ -94,7 +94,7 @@ func (s servers) remove(text, before []byte) ([]byte, error) {
 	return root.Pack(), nil
 }
 
-// ownCommand is an entry's command, if it runs acphost.
+// ownCommand returns an entry's command, if it runs acphost.
 func ownCommand(v hujson.Value) ([]string, bool) {
 	v = v.Clone()
 	v.Standardize()
@@ -108,7 +108,7 @@ func ownCommand(v hujson.Value) ([]string, bool) {
 	return append([]string{agent.Command}, agent.Args...), true
 }
 
-// parse reads a file; a blank one is an empty object.
+// parse parses a file. An empty file is an empty object.
 func parse(text []byte) (*hujson.Value, *hujson.Object, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
@@ -133,7 +133,7 @@ func parse(text []byte) (*hujson.Value, *hujson.Object, error) {
 
 func name(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// member is the value of a member; nil: there is none. The object may be nil.
+// member returns the value of a member, or nil. The object may be nil.
 func member(o *hujson.Object, key string) *hujson.Value {
 	if o == nil {
 		return nil
@@ -155,7 +155,7 @@ func object(o *hujson.Object, key string) (*hujson.Object, bool) {
 	return inside, ok
 }
 
-// set gives a member a value, in its place if it is there.
+// set sets a member, in its place if it exists.
 func set(o *hujson.Object, key string, value any, outer, indent string) {
 	text := compact(value)
 	if v := member(o, key); v != nil {
@@ -166,7 +166,7 @@ func set(o *hujson.Object, key string, value any, outer, indent string) {
 	insert(o, key, text, outer, indent)
 }
 
-// compact is a value as people write it on a line.
+// compact formats a value on one line, with the usual spaces.
 func compact(value any) string {
 	list, ok := value.([]string)
 	if !ok {
@@ -186,7 +186,8 @@ func compact(value any) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// insert adds a member at the end of an object whose own line begins with outer. Comments stay with what they are behind.
+// insert adds a member at the end of an object. outer is the indent of the object's own line. Comments remain after the
+// members before them.
 func insert(o *hujson.Object, key, text, outer, indent string) {
 	literal, _ := hujson.Parse([]byte(text)) // it is JSON
 	literal.BeforeExtra = hujson.Extra(" ")
@@ -194,13 +195,13 @@ func insert(o *hujson.Object, key, text, outer, indent string) {
 	m.Name.BeforeExtra = append(bytes.TrimRight(o.AfterExtra, " \t\r\n"), []byte("\n"+outer+indent)...)
 	if n := len(o.Members); n > 0 {
 		last := &o.Members[n-1].Value
-		m.Value.AfterExtra, last.AfterExtra = last.AfterExtra, nil // a comma behind the last one stays behind the last one
+		m.Value.AfterExtra, last.AfterExtra = last.AfterExtra, nil // keep the style of a trailing comma
 	}
 	o.Members = append(o.Members, m)
 	o.AfterExtra = hujson.Extra("\n" + outer)
 }
 
-// drop takes a member out, and leaves the comments before it.
+// drop removes a member, and keeps the comments before it.
 func drop(o *hujson.Object, key string) {
 	i := slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool { return name(m) == key })
 	if i < 0 {
@@ -221,7 +222,7 @@ func drop(o *hujson.Object, key string) {
 	}
 }
 
-// indentation is how far the first member of a document stands from the margin.
+// indentation returns the indent of the first member of a document.
 func indentation(doc *hujson.Object) string {
 	if len(doc.Members) > 0 {
 		before := string(doc.Members[0].Name.BeforeExtra)

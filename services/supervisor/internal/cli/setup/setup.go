@@ -21,8 +21,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// kept is what the name of a file ends with that holds what was there before.
-const kept = ".before-acphost"
+// backupSuffix is the suffix of the file with the previous content.
+const backupSuffix = ".before-acphost"
 
 // New returns the command "setup".
 func New(call *command.Call) *cobra.Command {
@@ -42,7 +42,7 @@ An agent that is not installed is fetched when the editor starts it. FLAGs are t
 
 An agent keeps the id by which the editor knows it, so that its history stays. Comments
 and all other settings stay as they are. What was there before is kept beside the file,
-as FILE` + kept + `; --undo puts it back, and keeps what you changed since.`,
+as FILE` + backupSuffix + `; --undo puts it back, and keeps what you changed since.`,
 		Example: `  acphost setup zed
   acphost setup zed --agent claude -- --policy workspace
   acphost setup jetbrains --agent gemini --print
@@ -53,10 +53,10 @@ as FILE` + kept + `; --undo puts it back, and keeps what you changed since.`,
 				n = at
 			}
 			if n != 1 {
-				return command.WrongUse(cmd, "expected an editor: %s", strings.Join(names(), ", "))
+				return command.UsageErrorf(cmd, "expected an editor: %s", strings.Join(names(), ", "))
 			}
 			if _, ok := find(args[0]); !ok {
-				return command.WrongUse(cmd, "acphost does not know an editor %q, only %s; \"acphost setup jetbrains --print\" shows what most others take", args[0], strings.Join(names(), ", "))
+				return command.UsageErrorf(cmd, "acphost does not know an editor %q, only %s; \"acphost setup jetbrains --print\" shows what most others take", args[0], strings.Join(names(), ", "))
 			}
 			return nil
 		},
@@ -71,7 +71,7 @@ as FILE` + kept + `; --undo puts it back, and keeps what you changed since.`,
 			if file == "" {
 				file = e.file(call.Env)
 			}
-			file, err := followed(file)
+			file, err := resolveLinks(file)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ as FILE` + kept + `; --undo puts it back, and keeps what you changed since.`,
 	return cmd
 }
 
-// entries are those of the agents that are named; none: of all that are installed.
+// entries returns the entries of the named agents, or of all installed agents if names is empty.
 func (e editor) entries(call *command.Call, names, flags []string) ([]entry, error) {
 	catalog, err := preset.Load(call.Env)
 	if err != nil {
@@ -149,7 +149,8 @@ func (e editor) entries(call *command.Call, names, flags []string) ([]entry, err
 	return all, nil
 }
 
-// program is the path by which editors start acphost: that on PATH, which stays when it is updated, if this program is behind it.
+// program returns the path by which editors start acphost: the path on PATH, which is stable across updates, if it
+// leads to this program.
 func program(call *command.Call) (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -193,7 +194,7 @@ func (e editor) setUp(call *command.Call, file string, entries []entry) error {
 		_, err := fmt.Fprintf(call.Stdout, "%s runs through acphost already: %s\n", what, file)
 		return err
 	}
-	if backup := file + kept; !exists(backup) {
+	if backup := file + backupSuffix; !exists(backup) {
 		if err := write(backup, text, file); err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (e editor) setUp(call *command.Call, file string, entries []entry) error {
 	if err := write(file, merged, file); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(call.Stdout, "%s starts these through acphost now: %s\nwritten: %s\nkept as it was: %s\n", e.title, what, file, file+kept); err != nil {
+	if _, err := fmt.Fprintf(call.Stdout, "%s starts these through acphost now: %s\nwritten: %s\nkept as it was: %s\n", e.title, what, file, file+backupSuffix); err != nil {
 		return err
 	}
 	if e.then != "" {
@@ -210,9 +211,9 @@ func (e editor) setUp(call *command.Call, file string, entries []entry) error {
 	return err
 }
 
-// undo takes the entries out.
+// undo removes the entries.
 func (e editor) undo(call *command.Call, file string) error {
-	backup := file + kept
+	backup := file + backupSuffix
 	if !exists(file) || !exists(backup) {
 		return fmt.Errorf("%s was not written by \"acphost setup\" on this machine: there is no %s", file, backup)
 	}
@@ -243,8 +244,8 @@ func (e editor) undo(call *command.Call, file string) error {
 	return err
 }
 
-// followed is the file behind symbolic links: people keep settings elsewhere.
-func followed(file string) (string, error) {
+// resolveLinks returns the target of a file's symbolic links, because users keep settings elsewhere.
+func resolveLinks(file string) (string, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return "", err
@@ -264,7 +265,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// read returns a file's text; none if it does not exist.
+// read returns a file's text, or none if it does not exist.
 func read(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,7 +274,7 @@ func read(file string) ([]byte, error) {
 	return text, err
 }
 
-// write writes a file whole or not at all, with the permissions of another one, if that exists.
+// write writes a file atomically, with the permissions of the file like, if that exists.
 func write(file string, text []byte, like string) (err error) {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(like); err == nil {

@@ -164,7 +164,7 @@ func TestSetup_KeepsUnreadableSettings(t *testing.T) {
 		file := filepath.Join(dir, ".config/zed/settings.json")
 		put(t, file, text)
 		status, _, stderr := call.Run(t, New, "setup", "zed")
-		if status != 1 || !strings.Contains(stderr, "nothing was changed") || get(t, file) != text || exists(file+kept) {
+		if status != 1 || !strings.Contains(stderr, "nothing was changed") || get(t, file) != text || exists(file+backupSuffix) {
 			t.Errorf("%s: status %d, %s, now %s", text, status, stderr, get(t, file))
 		}
 	}

@@ -10,22 +10,22 @@ import (
 	"github.com/acphost/acphost/internal/escape"
 )
 
-// screenText writes the raw output of a terminal for a person. What runs there is an agent's, and a terminal obeys more
-// than it should: it takes commands that set the clipboard, or that make it type. So of escape sequences those go on that
-// colour text, move the cursor or erase, where w is a terminal, and none where it is not.
+// screenText writes the raw output of an agent's terminal for a user. It filters escape sequences, because a terminal
+// also obeys sequences that set the clipboard or make it type: if w is a terminal, it keeps only sequences that colour
+// text, move the cursor or erase, otherwise none.
 type screenText struct {
 	w     io.Writer
 	moves bool // w is a terminal
 
 	scan     escape.Scanner
-	wrote    bool // something was written since the last line feed
-	returned bool // a carriage return waits for what follows it
+	wrote    bool // text was written after the last line feed
+	returned bool // a carriage return waits for the next character
 }
 
-// maxSequence is how many bytes of parameters a sequence that goes on has at most.
+// maxSequence limits the bytes of a sequence's parameters.
 const maxSequence = 64
 
-// Write implements io.Writer. It keeps what may be the beginning of something.
+// Write implements io.Writer. It buffers the possible beginning of a sequence.
 func (s *screenText) Write(data []byte) (int, error) {
 	var out bytes.Buffer
 	for t := range s.scan.Scan(data) {
@@ -33,7 +33,7 @@ func (s *screenText) Write(data []byte) (int, error) {
 		case t.Sequence == nil:
 			s.text(&out, t.Text)
 			s.char(&out, rune(t.Control))
-		case s.moves && goesOn(t.Sequence):
+		case s.moves && allowedSequence(t.Sequence):
 			out.WriteString("\x1b[" + string(t.Sequence.Params) + string(t.Sequence.Final))
 		}
 	}
@@ -45,7 +45,7 @@ func (s *screenText) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Close ends the text: on a line of its own, in the terminal's own colours.
+// Close ends the text with a line feed and the terminal's default colours.
 func (s *screenText) Close() error {
 	var out bytes.Buffer
 	s.text(&out, s.scan.Rest())
@@ -62,9 +62,9 @@ func (s *screenText) Close() error {
 	return err
 }
 
-// goesOn reports whether a sequence colours, moves or erases: only numbers before a letter that does, or the cursor shown
-// and hidden, or lines wrapped.
-func goesOn(seq *escape.Sequence) bool {
+// allowedSequence reports whether a sequence colours, moves or erases: only numbers before such a letter, or showing
+// and hiding the cursor, or wrapping lines.
+func allowedSequence(seq *escape.Sequence) bool {
 	switch {
 	case !seq.Control || len(seq.Params) >= maxSequence:
 		return false
@@ -80,11 +80,11 @@ func (s *screenText) text(out *bytes.Buffer, text string) {
 	}
 }
 
-// char writes a character, or does without it.
+// char writes a character, or drops it.
 func (s *screenText) char(out *bytes.Buffer, r rune) {
 	if s.returned {
 		s.returned = false
-		if r != '\n' && r != '\r' { // what is written over stays, as a line
+		if r != '\n' && r != '\r' { // keep text that would be overwritten, as a line
 			out.WriteByte('\n')
 			s.wrote = false
 		}

@@ -24,7 +24,7 @@ have run through acphost.`,
 		newList(call), newTail(call))
 }
 
-// openTerminal is a terminal, and who has it.
+// openTerminal is a terminal with its supervisor.
 type openTerminal = reach.Item[*supervisorv1.Terminal]
 
 func newList(call *command.Call) *cobra.Command {
@@ -66,7 +66,7 @@ terminal obeys; elsewhere there is plain text.`,
 	return cmd
 }
 
-// terminals asks supervisors for their terminals, oldest first.
+// terminals returns the terminals of supervisors, oldest first.
 func terminals(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openTerminal {
 	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
 		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
@@ -98,7 +98,7 @@ func terminalTable(list []openTerminal) *output.Table {
 	return t
 }
 
-// stateWord is endWord as a table has it.
+// stateWord returns endWord for a table.
 func stateWord(t *supervisorv1.Terminal) output.Word {
 	word := endWord(t.GetRunning(), t.ExitCode, t.GetSignal())
 	switch {
@@ -123,7 +123,7 @@ func endWord(running bool, code *uint32, signal string) string {
 	return "ended"
 }
 
-// terminalAt finds the one terminal that is meant, and the supervisor that has it.
+// terminalAt finds a terminal, and its supervisor.
 func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, string, error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")
@@ -132,12 +132,12 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	like := func(t openTerminal) bool {
 		return strings.HasPrefix(t.Of.GetTerminalId(), id) || strings.HasSuffix(t.Of.GetTerminalId(), id)
 	}
-	meant := reach.MeantOf(terminals(ctx, call, all), same, like)
+	meant := reach.SelectItems(terminals(ctx, call, all), same, like)
 	switch {
 	case len(meant) == 1:
 		return meant[0].At, meant[0].Of.GetTerminalId(), nil
 	case len(meant) == 0 && len(all) == 1:
-		return all[0], id, nil // it may be watched for a while though it is not listed any more
+		return all[0], id, nil // it can be watched for a while after it is not listed any more
 	case len(meant) == 0:
 		return nil, "", fmt.Errorf(`there is no terminal %s; "acphost terminals list" shows those that there are`, output.Cell(id))
 	}
@@ -154,7 +154,7 @@ func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id stri
 	defer cancel()
 	pieces, err := at.WatchOutput(ctx, id, 0)
 	if err != nil {
-		return reach.Plainly(err)
+		return reach.CallErrorLine(err)
 	}
 	out := &screenText{w: call.Stdout, moves: call.Terminal(call.Stdout)}
 	for piece, err := range pieces {
@@ -163,7 +163,7 @@ func tail(ctx context.Context, call *command.Call, at *reach.Supervisor, id stri
 			if ctx.Err() != nil {
 				return closed
 			}
-			return cmp.Or(reach.Plainly(err), closed)
+			return cmp.Or(reach.CallErrorLine(err), closed)
 		}
 		if piece.GetMissed() > 0 {
 			fmt.Fprintf(call.Stderr, "acphost: %d bytes of output are missing here\n", piece.GetMissed())

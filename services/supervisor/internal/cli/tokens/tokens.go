@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// defaultLifetime is how long a token is valid if nothing is said.
+	// defaultLifetime is the default lifetime of a token.
 	defaultLifetime = 30 * 24 * time.Hour
-	// maxLifetime is the longest.
+	// maxLifetime limits the lifetime of a token.
 	maxLifetime = 3650 * 24 * time.Hour
-	// maxName bounds a token's name, in characters.
+	// maxName limits the characters of a token's name.
 	maxName = 64
-	// maxTokens bounds the tokens of a file.
+	// maxTokens limits the tokens of a file.
 	maxTokens = 10_000
 )
 
@@ -44,9 +44,10 @@ The role says what its owner may do:
 		newCreate(call), newList(call), newRevoke(call))
 }
 
-// isForPeople refuses agents. Where the system does not tell who asks, as on macOS, the modes of the file have to do.
-func isForPeople(cmd *cobra.Command, call *command.Call) error {
-	err := call.RefuseAgents(cmd)
+// rejectAgents rejects agents. On systems that do not identify the caller, such as macOS, only the modes of the files
+// protect the tokens.
+func rejectAgents(cmd *cobra.Command, call *command.Call) error {
+	err := call.RejectAgents(cmd)
 	if errors.Is(err, proc.ErrUnsupported) {
 		return nil
 	}
@@ -69,13 +70,13 @@ read it. Only a person can make one: an agent, and what an agent started, is ref
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case !slices.Contains(tokens.Roles(), role):
-				return command.WrongUse(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), role)
+				return command.UsageErrorf(cmd, "--role: expected one of %s, got %q", strings.Join(tokens.Roles(), ", "), role)
 			case lifetime < time.Second || lifetime > maxLifetime:
-				return command.WrongUse(cmd, "--expires: expected 1s to %s, got %s", maxLifetime, lifetime)
+				return command.UsageErrorf(cmd, "--expires: expected 1s to %s, got %s", maxLifetime, lifetime)
 			case len([]rune(name)) > maxName || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }):
-				return command.WrongUse(cmd, "--name: expected at most %d characters, without control characters", maxName)
+				return command.UsageErrorf(cmd, "--name: expected at most %d characters, without control characters", maxName)
 			}
-			if err := isForPeople(cmd, call); err != nil {
+			if err := rejectAgents(cmd, call); err != nil {
 				return err
 			}
 			t, secret, err := tokens.New(name, role, time.Now(), lifetime)
@@ -138,7 +139,7 @@ func newList(call *command.Call) *cobra.Command {
 	return cmd
 }
 
-// listed is a token as JSON shows it.
+// listed is a token in JSON output.
 type listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name,omitempty"`
@@ -171,12 +172,12 @@ Only a person can: an agent, and what an agent started, is refused.`,
 		Example: `  acphost tokens revoke 1f0c9a2b77de`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.WrongUse(cmd, "the id of a token is missing; \"acphost tokens list\" shows them")
+				return command.UsageErrorf(cmd, "the id of a token is missing; \"acphost tokens list\" shows them")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := isForPeople(cmd, call); err != nil {
+			if err := rejectAgents(cmd, call); err != nil {
 				return err
 			}
 			_, err := change(call, file, func(all tokens.Set) (tokens.Set, error) {
@@ -206,7 +207,7 @@ func fileFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "file", "", "the `FILE` of tokens; default: tokens.json in the user's state folder for acphost")
 }
 
-// pathOf is the file of tokens.
+// pathOf returns the path of the file of tokens.
 func pathOf(call *command.Call, file string) (string, error) {
 	if file != "" {
 		return filepath.Abs(file)
@@ -218,7 +219,7 @@ func pathOf(call *command.Call, file string) (string, error) {
 	return filepath.Join(dir, tokens.FileName), nil
 }
 
-// change replaces the tokens of a file, which it makes if it is missing. Others that change it wait.
+// change replaces the tokens of a file, which it creates if it is missing. A lock excludes concurrent changes.
 func change(call *command.Call, file string, f func(tokens.Set) (tokens.Set, error)) (path string, err error) {
 	if path, err = pathOf(call, file); err != nil {
 		return "", err

@@ -19,14 +19,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// connected are the supervisors that are meant, with a connection to each.
+// connected are the selected supervisors, with a connection to each.
 type connected struct {
 	all   []*reach.Supervisor
 	close func()
-	pids  func(context.Context) ([]int, error) // of those that run now; nil: the flags name one
+	pids  func(context.Context) ([]int, error) // process ids of the running supervisors; nil: the flags select one
 }
 
-// connectAll connects to the supervisors that the flags mean.
+// connectAll connects to the supervisors that the flags select.
 func connectAll(cmd *cobra.Command, call *command.Call, which *reach.Flags) (*connected, error) {
 	all, closeAll, err := reach.All(cmd, call, which)
 	if err != nil {
@@ -48,7 +48,7 @@ func connectAll(cmd *cobra.Command, call *command.Call, which *reach.Flags) (*co
 	return c, nil
 }
 
-// changed reports whether other supervisors run now than those that there is a connection to.
+// changed reports whether the set of running supervisors differs from the connected ones.
 func (c *connected) changed(ctx context.Context) bool {
 	if c.pids == nil {
 		return false
@@ -66,18 +66,18 @@ func (c *connected) changed(ctx context.Context) bool {
 	return !slices.Equal(now, before)
 }
 
-// snapshot is what was seen at one moment.
+// snapshot is the state at one moment.
 type snapshot struct {
 	supervisors int
 	agents      []reach.Item[*supervisorv1.Agent]
 	sessions    []reach.Item[*supervisorv1.Session]
 	questions   []reach.Item[*supervisorv1.Approval]
-	terminals   []reach.Item[*supervisorv1.Terminal] // whose commands run
+	terminals   []reach.Item[*supervisorv1.Terminal] // with running commands
 	failed      []error
 }
 
-// look asks all supervisors. What one does not answer is missing, and said.
-func (c *connected) look(ctx context.Context) *snapshot {
+// snapshot requests the state of all supervisors. Failed requests are reported in the snapshot.
+func (c *connected) snapshot(ctx context.Context) *snapshot {
 	now := &snapshot{supervisors: len(c.all)}
 	for _, at := range c.all {
 		ctx, stop := context.WithTimeout(ctx, reach.ListTimeout)
@@ -87,7 +87,7 @@ func (c *connected) look(ctx context.Context) *snapshot {
 		terminals, err4 := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
 		stop()
 		if err := cmp.Or(err1, err2, err3, err4); err != nil && ctx.Err() == nil {
-			now.failed = append(now.failed, fmt.Errorf("supervisor %d does not say all that it does: %w", at.PID, reach.Plainly(err)))
+			now.failed = append(now.failed, fmt.Errorf("supervisor %d does not say all that it does: %w", at.PID, reach.CallErrorLine(err)))
 		}
 		now.agents = append(now.agents, items(at, agents.GetAgents())...)
 		now.sessions = append(now.sessions, items(at, sessions.GetSessions())...)
@@ -110,7 +110,7 @@ func items[T any](at *reach.Supervisor, list []T) (all []reach.Item[T]) {
 	return all
 }
 
-// rank puts sessions that work before those that are idle.
+// rank orders active sessions before idle ones.
 func rank(s *supervisorv1.Session) int {
 	if s.GetTurnActive() {
 		return 0
@@ -118,7 +118,7 @@ func rank(s *supervisorv1.Session) int {
 	return 1
 }
 
-// text is the snapshot as people read it, for so many columns; 0: nothing is cut.
+// text formats the snapshot for a number of columns. 0 means no limit.
 func (n *snapshot) text(now time.Time, columns int, color bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, %s, %s, %s  %s\n", safetext.Count(n.supervisors, "supervisor"), safetext.Count(len(n.agents), "agent"),
@@ -150,7 +150,7 @@ func (n *snapshot) questionTable(now time.Time) *output.Table {
 		list[i] = q.Of
 	}
 	for _, q := range n.questions {
-		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
+		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(elapsed(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
 			output.Short(render.QuestionSubject(q.Of), 200))
 	}
 	return t
@@ -172,7 +172,7 @@ func (n *snapshot) sessionTable(now time.Time) *output.Table {
 		case s.GetTurnActive():
 			state = output.Good("working")
 		}
-		t.Add(output.Short(s.GetAgentId(), 30), output.Short(s.GetSessionId(), 40), state, since(now, s.GetStartTime().AsTime()), s.GetTurns(),
+		t.Add(output.Short(s.GetAgentId(), 30), output.Short(s.GetSessionId(), 40), state, elapsed(now, s.GetStartTime().AsTime()), s.GetTurns(),
 			context100(s.GetUsage()), thousands(s.GetTokens().GetTotal()), cost(s.GetUsage()), output.Short(does(s), 200))
 	}
 	return t
@@ -182,7 +182,7 @@ func (n *snapshot) agentTable(now time.Time) *output.Table {
 	t := output.NewTable("", "AGENT", "STATE", "PID", "UP", "SESSIONS", "SUPERVISOR", "COMMAND").Long("COMMAND").Spare("SUPERVISOR", "PID")
 	for _, item := range n.agents {
 		a := item.Of
-		t.Add(output.Short(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), since(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
+		t.Add(output.Short(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), elapsed(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
 			item.At.PID, output.Short(strings.Join(a.GetCommand(), " "), 100))
 	}
 	return t
@@ -192,13 +192,13 @@ func (n *snapshot) terminalTable(now time.Time) *output.Table {
 	t := output.NewTable("", "TERMINAL", "SESSION", "RUNS", "OUTPUT", "COMMAND").Long("TERMINAL", "SESSION", "COMMAND").Spare("OUTPUT", "SESSION")
 	for _, item := range n.terminals {
 		x := item.Of
-		t.Add(x.GetTerminalId(), output.Short(x.GetSessionId(), 40), since(now, x.GetStartTime().AsTime()),
+		t.Add(x.GetTerminalId(), output.Short(x.GetSessionId(), 40), elapsed(now, x.GetStartTime().AsTime()),
 			output.Size(int64(min(x.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(x.GetArgv(), " "), 200))
 	}
 	return t
 }
 
-// does is what a session does: the tool that works, else how its last turn ended.
+// does describes the activity of a session: the active tool, else the end of its last turn.
 func does(s *supervisorv1.Session) string {
 	if !s.GetTurnActive() {
 		return s.GetLastStopReason()
@@ -211,8 +211,8 @@ func does(s *supervisorv1.Session) string {
 	return "thinking"
 }
 
-// since is how long ago a time was: "9 s", "12 min", "3 h", "2 d".
-func since(now, t time.Time) string {
+// elapsed formats the time that has passed: "9 s", "12 min", "3 h", "2 d".
+func elapsed(now, t time.Time) string {
 	if t.Unix() <= 0 {
 		return "-"
 	}
@@ -228,7 +228,7 @@ func since(now, t time.Time) string {
 	}
 }
 
-// context100 is how full the context is.
+// context100 formats the usage of the context.
 func context100(u *supervisorv1.ContextUsage) string {
 	if u.GetSize() == 0 {
 		return "-"
@@ -253,7 +253,8 @@ func thousands(n uint64) string {
 	return fmt.Sprintf("%.0fk", float64(n)/1000)
 }
 
-// window is the part of a text that a screen of so many columns and rows shows, from a line on, and the line that it really begins with.
+// window returns the part of a text that fits on a screen of columns and rows, from the line first on, and the number
+// of its real first line.
 func window(text string, first, columns, rows int) (string, int) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i, line := range lines {
@@ -262,7 +263,7 @@ func window(text string, first, columns, rows int) (string, int) {
 		}
 	}
 	room := max(1, rows-1)
-	if rows == 0 { // not known yet
+	if rows == 0 { // unknown yet
 		room = len(lines)
 	}
 	first = max(0, min(first, len(lines)-room))
@@ -270,7 +271,7 @@ func window(text string, first, columns, rows int) (string, int) {
 	return strings.Join(append(slices.Clone(lines[first:last]), hint(first, len(lines)-last)), "\n"), first
 }
 
-// json is the snapshot as an object for JSON: the messages of the API, each with its supervisor.
+// json returns the snapshot as an object for JSON: the messages of the API, each with its supervisor.
 func (n *snapshot) json() (map[string]any, error) {
 	agents, err1 := reach.Objects(n.agents)
 	sessions, err2 := reach.Objects(n.sessions)

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// calm is how long the screen rests after it was drawn, however much happens.
-	calm = 250 * time.Millisecond
-	// again is when it is drawn anew though nothing has happened: times pass, and supervisors come and go.
-	again = 2 * time.Second
+	// minRedraw is the minimum time between two updates of the screen.
+	minRedraw = 250 * time.Millisecond
+	// maxRedraw is the interval of updates without events, because times change, and supervisors start and end.
+	maxRedraw = 2 * time.Second
 )
 
 // New returns the command "top".
@@ -55,16 +55,16 @@ Where standard output is no terminal, and with --json, it is printed once.`,
 	return cmd
 }
 
-// once prints what is now.
+// once prints the current state.
 func once(ctx context.Context, call *command.Call, connect func() (*connected, error), asJSON bool) error {
 	c, err := connect()
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	now := c.look(ctx)
+	now := c.snapshot(ctx)
 	for _, err := range now.failed {
-		call.Complain(err)
+		call.PrintError(err)
 		call.Status = command.StatusFailed
 	}
 	if asJSON {
@@ -78,15 +78,15 @@ func once(ctx context.Context, call *command.Call, connect func() (*connected, e
 	return err
 }
 
-// live shows it until the person leaves.
+// live shows the state until the user quits.
 func live(ctx context.Context, call *command.Call, connect func() (*connected, error)) error {
-	c, err := connect() // what cannot be had at all is said before the screen is taken
+	c, err := connect() // report an error before the screen is used
 	if err != nil {
 		return err
 	}
 	c.close()
 	ctx, stop := context.WithCancel(ctx)
-	p := tea.NewProgram(&screen{color: output.Colored(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx),
+	p := tea.NewProgram(&screen{color: output.UseColor(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx),
 		tea.WithoutSignalHandler(), tea.WithFPS(30)) // signals end ctx
 	done := make(chan struct{})
 	go func() {
@@ -97,18 +97,18 @@ func live(ctx context.Context, call *command.Call, connect func() (*connected, e
 	stop()
 	<-done
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, context.Canceled) {
-		return nil // the command was ended from outside
+		return nil // the command was ended by a signal
 	}
 	return err
 }
 
-// feed looks anew whenever something happens, and tells what it sees.
+// feed requests a snapshot after each event, and passes it to tell.
 func feed(ctx context.Context, connect func() (*connected, error), tell func(tea.Msg)) {
 	for ctx.Err() == nil {
 		c, err := connect()
 		if err != nil {
 			tell(&snapshot{failed: []error{err}})
-			sleep(ctx, again)
+			sleep(ctx, maxRedraw)
 			continue
 		}
 		c.follow(ctx, tell)
@@ -116,7 +116,7 @@ func feed(ctx context.Context, connect func() (*connected, error), tell func(tea
 	}
 }
 
-// follow tells what a set of supervisors does, until others have come or one has gone.
+// follow passes snapshots of a set of supervisors to tell, until the set changes.
 func (c *connected) follow(ctx context.Context, tell func(tea.Msg)) {
 	ctx, stop := context.WithCancel(ctx)
 	happened := make(chan struct{}, 1)
@@ -136,17 +136,17 @@ func (c *connected) follow(ctx context.Context, tell func(tea.Msg)) {
 		}
 	}()
 	for ctx.Err() == nil && !c.changed(ctx) {
-		tell(c.look(ctx))
-		sleep(ctx, calm)
+		tell(c.snapshot(ctx))
+		sleep(ctx, minRedraw)
 		select {
 		case <-ctx.Done():
 		case <-happened:
-		case <-time.After(again):
+		case <-time.After(maxRedraw):
 		}
 	}
 }
 
-// watch tells that something happens at a supervisor. One that cannot be watched, or not as fast, is looked at all the same.
+// watch reports events of a supervisor. If watching fails, or is too slow, snapshots are still requested at intervals.
 func watch(ctx context.Context, at *reach.Supervisor, happened chan<- struct{}) {
 	events, err := at.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{MaxBatch: 1000})
 	if err != nil {
@@ -174,7 +174,7 @@ func sleep(ctx context.Context, d time.Duration) {
 type screen struct {
 	color         bool
 	width, height int
-	first         int // the line at the top
+	first         int // number of the first line
 	now           *snapshot
 }
 
@@ -221,7 +221,7 @@ func (s *screen) View() tea.View {
 	return v
 }
 
-// hint is the last line of the screen.
+// hint returns the last line of the screen.
 func hint(above, below int) string {
 	switch {
 	case above == 0 && below == 0:

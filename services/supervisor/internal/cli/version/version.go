@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-// report is what "version" prints. The JSON names are for scripts and stay.
+// report is the output of "version". The JSON names are stable, because scripts use them.
 type report struct {
 	buildinfo.Build
 	ACP            []int    `json:"acp_versions"`
@@ -48,7 +48,7 @@ starts handlers, and the gRPC packages that it serves or calls.`,
 	return cmd
 }
 
-// Text returns what "version" and "--version" print of a version.
+// Text returns the output of "version" and "--version".
 func Text(version string) string {
 	r := read(version)
 	versions := make([]string, len(r.ACP))

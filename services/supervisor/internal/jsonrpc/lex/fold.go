@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendFolded appends name with every character replaced by the smallest that equals it under Unicode's simple case
-// folding: two names fold alike exactly if encoding/json, ignoring case, takes one for the other. Bytes that are not
-// UTF-8 stay.
+// AppendFolded appends name with every character replaced by the smallest character that is equal under Unicode's
+// simple case folding. Two results are equal exactly if encoding/json, ignoring case, treats the names as equal.
+// Invalid UTF-8 is unchanged.
 func AppendFolded(dst, name []byte) []byte {
 	for i := 0; i < len(name); {
 		if c := name[i]; c < utf8.RuneSelf {

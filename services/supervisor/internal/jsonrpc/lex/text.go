@@ -1,8 +1,8 @@
-// Package lex implements the grammar of JSON as bytes: the end of a string, a number or a value, the meaning of an
-// escaped string, and whether two names differ only in case. It decodes nothing else and knows nothing of messages.
+// Package lex implements the grammar of JSON on bytes: the end of a string, a number or a value, the decoded form of a
+// string, and whether two names differ only in case. It decodes no other values, and must not know messages.
 //
-// A function that looks for an end returns the index after it. If the text is wrong, it returns the complement (^i, which is
-// negative) of the index of the first byte that cannot stand there.
+// A function that finds an end returns the index after it. If the text is invalid, it returns the complement (^i, which
+// is negative) of the index of the first invalid byte.
 package lex
 
 import (
@@ -17,7 +17,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// At is b[i], or NUL past the end; NUL is nowhere valid between JSON tokens.
+// At returns b[i], or NUL past the end. NUL is never valid between JSON tokens.
 func At(b []byte, i int) byte {
 	if i < len(b) {
 		return b[i]
@@ -38,11 +38,11 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// Special marks, with the high bit of each of x's eight bytes, those that end a run of plain string bytes: a quote, a
-// backslash, a control character. Marks above the lowest one may be false.
+// Special sets the high bit of each byte of x that ends a run of plain string bytes: a quote, a backslash or a control
+// character. Bits above the lowest set one may be wrong.
 func Special(x uint64) uint64 {
-	// A byte is marked where subtracting borrows from its high bit and that was clear. Flipping bit 1 moves the quote, and
-	// nothing else, next to the control characters, so that one subtraction finds both.
+	// A byte is marked if the subtraction borrows from its high bit, which was clear. Flipping bit 1 moves only the
+	// quote next to the control characters, so that one subtraction finds both.
 	return ((x ^ lows*0x02 - lows*0x21) | (x ^ lows*'\\' - lows)) &^ x & highs
 }
 
@@ -80,12 +80,12 @@ func PlainEnd(b []byte, i int) int {
 	return i
 }
 
-// VisibleEnd returns the index of the first byte from i on that is a backslash, or no visible character of ASCII, of which a
-// space counts as one; or len(b).
+// VisibleEnd returns the index of the first byte from i on that is a backslash or not printable ASCII, or len(b). A
+// space is printable.
 func VisibleEnd(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
-		// A high bit is set, or becomes so by subtracting from a control character, by adding to DEL, or by subtracting from
-		// the zero that a backslash is turned into. Marks above the lowest one may be false.
+		// The high bit of a byte is set already, or it is set by subtracting from a control character, by adding to
+		// DEL, or by subtracting from the zero that replaces a backslash. Bits above the lowest set one may be wrong.
 		x := binary.LittleEndian.Uint64(b[i:])
 		if m := (x | (x - lows*' ') | (x + lows) | (x ^ lows*'\\' - lows)) & highs; m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
@@ -97,10 +97,11 @@ func VisibleEnd(b []byte, i int) int {
 	return i
 }
 
-// StringEnd checks the string whose body starts at i and returns the index after its closing quote. escaped says whether
-// it has escapes, ascii that it has no byte outside of ASCII; that may be false also for what follows the string.
+// StringEnd checks the string whose body starts at i and returns the index after its closing quote. escaped reports
+// whether it has escapes. ascii reports that it has only ASCII bytes; it may be false because of bytes after the
+// string.
 func StringEnd(b []byte, i int) (end int, escaped, ascii bool) {
-	const long = 32 // a string of that many bytes is worth larger steps, up to what is no plain byte
+	const long = 32 // use larger steps for strings of at least this size
 	var seen uint64
 	for from := i; i+8 <= len(b); {
 		x := binary.LittleEndian.Uint64(b[i:])
@@ -153,12 +154,13 @@ func StringEnd(b []byte, i int) (end int, escaped, ascii bool) {
 	return ^i, escaped, false
 }
 
-// unescaped is what the character after a backslash stands for; 0: it makes no escape, or not one of two characters.
+// unescaped maps the character after a backslash to the decoded character. 0 means that it is invalid, or begins a
+// longer escape.
 var unescaped = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// escapeLen returns the length of the escape sequence at i, or 0 if it is none.
+// escapeLen returns the length of the escape sequence at i, or 0 if it is invalid.
 func escapeLen(b []byte, i int) int {
 	if b[i] != '\\' || i+1 >= len(b) {
 		return 0
@@ -174,7 +176,7 @@ func escapeLen(b []byte, i int) int {
 	return 0
 }
 
-// hex4 reads four hexadecimal digits at i.
+// hex4 decodes four hexadecimal digits at i.
 func hex4(b []byte, i int) (r rune, ok bool) {
 	if i+4 > len(b) {
 		return 0, false
@@ -195,12 +197,13 @@ func hex4(b []byte, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// AppendUnescaped appends what the valid string body stands for. A surrogate that is half of no pair is kept as the
-// three bytes that UTF-8 would have for it, so that different strings stay different; such a result is not UTF-8, and
-// paired is false.
+// AppendUnescaped appends the decoded form of a valid string body. An unpaired surrogate is encoded in the three bytes
+// that UTF-8 would use for it, so that different strings stay different. Such a result is not valid UTF-8, and paired
+// is false.
 func AppendUnescaped(dst, body []byte) (text []byte, paired bool) {
 	paired = true
-	// No escape is shorter than what it stands for. Words are copied whole, so up to seven bytes too many.
+	// The decoded form of an escape is never longer than the escape. Words are copied whole, so up to seven bytes too
+	// many.
 	n := len(dst)
 	dst = slices.Grow(dst, len(body)+8)
 	out := dst[:cap(dst)]
@@ -238,8 +241,8 @@ func AppendUnescaped(dst, body []byte) (text []byte, paired bool) {
 	return out[:n], paired
 }
 
-// appendRune appends what the digits after a \u, and perhaps a second escape, stand for, and returns how many bytes they
-// took.
+// appendRune appends the character of the digits after a \u, and of a second escape if they form a pair. n is the
+// number of bytes that it has read.
 func appendRune(dst, digits []byte) (text []byte, n int, paired bool) {
 	r, ok := hex4(digits, 0)
 	switch {

@@ -7,20 +7,18 @@ import (
 	"strconv"
 )
 
-// MaxDepth is how deep arrays and objects may nest.
+// MaxDepth limits the nesting of arrays and objects.
 const MaxDepth = 10000
 
-// TooDeep is what ValueEnd returns for a value that nests deeper than MaxDepth.
+// TooDeep is the result of ValueEnd for a value that exceeds MaxDepth.
 const TooDeep = math.MinInt
 
-// Nesting is the scratch memory of ValueEnd, kept for the next call. The zero value is ready. It is not safe for
-// concurrent use.
+// Nesting is the reusable scratch memory of ValueEnd. The zero value is ready. It is not safe for concurrent use.
 type Nesting struct {
-	outer []uint64 // outer levels, 64 to a word: 1 is an object
+	outer []uint64 // outer levels, 64 in a word: 1 is an object
 }
 
-// ValueEnd checks the value that starts at i, inside of depth arrays and objects, and returns the index after it, or
-// TooDeep.
+// ValueEnd checks the value that starts at i, at the given nesting depth, and returns the index after it, or TooDeep.
 func (s *Nesting) ValueEnd(b []byte, i, depth int) int {
 	var inner uint64 // the innermost levels: 1 is an object
 	n := 0           // levels opened here
@@ -155,8 +153,8 @@ func NumberEnd(b []byte, i int) int {
 	return i
 }
 
-// Decimal returns the digits of a valid JSON number, without sign and without zeros at either end, and the power of ten that
-// they are multiplied by; no digits: the number is 0. ok is false if the power is none that an int holds.
+// Decimal returns the digits of a valid JSON number, without its sign and without zeros at either end, and the power of
+// ten that they are multiplied by. The number 0 has no digits. ok is false if the power does not fit into an int.
 func Decimal(number []byte) (digits []byte, power int, ok bool) {
 	mantissa, exponent := bytes.TrimPrefix(number, []byte("-")), 0
 	ok = true
@@ -180,8 +178,8 @@ func digitsEnd(b []byte, i int) int {
 	return i
 }
 
-// Member checks an object's member at i as far as its value. It returns the body of the name, whether that is escaped, and
-// the index of the value.
+// Member checks an object's member at i up to its value. It returns the body of the name, whether the name is escaped,
+// and the index of the value.
 func Member(b []byte, i int) (key []byte, escaped bool, next int) {
 	if At(b, i) != '"' {
 		return nil, false, ^i
@@ -203,7 +201,7 @@ func Member(b []byte, i int) (key []byte, escaped bool, next int) {
 	return key, escaped, end
 }
 
-// TextEnd checks that from i on there is only white space.
+// TextEnd checks that only white space follows from i on.
 func TextEnd(b []byte, i int) int {
 	if i = SkipSpace(b, i); i < len(b) {
 		return ^i

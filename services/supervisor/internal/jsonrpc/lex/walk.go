@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Stop is what the function that Object or Array calls returns to end the walk.
+// Stop is returned by the callback of Object or Array to end the walk.
 const Stop = TooDeep + 1
 
-// Object walks over the object at b[i]. It calls f with the name of each member, in the order in which they stand, and the
-// index of its value; f returns the index after the value, or a negative one, which ends the walk. Object returns the
-// index after the object, or a negative one: that of f, or of the first byte that cannot stand there.
+// Object calls f for each member of the object at b[i], in order, with the name and the index of the value. f returns
+// the index after the value, or a negative number, which ends the walk. Object returns the index after the object, or a
+// negative number: the result of f, or the complement of the index of the first invalid byte.
 //
-// A name aliases b, or is a copy if it has escapes. It is as AppendUnescaped returns it. Names that occur twice are passed
-// twice.
+// The name aliases b, or is a copy if it has escapes. It is decoded as by AppendUnescaped. Duplicate names are passed,
+// too.
 func Object(b []byte, i int, f func(name []byte, at int) int) int {
 	if At(b, i) != '{' {
 		return ^i
@@ -69,9 +69,9 @@ func Array(b []byte, i int, f func(at int) int) int {
 	}
 }
 
-// Find returns the index of the value of the first member with that name of the object at b[i], or a negative one if there
-// is none. It does not read what follows the name. Object would do, but a call of a function for each member takes longer
-// than the rest.
+// Find returns the index of the value of the first member with that name of the object at b[i], or a negative number if
+// there is none. It does not read the text after the name. It does not use Object, because the calls of a callback for
+// each member would dominate its time.
 func Find(b []byte, i int, want string) int {
 	if At(b, i) != '{' {
 		return ^i
@@ -97,8 +97,8 @@ func Find(b []byte, i int, want string) int {
 	}
 }
 
-// Text returns what a valid string literal stands for. Bytes that are not UTF-8, and halves of surrogate pairs, become
-// U+FFFD; exact reports whether there are none.
+// Text returns the decoded form of a valid string literal. Invalid UTF-8 and unpaired surrogates become U+FFFD. exact
+// reports that there are none.
 func Text(literal []byte) (text string, exact bool) {
 	body, exact := literal[1:len(literal)-1], true
 	if bytes.IndexByte(body, '\\') >= 0 {
@@ -110,20 +110,20 @@ func Text(literal []byte) (text string, exact bool) {
 	return strings.ToValidUTF8(string(body), "\uFFFD"), false
 }
 
-// Duplicates finds names that occur twice in one object. The zero value is ready. It is not safe for concurrent use.
+// Duplicates finds duplicate names in objects. The zero value is ready. It is not safe for concurrent use.
 type Duplicates struct {
-	// Found is set if a name occurs twice in one object. Name is the first such name, as Text returns it.
+	// Found reports that an object has a duplicate name. Name is the first such name, as Text returns it.
 	Found bool
 	Name  string
 
 	nesting Nesting
-	open    [][]byte // the names of the objects that are open, those of the innermost last
+	open    [][]byte // the names of the open objects, those of the innermost object last
 }
 
-// manyNames is how many names of an object are compared one by one.
+// manyNames is the number of names of an object up to which they are compared one by one.
 const manyNames = 16
 
-// ValueEnd is Nesting.ValueEnd, and looks for duplicates in the value, however deep they stand.
+// ValueEnd is Nesting.ValueEnd that also finds duplicates in the value, at any depth.
 func (d *Duplicates) ValueEnd(b []byte, i, depth int) int {
 	c := At(b, i)
 	if c != '{' && c != '[' {
@@ -138,11 +138,11 @@ func (d *Duplicates) ValueEnd(b []byte, i, depth int) int {
 	return d.Object(b, i, func(_ []byte, at int) int { return d.ValueEnd(b, at, depth+1) })
 }
 
-// Object is the function Object, and looks for duplicates among the names of the object, but not in its values.
+// Object is the function Object that also finds duplicates among the names of the object, but not in its values.
 func (d *Duplicates) Object(b []byte, i int, f func(name []byte, at int) int) int {
 	first := len(d.open)
 	defer func() { d.open = d.open[:first] }()
-	var many map[string]struct{} // nil as long as there are few
+	var many map[string]struct{} // nil while there are few names
 	return Object(b, i, func(name []byte, at int) int {
 		if d.Found {
 			return f(name, at)

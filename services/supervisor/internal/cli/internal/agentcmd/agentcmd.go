@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// Find returns the agent of a name, fetched if need be.
+// Find returns the agent with a name. It downloads the agent if necessary.
 func Find(ctx context.Context, call *command.Call, name string) (*preset.Resolved, error) {
 	catalog, err := preset.Load(call.Env)
 	if err != nil {
@@ -35,7 +35,7 @@ func Find(ctx context.Context, call *command.Call, name string) (*preset.Resolve
 	return r.Fetch(ctx, call.Stderr)
 }
 
-// Presets is Find for a supervisor that starts agents by name.
+// Presets returns Find for a supervisor that starts agents by name.
 func Presets(call *command.Call) func(ctx context.Context, name string) (argv, env []string, id string, err error) {
 	return func(ctx context.Context, name string) (argv, env []string, id string, err error) {
 		r, err := Find(ctx, call, name)
@@ -46,8 +46,8 @@ func Presets(call *command.Call) func(ctx context.Context, name string) (argv, e
 	}
 }
 
-// Dialects says how agents describe their tools, by their names, as the user's agents.json has it. A file that cannot be read is
-// logged: then nothing is said.
+// Dialects returns the dialects in the user's agents.json, by the names of agents. An unreadable file is logged, and
+// contains no dialects.
 func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialect.Dialect {
 	return func(name string) *dialect.Dialect {
 		catalog, err := preset.Load(call.Env)
@@ -72,8 +72,8 @@ func Machines(call *command.Call, logger *slog.Logger) func(name string) hosts.K
 	}
 }
 
-// Modes returns the modes in which agents ask before they act, by their names. If a file cannot be read, that is logged, and no
-// modes are known.
+// Modes returns the modes in which agents ask before they act, by their names. If a file cannot be read, that is
+// logged, and no modes are known.
 func Modes(call *command.Call, logger *slog.Logger) func(name string) []string {
 	return func(name string) []string {
 		catalog, err := preset.Load(call.Env)
@@ -85,8 +85,8 @@ func Modes(call *command.Call, logger *slog.Logger) func(name string) []string {
 	}
 }
 
-// Tested returns the versions of agents that acphost was tested with, by their names. If a file cannot be read, that is logged, and
-// no versions are known.
+// Tested returns the versions of agents that acphost was tested with, by their names. If a file cannot be read, that is
+// logged, and no versions are known.
 func Tested(call *command.Call, logger *slog.Logger) func(name string) []string {
 	return func(name string) []string {
 		catalog, err := preset.Load(call.Env)
@@ -127,25 +127,25 @@ func Files(call *command.Call, logger *slog.Logger) func(name string) kernel.Fil
 	}
 }
 
-// Executor becomes a command, with an environment, as another user if one is given, behind walls, or returns why it cannot
-// and the exit status that says so.
+// Executor replaces this process by a command, with an environment, as another user if as is not nil, and confined by
+// walls. It returns only if that fails, with the exit status for the error.
 type Executor func(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error)
 
-// Resolve returns the command, the variables and the name of the agent that a request means, as agentspec has them.
+// Resolve returns the command, the variables and the name of the agent in a request, as agentspec does.
 func Resolve(ctx context.Context, call *command.Call, c *config.Config, request *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentRequest, error) {
 	return agentspec.Resolver{Config: c.Proto.GetAgent(), Presets: Presets(call)}.Resolve(ctx, request)
 }
 
-// Rights are the rights of agents, as the configuration says.
+// Rights are the configured rights of agents.
 type Rights struct {
 	Config *config.Config
 	User   *proc.User // nil: the user of this process
 	Walls  proc.Confinement
 }
 
-// Configured reads the rights of agents from the configuration. A configuration that cannot be read does not stop a login,
-// and leaves all walls: other commands report what is wrong with it. Only root has to correct it first, because it may name
-// another user.
+// Configured reads the rights of agents from the configuration. If the configuration is invalid, it returns all
+// confinements, so that a login is possible; other commands report the error. For root it returns the error, because
+// the configuration may name another user.
 func Configured(call *command.Call, configFile string) (*Rights, error) {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {
@@ -162,25 +162,25 @@ func Configured(call *command.Call, configFile string) (*Rights, error) {
 	return &Rights{Config: c, User: user, Walls: walls}, err
 }
 
-// Variables returns agent.env with the variables of a preset, or of a login ("NAME=value" each), over it.
+// Variables returns agent.env overridden by the variables of a preset or of a login, each "NAME=value".
 func (r *Rights) Variables(own ...string) map[string]*supervisorv1.EnvValue {
 	return agentspec.Resolver{Config: r.Config.Proto.GetAgent()}.Variables(own)
 }
 
-// Environ returns the environment of this process, as that of the agents' user, with variables over it.
+// Environ returns the environment of this process, adapted to the agents' user, with additional variables.
 func (r *Rights) Environ(with map[string]*supervisorv1.EnvValue) ([]string, error) {
 	return agentspec.Environ(r.User.Environ(os.Environ()), with)
 }
 
-// Become replaces acphost with a command of an agent, with variables over its environment.
-func (r *Rights) Become(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
+// Exec replaces acphost by a command of an agent, with additional variables.
+func (r *Rights) Exec(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
 	env, err := r.Environ(with)
 	if err != nil {
 		return err
 	}
 	call.Status, err = execute(argv, env, r.User, r.Walls)
 	if err != nil {
-		call.Complain(err)
+		call.PrintError(err)
 	}
 	return nil
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// Exec is the Executor of a process: it becomes the command, with a whole environment, behind the walls that an agent has, and as another user if one is
-// given. It returns only if it cannot, or if files that must be unreadable are not. Which other walls cannot be had here is for doctor to say.
+// Exec is the Executor of a process: it replaces the process by the command, with a whole environment, confined as an
+// agent, and as another user if as is not nil. It returns only if that fails, or if files that must be unreadable are
+// readable. It ignores other confinements that this system does not support, which doctor reports.
 func Exec(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error) {
 	walls.ChangesUser = as != nil
-	// The thread that executes a program is the process from then on, with its walls.
+	// The thread that calls execve becomes the process, with its confinement.
 	err = proc.Confine(walls, func(applied proc.Restrictions) error {
 		if err := applied.CheckUnreadable(walls); err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package cliflag has the flags that several commands share: logging, the policy, and completion of flags.
+// Package cliflag provides the flags that several commands share: logging, the policy, and completion of flags.
 package cliflag
 
 import (
@@ -11,7 +11,7 @@ import (
 // read at each start of a command.
 const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid"
 
-// Agents completes the names of agents, for flags and arguments that take one; env is the environment.
+// Agents completes the names of agents, for flags and arguments. env looks up environment variables.
 func Agents(env func(string) string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -32,14 +32,14 @@ func Agents(env func(string) string) cobra.CompletionFunc {
 	}
 }
 
-// Words completes a flag with a few words.
+// Words completes a flag with fixed words.
 func Words(list ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// Complete sets how a flag is completed. The flag must be there.
+// Complete sets the completion of a flag, which must exist.
 func Complete(cmd *cobra.Command, flag string, how cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, how); err != nil {
-		panic(err) // a mistake in the command's definition
+		panic(err) // an error in the definition of the command
 	}
 }

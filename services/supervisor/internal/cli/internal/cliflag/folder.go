@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Cwd gives a command the flag for the folder that an agent works in, whose value Folder reads.
+// Cwd adds the flag for the working folder of an agent to a command. Folder reads its value.
 func Cwd(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
 	Complete(cmd, "cwd", Folders)
 }
 
-// Folder is the absolute path of a folder that is there; "": the current one.
+// Folder returns the absolute path of an existing folder. An empty name means the current one.
 func Folder(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {

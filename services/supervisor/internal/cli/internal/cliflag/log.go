@@ -14,10 +14,10 @@ import (
 // EnvLog is the environment variable with the log level.
 const EnvLog = "ACPHOST_LOG"
 
-// Log are the flags that say what is logged. The zero value is ready to register.
+// Log contains the flags that configure the log. The zero value is ready.
 type Log struct{ Level, Format string }
 
-// Register gives a command the flags.
+// Register adds the flags to a command.
 func (f *Log) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Level, "log-level", "", "log this `LEVEL` and above: debug, info, warn or error")
 	cmd.Flags().StringVar(&f.Format, "log-format", "", "log in this `FORMAT`: text or json")
@@ -25,8 +25,8 @@ func (f *Log) Register(cmd *cobra.Command) {
 	Complete(cmd, "log-format", Words("text", "json"))
 }
 
-// Logger makes a logger that writes to w, and tells it the configuration's warnings. Flags count before $ACPHOST_LOG, that
-// before the configuration, and that before the default.
+// Logger returns a logger that writes to w, and logs the configuration's warnings. Flags have precedence over
+// $ACPHOST_LOG, which has precedence over the configuration.
 func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c *config.Config) (*slog.Logger, error) {
 	effective := c.Effective().GetLog()
 	word := cmp.Or(f.Level, env(EnvLog), effective.GetLevel())
@@ -36,7 +36,7 @@ func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c
 		if f.Level == "" {
 			source = "$" + EnvLog
 		}
-		return nil, command.WrongUse(cmd, "%s: %v", source, command.Expected(word, "debug", "info", "warn", "error"))
+		return nil, command.UsageErrorf(cmd, "%s: %v", source, command.Expected(word, "debug", "info", "warn", "error"))
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var logger *slog.Logger
@@ -46,7 +46,7 @@ func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c
 	case "json":
 		logger = slog.New(slog.NewJSONHandler(w, options))
 	default:
-		return nil, command.WrongUse(cmd, "--log-format: %v", command.Expected(format, "text", "json"))
+		return nil, command.UsageErrorf(cmd, "--log-format: %v", command.Expected(format, "text", "json"))
 	}
 	for _, warning := range c.Warnings {
 		logger.Warn(warning)
@@ -54,7 +54,7 @@ func (f *Log) Logger(cmd *cobra.Command, env func(string) string, w io.Writer, c
 	return logger, nil
 }
 
-// Level is the log level of a word; false: the word is none.
+// Level returns the log level for a word, and false for an unknown word.
 func Level(word string) (slog.Level, bool) {
 	level, ok := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[word]
 	return level, ok

@@ -13,15 +13,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// Only are the flags of lists that say which items are wanted. The zero value wants all.
-type Only struct {
-	Limit int       // the newest so many; 0: all
-	Since time.Time // not older
+// ListFilter contains the flags that filter a list. The zero value selects all items.
+type ListFilter struct {
+	Limit int       // number of the newest items; 0: all
+	Since time.Time // the oldest time
 	Agent string    // the agent's id or name
-	Cwd   string    // absolute: in this folder or below
+	Cwd   string    // absolute: items in this folder
 }
 
-// Flags of Only, for Register.
+// The flags of Only, for Register.
 const (
 	LimitFlag = "limit"
 	SinceFlag = "since"
@@ -29,8 +29,8 @@ const (
 	CwdFlag   = "cwd"
 )
 
-// Register gives a command those of the flags that its list knows. env is the environment.
-func (o *Only) Register(cmd *cobra.Command, env func(string) string, names ...string) {
+// Register adds the flags that a list supports to a command. env looks up environment variables.
+func (o *ListFilter) Register(cmd *cobra.Command, env func(string) string, names ...string) {
 	for _, name := range names {
 		switch name {
 		case LimitFlag:
@@ -59,7 +59,7 @@ func Folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellC
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// limit is a number that is not negative.
+// limit is the value of a flag for a number that is not negative.
 type limit struct{ n *int }
 
 func (l limit) String() string {
@@ -80,15 +80,15 @@ func (l limit) Set(text string) error {
 	return nil
 }
 
-// Listed is what Only knows of an item. What is not known, no flag can want.
+// Listed contains the properties of an item that Only compares. An item without a property is not selected by its flag.
 type Listed struct {
 	Time    time.Time
-	Agents  []string // by which the agent is called
+	Agents  []string // names and ids of the agent
 	Folders []string
 }
 
-// Kept returns the items that are wanted of a list, oldest first.
-func Kept[T any](o *Only, list []T, of func(T) Listed) []T {
+// Filter returns the selected items of a list, oldest first.
+func Filter[T any](o *ListFilter, list []T, of func(T) Listed) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(item T) bool {
 		at := of(item)
 		return !o.Since.IsZero() && at.Time.Before(o.Since) || o.Agent != "" && !slices.Contains(at.Agents, o.Agent) ||
@@ -100,13 +100,13 @@ func Kept[T any](o *Only, list []T, of func(T) Listed) []T {
 	return kept
 }
 
-// Within reports whether a folder is Cwd or below.
-func (o *Only) Within(folder string) bool {
+// Within reports whether a folder is Cwd or below it.
+func (o *ListFilter) Within(folder string) bool {
 	rel, err := filepath.Rel(o.Cwd, folder)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// AgentNames are the words by which people call an agent with an id such as "claude-1".
+// AgentNames returns the names that select an agent with an id such as "claude-1".
 func AgentNames(id string, others ...string) []string {
 	if name, number, ok := strings.Cut(id, "-"); ok && strings.Trim(number, "0123456789") == "" {
 		others = append(others, name)
@@ -114,7 +114,7 @@ func AgentNames(id string, others ...string) []string {
 	return append(others, id)
 }
 
-// TimeInto takes the value of a flag that is a time; an empty one is none.
+// TimeInto returns a function that parses a flag's value as a time. An empty value is the zero time.
 func TimeInto(to *time.Time) func(string) error {
 	return func(text string) (err error) {
 		if text != "" {
@@ -124,7 +124,7 @@ func TimeInto(to *time.Time) func(string) error {
 	}
 }
 
-// parseTime reads a time, a day, or how long before now.
+// parseTime parses a time, a day, or a duration before now.
 func parseTime(s string, now time.Time) (time.Time, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -142,10 +142,10 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a time (2026-03-01T12:00:00Z, 2026-03-01) nor how long ago (90m, 36h, 7d)", s)
 }
 
-// OneOf checks that the value of a flag, if it is not empty, is one of a few words.
+// OneOf returns an error unless the value of a flag is empty or one of a few words.
 func OneOf(cmd *cobra.Command, flag, value string, words ...string) error {
 	if value == "" || slices.Contains(words, value) {
 		return nil
 	}
-	return command.WrongUse(cmd, "--%s: %v", flag, command.Expected(value, words...))
+	return command.UsageErrorf(cmd, "--%s: %v", flag, command.Expected(value, words...))
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// Policy is --policy of the commands that run agents.
+// Policy contains the flag --policy of commands that run agents.
 type Policy struct {
-	Name string // of a ready policy, or of a rule file; empty: not given
+	Name string // name of a ready policy, or a rule file; empty: not set
 }
 
-// Register gives a command the flag.
+// Register adds the flag to a command.
 func (f *Policy) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Name, "policy", "", "decide by the ready policy, or the rule file, of this `NAME|FILE`: "+
 		"ask, workspace, readonly, headless or a file; before permission.policy")
@@ -26,21 +26,21 @@ func completePolicies(*cobra.Command, []string, string) ([]cobra.Completion, cob
 	return config.ReadyPolicies(), cobra.ShellCompDirectiveDefault
 }
 
-// Apply puts the flag over what the configuration says.
+// Apply overrides the configuration by the flag.
 func (f *Policy) Apply(cmd *cobra.Command, c *config.Config) error {
 	if !cmd.Flags().Changed("policy") {
 		return nil
 	}
 	if err := c.SetPolicy(f.Name); err != nil {
-		return command.WrongUse(cmd, "--policy: %v", err)
+		return command.UsageErrorf(cmd, "--policy: %v", err)
 	}
 	return nil
 }
 
-// Unruled says what happens where no rules decide, for a person to know before it does; empty: some do. dir is the
-// folder that agents work in; empty: it is not known. asks: somebody is there to be asked.
-func Unruled(c *config.Config, dir string, asks bool) string {
-	if c.Ruled(dir) {
+// NoRulesNotice returns a text for users that describes what happens without rules, or "" if there are rules. dir is
+// the working folder of agents, or empty if unknown. asks reports whether a user can answer questions.
+func NoRulesNotice(c *config.Config, dir string, asks bool) string {
+	if c.HasRules(dir) {
 		return ""
 	}
 	what := "the agent's commands run without a check"

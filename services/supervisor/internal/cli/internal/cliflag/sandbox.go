@@ -10,13 +10,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// Sandbox is --sandbox and --network of the commands that run agents.
+// Sandbox contains the flags --sandbox and --network of commands that run agents.
 type Sandbox struct {
 	mode    string // empty: the configuration's
-	network string // what agents connect to; empty: the configuration's
+	network string // the network of agents; empty: the configuration's
 }
 
-// Register gives a command the flags.
+// Register adds the flags to a command.
 func (f *Sandbox) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.mode, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
 	Complete(cmd, "sandbox", Words(config.SandboxModes()...))
@@ -24,19 +24,19 @@ func (f *Sandbox) Register(cmd *cobra.Command) {
 	Complete(cmd, "network", Words(config.Networks()...))
 }
 
-// Apply puts the flags over what the configuration says.
+// Apply overrides the configuration by the flags.
 func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 	if f.mode == "" && f.network == "" {
 		return nil
 	}
 	if err := c.SetSandbox(f.mode, f.network); err != nil {
-		return command.WrongUse(cmd, "%v", err)
+		return command.UsageErrorf(cmd, "%v", err)
 	}
 	return nil
 }
 
-// Sandboxed says in a few words in which sandbox agents will run; empty: in none. missing says that one is
-// configured, and can not be had on this system.
+// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing says that a configured
+// sandbox is not available on this system.
 func Sandboxed(c *config.Config) (in, missing string) {
 	mode := c.Sandbox()
 	if mode == config.SandboxOff {
@@ -46,7 +46,7 @@ func Sandboxed(c *config.Config) (in, missing string) {
 	case err == nil:
 		return "in the sandbox (" + mode + ")", ""
 	case c.Proto.GetSandbox().GetRequire():
-		return "", "" // no agent starts, and it is said why
+		return "", "" // no agent starts, and the error says why
 	default:
 		return "", fmt.Sprintf("no sandbox (%s): %v: what the agent does by itself is not decided", mode, err)
 	}

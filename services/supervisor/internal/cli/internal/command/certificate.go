@@ -2,8 +2,8 @@ package command
 
 import "strings"
 
-// CertificateRefusal says which end refused the other's certificate, why, and what to do, if an error of a connection in crypto/tls's
-// words says so. TLS reports the refusal of our certificate as an alert.
+// CertificateRefusal recognizes errors of crypto/tls about a rejected certificate. It says which end rejected the
+// other's certificate, why, and what to do. TLS reports the rejection of our certificate as an alert.
 func CertificateRefusal(text string) (said string, refused bool) {
 	if _, why, refused := strings.Cut(text, "tls: failed to verify certificate: x509: "); refused {
 		why = strings.TrimSuffix(why, `"`) // gRPC quotes the error

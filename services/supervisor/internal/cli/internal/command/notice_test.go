@@ -62,7 +62,7 @@ func TestNotice_IsOneLineForPrograms(t *testing.T) {
 	if err != nil || string(got[:n]) != "acphost: "+long+"\n" {
 		t.Errorf("it prints %q (%v)", got[:n], err)
 	}
-	if got := Broken(&bytes.Buffer{}, long+"\n"); got != long {
+	if got := WrapLines(&bytes.Buffer{}, long+"\n"); got != long {
 		t.Errorf("for a writer that is no file it is %q", got)
 	}
 }

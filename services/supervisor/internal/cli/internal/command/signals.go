@@ -17,7 +17,7 @@ type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return fmt.Sprintf("%v (signal %d)", e.Signal, int(e.Signal)) }
 
-// StopSignals are what ends acphost in order. SIGHUP stays ignored where nohup has it ignored.
+// StopSignals returns the signals that end acphost in order. SIGHUP remains ignored under nohup.
 func StopSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -26,8 +26,8 @@ func StopSignals() []os.Signal {
 	return signals
 }
 
-// WithStopSignals returns a context that the first of the StopSignals ends, with a *SignalError as the cause. After
-// that, signals have their former effect again: by default, a second one ends the process. stop must be called.
+// WithStopSignals returns a context that the first of the StopSignals ends, with a *SignalError as the cause.
+// Afterwards signals have their previous effect: by default, a second one ends the process. The caller must call stop.
 func WithStopSignals(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -47,8 +47,8 @@ func WithStopSignals(parent context.Context) (ctx context.Context, stop func()) 
 	return ctx, func() { cancel(nil); <-done }
 }
 
-// StatusOfSignal is the exit status of a command that the end of its context ended: 128 and the number of the signal, or
-// StatusInterrupted if it was not a signal.
+// StatusOfSignal returns the exit status of a command whose context has ended: 128 and the number of the signal, or
+// StatusInterrupted if the cause was not a signal.
 func StatusOfSignal(ctx context.Context) int {
 	if by, ok := errors.AsType[*SignalError](context.Cause(ctx)); ok {
 		return 128 + int(by.Signal)
@@ -56,11 +56,11 @@ func StatusOfSignal(ctx context.Context) int {
 	return StatusInterrupted
 }
 
-// maxDump bounds a dump of goroutines, in bytes.
+// maxDump limits the bytes of a dump of goroutines.
 const maxDump = 16 << 20
 
-// Goroutines is what a Go program prints for SIGQUIT: where each goroutine is. Most who press Ctrl-\ want it to end and
-// no more; it is for those who have set GOTRACEBACK, and nil for others.
+// Goroutines returns the dump that a Go program prints for SIGQUIT. Most users who press Ctrl-\ only want to end the
+// program, so it returns nil unless GOTRACEBACK is set.
 func Goroutines(env func(string) string) []byte {
 	if level := env("GOTRACEBACK"); level == "" || level == "none" || level == "0" {
 		return nil
@@ -75,8 +75,8 @@ func Goroutines(env func(string) string) []byte {
 	}
 }
 
-// withQuit returns a context that SIGQUIT ends, too, with a *SignalError as the cause, until the command calls EndsItself: a person
-// who presses Ctrl-\ gets no dump of goroutines. stop must be called.
+// withQuit returns a context that SIGQUIT also ends, with a *SignalError as the cause, until the command calls
+// HandleSignals, so that Ctrl-\ prints no dump of goroutines. The caller must call stop.
 func (c *Call) withQuit(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signal.Notify(c.quits, syscall.SIGQUIT)

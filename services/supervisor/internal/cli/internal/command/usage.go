@@ -13,10 +13,10 @@ import (
 	"github.com/acphost/acphost/internal/yamlproto"
 )
 
-// Sections is the annotation of a command with sections that stand after its usage, such as "Exit status:".
+// Sections is the annotation of a command with sections after its usage, such as "Exit status:".
 const Sections = "sections"
 
-// ExitStatus is the section of commands that have no exit status of their own.
+// ExitStatus is the section of commands without exit statuses of their own.
 const ExitStatus = `
 Exit status:
   0  it worked
@@ -25,7 +25,7 @@ Exit status:
   128 and the signal's number, if a signal ended it: 130 for Ctrl-C, 143 for SIGTERM
 `
 
-// AddExitStatus puts ExitStatus before the sections of each command below one that says nothing of its exit status.
+// AddExitStatus adds ExitStatus to the sections of each command below root that does not describe its exit statuses.
 func AddExitStatus(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		AddExitStatus(cmd)
@@ -38,20 +38,21 @@ func AddExitStatus(root *cobra.Command) {
 	}
 }
 
-// UsageError is a mistake in how the program was called, not in what it then did.
+// UsageError is the error of a call with wrong arguments.
 type UsageError struct {
-	Command string // the command's path: "acphost run"
+	Command string // path of the command: "acphost run"
 	Message string
 }
 
 func (e *UsageError) Error() string { return e.Message }
 
-// WrongUse returns a UsageError of a command.
-func WrongUse(cmd *cobra.Command, format string, args ...any) error {
+// UsageErrorf returns a UsageError of a command.
+func UsageErrorf(cmd *cobra.Command, format string, args ...any) error {
 	return &UsageError{Command: cmd.CommandPath(), Message: fmt.Sprintf(format, args...)}
 }
 
-// Expected says that an argument is none of the words that it could be, and which one it is a slip of.
+// Expected returns the error for an argument that is none of some words. It names the word that the argument may be a
+// misspelling of.
 func Expected(got string, words ...string) error {
 	list := words[len(words)-1]
 	if n := len(words); n > 1 {
@@ -60,18 +61,18 @@ func Expected(got string, words ...string) error {
 	return fmt.Errorf("expected %s, got %q%s", list, got, DidYouMean(got, words))
 }
 
-// RefusedError is a supervisor's refusal of a caller that may not call.
-type RefusedError struct{ Text string }
+// RejectedError is the error of a supervisor that rejected the caller.
+type RejectedError struct{ Text string }
 
-func (e *RefusedError) Error() string { return e.Text }
+func (e *RejectedError) Error() string { return e.Text }
 
-// Group returns a command that only holds others: it takes no arguments of its own, and shows its help.
+// Group returns a command that only has subcommands: it accepts no arguments, and prints its help.
 func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return WrongUse(cmd, "there is no command %q%s", args[0], cmp.Or(suggested(cmd, args[0]), DidYouMean(args[0], names(cmd))))
+				return UsageErrorf(cmd, "there is no command %q%s", args[0], cmp.Or(suggested(cmd, args[0]), DidYouMean(args[0], names(cmd))))
 			}
 			return nil
 		},
@@ -81,8 +82,8 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// suggested names the command below cmd that has another name (cobra's SuggestFor) for what somebody called, for the end of an
-// error; empty: no command has.
+// suggested returns the command below cmd with another name (cobra's SuggestFor) that was typed, as the end of an
+// error, or "".
 func suggested(cmd *cobra.Command, got string) string {
 	for _, c := range cmd.Commands() {
 		if slices.Contains(c.SuggestFor, got) {
@@ -92,7 +93,7 @@ func suggested(cmd *cobra.Command, got string) string {
 	return ""
 }
 
-// names are those of the commands below one that people call.
+// names returns the names of the visible subcommands.
 func names(cmd *cobra.Command) (all []string) {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
@@ -102,7 +103,7 @@ func names(cmd *cobra.Command) (all []string) {
 	return all
 }
 
-// DidYouMean asks whether a word is a slip of another one, for the end of an error; empty: it is near none of them.
+// DidYouMean returns a question about a similar word, as the end of an error, or "" if no word is similar.
 func DidYouMean(got string, words []string) string {
 	if near := yamlproto.Nearest(got, words); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -110,7 +111,7 @@ func DidYouMean(got string, words []string) string {
 	return ""
 }
 
-// nearFlag is DidYouMean for a flag that there is not.
+// nearFlag is DidYouMean for an unknown flag.
 func nearFlag(cmd *cobra.Command, err error) string {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -125,19 +126,19 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	return DidYouMean("--"+unknown.GetSpecifiedName(), words)
 }
 
-// NoArguments is for a command that takes flags only.
+// NoArguments rejects arguments of a command that has only flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return WrongUse(cmd, "%s takes no argument, got %q", cmd.Name(), args[0])
+		return UsageErrorf(cmd, "%s takes no argument, got %q", cmd.Name(), args[0])
 	}
 	return nil
 }
 
-// OneArgument is for a command that takes one thing: what says which, for people, and hints say where it is found.
+// OneArgument requires exactly one argument. what describes it for users, and hints say where to find it.
 func OneArgument(what string, hints ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return WrongUse(cmd, "%s", strings.Join(append([]string{fmt.Sprintf("expected %s, got %d arguments", what, len(args))}, hints...), "; "))
+			return UsageErrorf(cmd, "%s", strings.Join(append([]string{fmt.Sprintf("expected %s, got %d arguments", what, len(args))}, hints...), "; "))
 		}
 		return nil
 	}

@@ -4,5 +4,5 @@ package command
 
 import "os"
 
-// Window knows no terminals here.
+// Window returns false, because this system is not supported.
 func Window(*os.File) (columns, rows int, terminal bool) { return 0, 0, false }

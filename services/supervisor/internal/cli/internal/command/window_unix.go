@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/internal/fd"
 )
 
-// Window asks a terminal for its size, which is zero where nobody has set it. False: the file is no terminal. The file's mode stays as
-// it is: Fd would make it blocking.
+// Window returns the size of a terminal, which is zero if it was not set. It returns false if the file is not a
+// terminal. It does not use Fd, which would make the file blocking.
 func Window(f *os.File) (columns, rows int, terminal bool) {
 	_ = fd.On(f, func(fd int) error {
 		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)

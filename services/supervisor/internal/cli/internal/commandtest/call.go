@@ -1,5 +1,4 @@
-// Package commandtest calls a command in a test, like the program does, and plays the supervisors that the command
-// connects to.
+// Package commandtest calls a command in a test, as the program does, and provides fake supervisors for the command.
 package commandtest
 
 import (
@@ -23,7 +22,7 @@ type Call struct {
 	Agent    bool // an agent started it
 }
 
-// Run calls a command with arguments, of which the first is its name, and returns the exit status and what was printed.
+// Run calls a command with arguments, of which the first is its name. It returns the exit status and the output.
 func (c *Call) Run(t *testing.T, build func(*command.Call) *cobra.Command, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	call := c.New(t)
@@ -38,7 +37,7 @@ func (c *Call) Run(t *testing.T, build func(*command.Call) *cobra.Command, args 
 	return status, read(call.Stdout), read(call.Stderr)
 }
 
-// New returns the call, with files in place of the standard streams.
+// New returns the call, with files as the standard streams.
 func (c *Call) New(t *testing.T) *command.Call {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +69,7 @@ func Execute(ctx context.Context, call *command.Call, build func(*command.Call) 
 	return command.Execute(ctx, call, root, args)
 }
 
-// Sockets leaves out the supervisors that really run here: it is for command.Call.
+// Sockets excludes supervisors that run on this machine. It is for command.Call.
 func Sockets(env func(string) string) []string {
 	if env("XDG_RUNTIME_DIR") == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
-// Control notes what it is told to do to handlers.
+// Control is a fake that records operations on handlers.
 type Control struct {
 	Swapped   *supervisorv1.SwapHandlerRequest
 	Restarted *supervisorv1.RestartHandlerRequest
@@ -40,7 +40,7 @@ func (*Control) RevokeGrants(context.Context, *supervisorv1.RevokeGrantsRequest)
 	return &supervisorv1.RevokeGrantsResponse{}, nil
 }
 
-// running is a supervisor with handlers, and a pid of its own choice.
+// running is a fake supervisor with handlers and a pid.
 type running struct {
 	State
 	pid int64
@@ -56,7 +56,7 @@ func (running) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) 
 	return &supervisorv1.ListHandlersResponse{Handlers: []*supervisorv1.HandlerStatus{handlerNow}}, nil
 }
 
-// ServeHandlers serves the admin sockets of supervisors with these process ids, in a folder of their own, and returns the
+// ServeHandlers serves the admin sockets of supervisors with these process ids, in a new folder, and returns an
 // environment that finds them.
 func ServeHandlers(t *testing.T, c *Control, pids ...int64) map[string]string {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// AgentHome makes a home folder whose PATH has one installed agent, and a file with one of the user's own.
+// AgentHome creates a home folder whose PATH has one installed agent, and a file with an agent of the user.
 func AgentHome(t *testing.T) (home string, env map[string]string) {
 	t.Helper()
 	home = t.TempDir()

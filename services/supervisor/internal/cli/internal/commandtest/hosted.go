@@ -15,7 +15,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Hosted plays a supervisor that a command runs in its own process: what it is asked is kept, and a test says what it answers.
+// Hosted is a fake of a supervisor that a command runs in its own process. It records calls, and the test sets its
+// answers.
 type Hosted struct {
 	supervisorv1.UnimplementedAgentServiceServer
 	supervisorv1.UnimplementedSessionServiceServer
@@ -25,16 +26,16 @@ type Hosted struct {
 	Can      *supervisorv1.AgentCapabilities
 	StartErr error
 	OpenErr  error
-	// Turn is the turn; send tells an event.
+	// Turn is the turn. send sends an event.
 	Turn func(ctx context.Context, send func(*supervisorv1.Event)) error
-	// Outputs are what terminals write.
+	// Outputs are the outputs of terminals.
 	Outputs map[string][]*supervisorv1.WatchOutputResponse
-	// Answer is what becomes of an answer; nil: it counts.
+	// Answer returns the result of an answer. Nil accepts every answer.
 	Answer func(*supervisorv1.AnswerApprovalRequest) error
 
 	Mu        sync.Mutex
 	Calls     []string
-	Metas     []string // of those that open a session, with it
+	Metas     []string // _meta of the requests that open a session
 	Started   *supervisorv1.StartAgentRequest
 	Prompted  *supervisorv1.PromptRequest
 	Answers   []*supervisorv1.AnswerApprovalRequest
@@ -183,7 +184,7 @@ func (f *Hosted) WatchApprovals(_ *supervisorv1.WatchApprovalsRequest, stream gr
 	}
 }
 
-// Ask puts a question to whoever watches.
+// Ask sends a question to the watchers.
 func (f *Hosted) Ask(a *supervisorv1.Approval) {
 	f.changes <- &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: a}}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// State is the state of a supervisor, with an agent whose name would shift the columns of a table. Of all else there is none.
+// State is the state of a fake supervisor, with an agent whose name would break the columns of a table. It has nothing
+// else.
 type State struct{ admin.State }
 
 // GetStatus implements admin.State.

@@ -20,15 +20,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// LongAgo is when all that a Supervisor has began.
+// LongAgo is the start time of everything in a Supervisor.
 var LongAgo = time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 
-// Supervisor plays a supervisor with one agent, two questions and two terminals.
+// Supervisor is a fake supervisor with one agent, two questions and two terminals.
 type Supervisor struct {
 	State
 	PID       int64
 	Mode      string
-	Questions []*supervisorv1.Approval // nil: the two
+	Questions []*supervisorv1.Approval // nil: the default two
 
 	mu       sync.Mutex
 	Started  *supervisorv1.StartAgentRequest     // guarded by mu
@@ -175,7 +175,7 @@ func (p *Supervisor) AnswerApproval(_ context.Context, req *supervisorv1.AnswerA
 	return &supervisorv1.ApprovalAnswer{Id: req.GetId(), Outcome: "allowed", OptionId: req.GetOptionId(), AnsweredBy: req.GetAnsweredBy()}, nil
 }
 
-// Play serves admin sockets of such supervisors and returns the environment that finds them.
+// Play serves the admin sockets of fake supervisors, and returns an environment that finds them.
 func Play(t *testing.T, all ...*Supervisor) map[string]string {
 	t.Helper()
 	dir := testkit.ShortDir(t)
@@ -191,7 +191,7 @@ func Play(t *testing.T, all ...*Supervisor) map[string]string {
 	return env
 }
 
-// PlayTLS serves one over TCP and returns its address and the folder of keys.
+// PlayTLS serves a fake supervisor over TCP, and returns its address and the folder of keys.
 func PlayTLS(t *testing.T, p *Supervisor) (address, keys string) {
 	t.Helper()
 	keys = filepath.Join(t.TempDir(), "keys")

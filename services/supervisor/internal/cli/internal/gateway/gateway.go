@@ -1,6 +1,6 @@
-// Package gateway has the flags that commands which call a gateway share: the credentials and the connection.
+// Package gateway provides the flags of commands that call a gateway: the credentials and the connection.
 //
-// It knows tokens, certificates and URLs. It must not know what is said to a gateway.
+// It knows tokens, certificates and URLs. It must not know the calls to a gateway.
 package gateway
 
 import (
@@ -23,19 +23,19 @@ import (
 // TokenVariable is the environment variable that holds a token.
 const TokenVariable = "ACPHOST_TOKEN" //nolint:gosec // a variable's name
 
-// Environment is what --help says of it.
+// Environment is the section of --help about the variable.
 const Environment = "  " + TokenVariable + "   the token, where --token-file is not given\n"
 
-// maxToken bounds a file with a token, in bytes: one that was named by mistake is not read whole.
+// maxToken limits the bytes of a file with a token, in case that the wrong file was given.
 const maxToken = 64 << 10
 
-// Flags say who calls a gateway, and whom it is trusted to be.
+// Flags contains the credentials of the caller, and the trusted authority of the gateway.
 type Flags struct {
 	TokenFile, CA, Cert, Key string
 	Plaintext                bool
 }
 
-// Register gives a command the flags. where stands before what they say: "with --connect: ".
+// Register adds the flags to a command. where is a prefix of their descriptions: "with --connect: ".
 func (f *Flags) Register(set *pflag.FlagSet, where string) {
 	set.StringVar(&f.TokenFile, "token-file", "", where+"the `FILE` with the token")
 	set.StringVar(&f.CA, "ca", "", where+"the `FILE` with the authority that has signed the gateway's certificate; default: the system's authorities")
@@ -44,10 +44,10 @@ func (f *Flags) Register(set *pflag.FlagSet, where string) {
 	set.BoolVar(&f.Plaintext, "plaintext", false, where+"connect to another machine without TLS: everybody on the way reads the token and all that is said")
 }
 
-// Names are the names of the flags.
+// Names returns the names of the flags.
 func Names() []string { return []string{"token-file", "ca", "cert", "key", "plaintext"} }
 
-// Check says what is wrong with a URL of a gateway, or with the flags for it.
+// Check returns an error if the URL of a gateway, or the flags for it, are invalid.
 func (f *Flags) Check(u *url.URL) error {
 	secure := u.Scheme == "wss" || u.Scheme == "https"
 	switch {
@@ -68,7 +68,7 @@ func ofThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Token is the token; "": a certificate says who calls.
+// Token returns the token, or "" if a certificate authenticates the caller.
 func (f *Flags) Token(call *command.Call) (string, error) {
 	token := call.Env(TokenVariable)
 	if f.TokenFile != "" {
@@ -93,7 +93,7 @@ func (f *Flags) Token(call *command.Call) (string, error) {
 	return token, nil
 }
 
-// TLS is what the connection is made with.
+// TLS returns the configuration of the connection.
 func (f *Flags) TLS() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {
@@ -116,8 +116,7 @@ func (f *Flags) TLS() (*tls.Config, error) {
 	return config, nil
 }
 
-// Parse reads the URL of a gateway whose services are called: wss://HOST/acp, by which its clients know it, or
-// https://HOST.
+// Parse parses the URL of a gateway: wss://HOST/acp, the URL for its clients, or https://HOST.
 func (f *Flags) Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || !strings.Contains(" ws wss http https ", " "+u.Scheme+" ") || strings.Trim(u.Path, "/") != "" && u.Path != "/acp" || u.RawQuery != "" {
@@ -126,7 +125,7 @@ func (f *Flags) Parse(text string) (*url.URL, error) {
 	return u, f.Check(u)
 }
 
-// Dial returns a connection to the services of the gateway at a URL of Parse. It connects with the first call.
+// Dial returns a connection to the services of the gateway at a URL of Parse. It connects at the first call.
 func (f *Flags) Dial(call *command.Call, u *url.URL) (*client.Client, error) {
 	token, err := f.Token(call)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-// Listed is a handler as "handler list" shows it. The JSON names are for scripts and stay.
+// Listed is a line of "handler list". The JSON names are stable, because scripts use them.
 type Listed struct {
 	Supervisor  int        `json:"supervisor"`
 	Name        string     `json:"name"`
@@ -33,13 +33,13 @@ type Listed struct {
 	Paths       []Path     `json:"paths,omitempty"`
 }
 
-// Path is a folder that a sidecar sees under another path.
+// Path is a folder with another path in a sidecar.
 type Path struct {
 	Here  string `json:"here"`
 	There string `json:"there"`
 }
 
-// New is a handler of the supervisor with a process id.
+// New returns the line for a handler of the supervisor with a process id.
 func New(pid int, h *supervisorv1.HandlerStatus) Listed {
 	l := Listed{
 		Supervisor: pid, Name: h.GetName(), State: stateWord(h.GetState()), Description: h.GetDescription(), PID: h.GetPid(),
@@ -60,12 +60,12 @@ func New(pid int, h *supervisorv1.HandlerStatus) Listed {
 	return l
 }
 
-// stateWord is a state as people write it: "ready".
+// stateWord returns the word for a state: "ready".
 func stateWord(s supervisorv1.HandlerState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "HANDLER_STATE_"))
 }
 
-// Table lists handlers for people.
+// Table returns a table of handlers for users.
 func Table(list []Listed) *output.Table {
 	t := output.NewTable("there are no handlers: no supervisor is running, or it only watches",
 		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "RECONNECTS", "SINCE", "RUNS", "SERVES", "ERROR").
@@ -80,7 +80,7 @@ func Table(list []Listed) *output.Table {
 	return t
 }
 
-// serves says of which folders a handler serves the sessions, and under which paths it sees folders; empty: nothing in particular.
+// serves describes the folders whose sessions a handler serves, and its path mapping, or returns "".
 func (h Listed) serves() string {
 	var parts []string
 	for _, f := range h.Folders {
@@ -92,7 +92,8 @@ func (h Listed) serves() string {
 	return strings.Join(parts, ", ")
 }
 
-// Print says what became of a handler. forced is how many calls the one before it left unanswered.
+// Print prints the result of an operation on a handler. forced is the number of calls that the previous handler did not
+// answer.
 func Print(call *command.Call, h *supervisorv1.HandlerStatus, forced uint32) error {
 	where := h.GetAddress()
 	if where == "" {

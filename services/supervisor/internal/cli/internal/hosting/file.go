@@ -9,21 +9,21 @@ import (
 	"path/filepath"
 )
 
-// File is a file of the caller's that is given to an agent.
+// File is a file of the caller that is sent to an agent.
 type File struct {
 	Path string // absolute
-	Data []byte // nil: it has more bytes than were to be read
+	Data []byte // nil: the file is too large
 	MIME string
 	Size int64 // bytes
 }
 
-// ReadFile reads a regular file, if it has at most so many bytes.
-func ReadFile(name string, most int) (*File, error) {
+// ReadFile reads a regular file of at most limit bytes.
+func ReadFile(name string, limit int) (*File, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path) // before it is opened: opening a pipe waits for its other end
+	info, err := os.Stat(path) // before opening, which would block for a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -35,18 +35,18 @@ func ReadFile(name string, most int) (*File, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	at := &File{Path: path, Data: data, MIME: mediaType(data), Size: info.Size()}
-	if len(data) > most {
+	if len(data) > limit {
 		at.Data, at.Size = nil, max(at.Size, int64(len(data)))
 	}
 	return at, nil
 }
 
-// mediaType is told by the content: a name can say anything.
+// mediaType determines the media type by the content, because a name is unreliable.
 func mediaType(data []byte) string {
 	kind, _, err := mime.ParseMediaType(http.DetectContentType(data))
 	if err != nil {

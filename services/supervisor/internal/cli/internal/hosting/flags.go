@@ -14,17 +14,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-// Flags are those of every command that runs a supervisor: its configuration, the policy that counts, and what is logged.
+// Flags contains the flags of every command that runs a supervisor: the configuration, the policy, and the log.
 type Flags struct {
-	Config string // a file; empty: the one that there is
+	Config string // a file; empty: the default one
 	Policy cliflag.Policy
 	Log    cliflag.Log
 
 	sandbox  cliflag.Sandbox
-	activity string // where the feed of file activity is served; empty: where the configuration says
+	activity string // address of the feed of file activity; empty: the configuration's
 }
 
-// Register gives a command the flags.
+// Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`")
 	f.Policy.Register(cmd)
@@ -32,13 +32,13 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	f.Log.Register(cmd)
 }
 
-// RegisterActivity gives a command the flag for the feed of file activity.
+// RegisterActivity adds the flag for the feed of file activity to a command.
 func (f *Flags) RegisterActivity(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.activity, "activity", "", "tell programs on this machine which files agents work with, as eisen-core does, at this loopback `ADDRESS`: 127.0.0.1:17320, or port 0 for a free one")
 }
 
-// Options reads the configuration and returns the options of a supervisor that follow from it and from the program. Other
-// flags may override the configuration; nil: none do. Logs go to w.
+// Options reads the configuration and returns the supervisor's options for it and for the program. override applies
+// further flags to the configuration; nil means none. Logs are written to w.
 func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, override func(*configv1.Config) error) (host.Options, error) {
 	c, err := config.Load(f.Config, call.Env)
 	if err == nil && override != nil {
@@ -46,7 +46,7 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	}
 	if given := cmd.Flags().Lookup("activity"); err == nil && given != nil && given.Changed {
 		if err := filefeed.CheckAddress(f.activity); err != nil {
-			return host.Options{}, command.WrongUse(cmd, "--activity: %v", err)
+			return host.Options{}, command.UsageErrorf(cmd, "--activity: %v", err)
 		}
 		c.Proto.Activity = &configv1.Activity{Listen: f.activity}
 	}

@@ -1,5 +1,5 @@
-// Package hosting has the parts that commands with their own supervisor share: the flags, the parameters of a session,
-// warnings about failed recordings, and the shutdown after a signal. Package host defines a supervisor.
+// Package hosting provides the parts that commands with their own supervisor share: the flags, the parameters of a
+// session, warnings about failed recordings, and the shutdown after a signal. Package host implements a supervisor.
 package hosting
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-// CloseGrace is how long the end of a supervisor may take if no signal asked for it.
+// CloseGrace limits the time to close a supervisor if it is not ended by a signal.
 const CloseGrace = 15 * time.Second
 
-// Supervisor is a supervisor without an editor in this process. Close ends all that it runs and waits.
+// Supervisor is a supervisor without an editor in this process. Close ends all agents and handlers, and waits for them.
 type Supervisor interface {
 	Conn() grpc.ClientConnInterface
 	Close()
 }
 
-// Starter starts a supervisor without an editor. It is host.Start, but in tests.
+// Starter starts a supervisor without an editor. Outside of tests it is host.Start.
 type Starter func(context.Context, host.Options) (*host.Supervisor, error)
 
-// EndSignals are what ends a command that has a terminal to give back.
+// EndSignals returns the signals that end a command which has to restore a terminal.
 func EndSignals() []os.Signal { return append(command.StopSignals(), syscall.SIGQUIT) }
 
-// End calls before and then closes a supervisor, which may be nil by then, and waits for both. When a signal that
-// hurries comes, or the time is over, it calls kill, which has the supervisor's processes killed (host.Options.Hurry),
-// and waits for killTime more. A supervisor that has not ended even then has its sockets removed, because it will not
-// answer any more; what is left of its processes ends when this process is gone.
-func End(sup func() Supervisor, before func(), within time.Duration, kill func(), signals <-chan os.Signal, hurries func(os.Signal) bool) {
+// Shutdown calls before and then closes a supervisor, which may be nil then, and waits for both. When a signal for
+// which hurries returns true arrives, or the time within is over, it calls kill, which kills the supervisor's processes
+// (host.Options.Kill), and waits for killTime more. After that it removes the sockets of a supervisor that has not
+// ended, because it will not answer any more; remaining processes end when this process has ended.
+func Shutdown(sup func() Supervisor, before func(), within time.Duration, kill func(), signals <-chan os.Signal, hurries func(os.Signal) bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -79,7 +79,7 @@ func removeSockets(sup Supervisor) {
 	}
 }
 
-// Status is the exit status of a command whose agent failed in a way.
+// Status returns the exit status of a command for the kind of an agent's error.
 func Status(kind supervisorv1.ErrorKind) int {
 	switch kind {
 	case supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:

@@ -14,11 +14,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// maxMetaFile bounds a file that --meta names, in bytes: more is not taken anyway.
+// maxMetaFile limits the bytes of a file for --meta, because the supervisor rejects more.
 const maxMetaFile = 256 << 10
 
-// readMeta is the _meta that --meta asks for; "": none. What it must not have, and how large it may be, the supervisor
-// knows.
+// readMeta returns the _meta of --meta, or "". The supervisor validates it.
 func readMeta(cmd *cobra.Command, flag string) (string, error) {
 	if flag == "" {
 		return "", nil
@@ -40,12 +39,12 @@ func readMeta(cmd *cobra.Command, flag string) (string, error) {
 		err = errors.New("it is another value")
 	}
 	if err != nil {
-		return "", command.WrongUse(cmd, "--meta: expected a JSON object, such as '{\"name\": {}}': %v", err)
+		return "", command.UsageErrorf(cmd, "--meta: expected a JSON object, such as '{\"name\": {}}': %v", err)
 	}
 	return meta, nil
 }
 
-// completeAtFile completes the name of a file behind "@".
+// completeAtFile completes the name of a file after "@".
 func completeAtFile(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	name, named := strings.CutPrefix(word, "@")

@@ -13,13 +13,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-// SessionFlags are those of the commands that hold a session with an agent in a supervisor of their own.
+// SessionFlags contains the flags of commands that run a session with an agent in their own supervisor.
 type SessionFlags struct {
 	Flags
 	Agent, Session, Cwd, Mode, Model, Meta string
 }
 
-// Register gives a command the flags.
+// Register adds the flags to a command.
 func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
@@ -33,12 +33,12 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	cliflag.Complete(cmd, "agent", cliflag.Agents(env))
 }
 
-// Read returns the agent that is meant, of which argv is the command, or the further arguments where it has a name; and the
-// _meta that its session is opened with.
+// Read returns the agent, and the _meta of its session. argv is the command of the agent, or further arguments for an
+// agent with a name.
 func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.StartAgentRequest, string, error) {
 	cwd, err := cliflag.Folder(f.Cwd)
 	if err != nil {
-		return nil, "", command.WrongUse(cmd, "--cwd: %v", err)
+		return nil, "", command.UsageErrorf(cmd, "--cwd: %v", err)
 	}
 	meta, err := readMeta(cmd, f.Meta)
 	if err != nil {
@@ -50,8 +50,8 @@ func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.St
 	return &supervisorv1.StartAgentRequest{Cwd: cwd, Command: argv}, meta, nil
 }
 
-// Begin starts a supervisor that this process alone drives. What it cannot record is told by records.
-func Begin(ctx context.Context, call *command.Call, start Starter, o host.Options, records *Unrecorded) (Supervisor, error) {
+// StartSupervisor starts a supervisor that only this process uses. records reports failures of recordings.
+func StartSupervisor(ctx context.Context, call *command.Call, start Starter, o host.Options, records *RecordingWarnings) (Supervisor, error) {
 	o.Env, o.Presets, o.Private = os.Environ(), agentcmd.Presets(call), true
 	records.Watch(&o)
 	sup, err := start(ctx, o)

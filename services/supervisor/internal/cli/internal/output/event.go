@@ -8,14 +8,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// EventLine is an event as a line of JSON. What a terminal would obey is escaped, for those who look at it on one.
+// EventLine formats an event as a line of JSON. Control characters are escaped, so that it is safe on a terminal.
 func EventLine(ev *supervisorv1.Event) string {
 	data, err := protojson.Marshal(ev)
-	if err != nil { // text that is not UTF-8 cannot have come over gRPC
+	if err != nil { // impossible: gRPC rejects text that is not UTF-8
 		return ""
 	}
 	line := jsontext.Value(data)
-	if err := line.Compact(); err != nil { // protojson's spaces differ from build to build
+	if err := line.Compact(); err != nil { // protojson's spaces vary between builds
 		return ""
 	}
 	return safetext.JSON(line) + "\n"

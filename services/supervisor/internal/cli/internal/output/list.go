@@ -11,35 +11,35 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Table is a list as people read it: a row for each item. On a terminal it fits the width: its long columns are cut, and then
-// others are left out, which is said. Elsewhere it is whole, for programs.
+// Table is a list for users with a row for each item. On a terminal it is fitted to the width: long columns are
+// shortened, and then columns are omitted, with a notice. For other outputs it is complete.
 type Table struct {
-	empty string // what to say instead of a table without rows
+	empty string // printed for a table without rows
 	head  []string
 	rows  [][]cell
 	long  []string
 	spare []string
 }
 
-// cell is one of a table.
+// cell is a cell of a table.
 type cell struct {
-	text  string // on a terminal
-	whole string // elsewhere
+	text  string // for a terminal
+	whole string // for other outputs
 	style style
 	time  time.Time
 	timed bool
 }
 
-// Short is a cell of which a terminal shows so many characters at most. Elsewhere it is whole.
-func Short(text string, most int) Part { return Part{text, most} }
+// Short returns a cell of which a terminal shows at most limit characters. Other outputs are complete.
+func Short(text string, limit int) Part { return Part{text, limit} }
 
-// Part is a cell that is short on a terminal.
+// Part is a cell that is shortened on a terminal.
 type Part struct {
-	text string
-	most int
+	text  string
+	limit int
 }
 
-// style is how a word looks on a terminal: the parameters of an escape sequence.
+// style is the style of a word on a terminal: the parameters of an escape sequence.
 type style string
 
 const (
@@ -57,29 +57,29 @@ type Word struct {
 	style style
 }
 
-// Good is a word for what is well.
+// Good returns a word for a good state.
 func Good(text string) Word { return Word{text, green} }
 
-// Bad is a word for what has failed, or was denied.
+// Bad returns a word for a failure or a denial.
 func Bad(text string) Word { return Word{text, red} }
 
-// Warn is a word for what somebody should look at.
+// Warn returns a word for a state that needs attention.
 func Warn(text string) Word { return Word{text, yellow} }
 
-// Faint is a word of little interest.
+// Faint returns an unimportant word.
 func Faint(text string) Word { return Word{text, faint} }
 
 // NewTable returns a table. Column titles are upper case. empty is a sentence without a full stop.
 func NewTable(empty string, head ...string) *Table { return &Table{empty: empty, head: head} }
 
-// Long names the columns that are cut where a table is too wide. All others, such as ids, stand whole or not at all.
+// Long sets the columns that are shortened if a table is too wide. Other columns, such as ids, are complete or omitted.
 func (t *Table) Long(titles ...string) *Table { t.long = titles; return t }
 
-// Spare names the columns that are left out where a table is still too wide, the least important first.
+// Spare sets the columns that are omitted if a table is still too wide, the least important first.
 func (t *Table) Spare(titles ...string) *Table { t.spare = titles; return t }
 
-// Add adds a row. Numbers are written as they are, times as people read them, anything else as text that cannot move the
-// cursor. What is empty, zero times included, becomes "-".
+// Add adds a row. Numbers are unchanged, times are formatted, and other values are escaped text. Empty values and zero
+// times become "-".
 func (t *Table) Add(cells ...any) {
 	row := make([]cell, len(cells))
 	for i, c := range cells {
@@ -94,7 +94,7 @@ func (t *Table) Add(cells ...any) {
 		case string:
 			row[i] = cell{text: Cell(c), whole: Whole(c)}
 		case Part:
-			row[i] = cell{text: OneLine(c.text, c.most), whole: Whole(c.text)}
+			row[i] = cell{text: OneLine(c.text, c.limit), whole: Whole(c.text)}
 		case Word:
 			row[i] = cell{text: Cell(c.text), whole: Whole(c.text), style: c.style}
 		default:
@@ -107,21 +107,22 @@ func (t *Table) Add(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// PrintTable prints a table to standard output, through a pager if it is longer than the screen, or to standard error that it is
-// empty.
+// PrintTable prints a table to standard output, through a pager if it is longer than the screen. For an empty table it
+// prints a notice to standard error.
 func PrintTable(call *command.Call, t *Table) error {
 	if len(t.rows) == 0 {
 		return PrintEmpty(call, t.empty)
 	}
 	terminal := call.Terminal(call.Stdout)
-	lay := layout{color: Colored(call, terminal)}
+	lay := layout{color: UseColor(call, terminal)}
 	if terminal {
 		lay.width, lay.today = Width(call), time.Now()
 	}
 	return Page(call, t.text(lay))
 }
 
-// PrintEmpty says on standard error that there is nothing to print, unless that is not known, since somebody could not be asked.
+// PrintEmpty prints a notice about an empty result to standard error, unless a supervisor failed to answer, so that the
+// result is unknown.
 func PrintEmpty(call *command.Call, text string) error {
 	if call.Status != 0 {
 		return nil
@@ -130,8 +131,8 @@ func PrintEmpty(call *command.Call, text string) error {
 	return err
 }
 
-// Text is the table for a screen of so many columns; empty: it has no rows. Times are left to the caller, who knows how old what
-// it shows is.
+// Text formats the table for a number of columns. It is empty without rows. It does not shorten times, because the
+// caller knows the age of the data.
 func (t *Table) Text(columns int, color bool) string {
 	if len(t.rows) == 0 {
 		return ""
@@ -139,14 +140,14 @@ func (t *Table) Text(columns int, color bool) string {
 	return t.text(layout{width: columns, today: time.Now(), color: color})
 }
 
-// layout is how a table is laid out: for a terminal of a width, or, with 0, whole.
+// layout is the layout of a table. Width 0 means complete.
 type layout struct {
 	width int
-	today time.Time // times of this day have no date; zero: all have one
+	today time.Time // times of this day are shown without a date; zero: all times have one
 	color bool
 }
 
-// text is the table as lines.
+// text formats the table in lines.
 func (t *Table) text(lay layout) string {
 	head := slices.Clone(t.head)
 	rows := make([][]cell, len(t.rows))
@@ -212,10 +213,11 @@ func (t *Table) text(lay layout) string {
 	return b.String()
 }
 
-// A long column is wideEnough to read; where all spare columns are left out, it may become as narrow as leastLong.
+// A long column is shortened to wideEnough. After all spare columns are omitted, it may be shortened to leastLong.
 const wideEnough, leastLong = 24, 6
 
-// fit makes the widths of columns such that the table fits: of those that are left out -1. It returns what to say of these.
+// fit sets the widths of columns so that the table fits. The width of an omitted column is -1. It returns a notice
+// about these.
 func (t *Table) fit(width int, widths []int) (say []string) {
 	if width <= 0 {
 		return nil
@@ -239,8 +241,8 @@ func (t *Table) fit(width int, widths []int) (say []string) {
 
 func (t *Table) column(title string) int { return slices.Index(t.head, title) }
 
-// narrow makes the widest long columns narrower, and reports whether the table fits then.
-func (t *Table) narrow(width int, widths []int, least int) bool {
+// narrow shortens the widest long columns, and reports whether the table fits then.
+func (t *Table) narrow(width int, widths []int, minimum int) bool {
 	total := -2
 	for _, w := range widths {
 		if w >= 0 {
@@ -250,7 +252,7 @@ func (t *Table) narrow(width int, widths []int, least int) bool {
 	for total > width {
 		widest := -1
 		for _, title := range t.long {
-			if j := t.column(title); widths[j] > least && (widest < 0 || widths[j] > widths[widest]) {
+			if j := t.column(title); widths[j] > minimum && (widest < 0 || widths[j] > widths[widest]) {
 				widest = j
 			}
 		}
@@ -263,10 +265,10 @@ func (t *Table) narrow(width int, widths []int, least int) bool {
 	return true
 }
 
-// Zone names the time zone of this machine at a time: "CET", "UTC+3".
+// Zone returns the name of this machine's time zone at a time: "CET", "UTC+3".
 func Zone(at time.Time) string {
 	name, seconds := at.Local().Zone()
-	if strings.ContainsAny(name, "+-") || name == "" { // without a name of its own
+	if strings.ContainsAny(name, "+-") || name == "" { // it has no name
 		name = "UTC" + at.Local().Format("-07:00")
 		if seconds == 0 {
 			name = "UTC"
@@ -275,7 +277,7 @@ func Zone(at time.Time) string {
 	return name
 }
 
-// shortMoment is a time as Moment has it, with no more of the date than today needs.
+// shortMoment formats a time as Moment, without the parts of the date that are the same today.
 func shortMoment(t, today time.Time) string {
 	text := Moment(t)
 	if text == "-" || today.IsZero() {

@@ -12,13 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// usualWidth is how many columns a terminal has that does not say it.
+// usualWidth is the number of columns of a terminal that does not report it.
 const usualWidth = 80
 
-// Look is how what passes in a session is shown on standard output. attended: somebody is there to be asked.
-func Look(call *command.Call, cwd string, verbose, attended bool) render.Options {
+// RenderOptions returns the options for the events of a session on standard output. attended means that a user can
+// answer questions.
+func RenderOptions(call *command.Call, cwd string, verbose, attended bool) render.Options {
 	terminal := call.Terminal(call.Stdout)
-	color := Colored(call, terminal)
+	color := UseColor(call, terminal)
 	o := render.Options{
 		Color: color, Markdown: color, Cwd: cwd, Asking: attended, NoUsage: !terminal, Verbose: verbose,
 	}
@@ -26,14 +27,14 @@ func Look(call *command.Call, cwd string, verbose, attended bool) render.Options
 	case color && terminal:
 		o.Width = Width(call)
 	case color:
-		o.Width = columns(call.Env) // a pager's, as a rule
+		o.Width = columns(call.Env) // usually for a pager
 	}
 	return o
 }
 
-// Colored reports whether output is coloured: on a terminal that can, or where somebody insists on it. NO_COLOR is stronger
-// than all else (no-color.org, force-color.org, bixense.com/clicolors).
-func Colored(call *command.Call, terminal bool) bool {
+// UseColor reports whether output is coloured: on a terminal with colours, or if the environment forces them. NO_COLOR
+// has precedence (no-color.org, force-color.org, bixense.com/clicolors).
+func UseColor(call *command.Call, terminal bool) bool {
 	if call.Env("NO_COLOR") != "" {
 		return false
 	}
@@ -49,7 +50,8 @@ func Colored(call *command.Call, terminal bool) bool {
 	return terminal && call.Env("TERM") != "dumb" && call.Env("CLICOLOR") != "0"
 }
 
-// Width is how many columns the terminal at standard output has, by its own word, the environment's, or as a rule.
+// Width returns the number of columns of the terminal at standard output: as it reports, or from the environment, or
+// the default.
 func Width(call *command.Call) int {
 	if w := terminalWidth(call.Stdout); w > 0 {
 		return w
@@ -60,15 +62,16 @@ func Width(call *command.Call) int {
 	return usualWidth
 }
 
-// Screen is text that takes the place of what a terminal shows, without flicker: lines are cut at its width, and at its height,
-// where the last line says how many are missing. The text must be safe and without colours.
+// Screen formats text that replaces the content of a terminal, without flicker: it cuts lines at the width, and the
+// text at the height, where the last line contains the number of missing lines. The text must be safe and without
+// colours.
 func Screen(call *command.Call, text string) string {
 	return screen(text, Width(call), terminalHeight(call.Stdout))
 }
 
 func screen(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if room := height - 1; height > 1 && len(lines) > room { // the cursor stands in the last row
+	if room := height - 1; height > 1 && len(lines) > room { // the cursor is in the last row
 		more := len(lines) - room + 1
 		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines", more))
 	}
@@ -82,7 +85,7 @@ func screen(text string, width, height int) string {
 	return out.String()
 }
 
-// columns is how many columns the environment says there are; 0: it does not say.
+// columns returns the number of columns in the environment, or 0.
 func columns(env func(string) string) int {
 	n, err := strconv.Atoi(env("COLUMNS"))
 	if err != nil || n < 1 || n > 10_000 {
@@ -91,7 +94,7 @@ func columns(env func(string) string) int {
 	return n
 }
 
-// Style is how what is printed to a file looks: coloured and broken into lines on a terminal, else neither.
+// Style returns the style of output to a file: coloured and with broken lines on a terminal, else neither.
 func Style(call *command.Call, f *os.File) policytool.Style {
 	if !call.Terminal(f) {
 		return policytool.Style{}

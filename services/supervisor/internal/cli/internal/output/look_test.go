@@ -37,7 +37,7 @@ func TestLook_ColourAndMarkdown(t *testing.T) {
 			defer file.Close()
 			call := &command.Call{Stdout: file, Env: func(name string) string { return tt.env[name] }}
 			call.Terminal = func(*os.File) bool { return tt.terminal }
-			o := Look(call, "/work", false, true)
+			o := RenderOptions(call, "/work", false, true)
 			if o.Color != tt.want || o.Markdown != tt.want || o.Width != tt.width {
 				t.Errorf("coloured: %t, want %t; Markdown: %t; width %d, want %d", o.Color, tt.want, o.Markdown, o.Width, tt.width)
 			}

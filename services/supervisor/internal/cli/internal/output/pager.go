@@ -16,31 +16,30 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// EnvPager and EnvAnyPager are the variables that name the program by which people read what is longer than the screen. Empty, or
-// "cat": none.
+// EnvPager and EnvAnyPager are the variables with the user's pager. Empty, or "cat", means none.
 const (
 	EnvPager    = "ACPHOST_PAGER"
 	EnvAnyPager = "PAGER"
 )
 
-// Pager writes to standard output. If that is a terminal, and what is written is longer than its screen, a pager shows it. Close
-// must be called. Not safe for concurrent use.
+// Pager writes to standard output. If that is a terminal, and the text is longer than its screen, it starts a pager.
+// The caller must call Close. Pager is not safe for concurrent use.
 type Pager struct {
 	call    *command.Call
 	program []string // nil: none
 	rows    int
-	held    bytes.Buffer // until it is known whether it fits
+	buffer  bytes.Buffer // until it exceeds the screen
 	cmd     *exec.Cmd
-	to      io.WriteCloser // the pager's
-	plain   bool           // standard output takes it
+	to      io.WriteCloser // input of the pager
+	plain   bool           // write to standard output directly
 
-	interrupts chan os.Signal // SIGINTs, while the pager has the terminal
-	ends       chan os.Signal // the other signals that end a command, meanwhile
+	interrupts chan os.Signal // receives SIGINT while the pager has the terminal
+	ends       chan os.Signal // receives other signals that end a command, meanwhile
 	left       chan struct{}  // closed when the pager has ended; nil if none was started
 	watched    chan struct{}  // closed when endOnSignal has returned
 }
 
-// pagerGrace is how long a pager may take to end after a signal.
+// pagerGrace limits the time between a signal and the end of a pager.
 const pagerGrace = 500 * time.Millisecond
 
 // NewPager returns a Pager for standard output.
@@ -63,10 +62,11 @@ func Page(call *command.Call, text string) error {
 	return p.Close()
 }
 
-// pagerOf is the pager that a person wants, or the one that there is; nil: none.
+// pagerOf returns the command of the user's pager, or of an installed one, or nil.
 func pagerOf(env func(string) string) []string {
 	for _, name := range []string{EnvPager, EnvAnyPager} {
-		// A person may have set it to nothing, which means none; whether it is set, an environment does not tell: a blank is.
+		// The user may have disabled it with an empty value. The environment does not distinguish that from an unset
+		// variable, so a space means disabled.
 		if text := env(name); text != "" {
 			words := strings.Fields(text)
 			if len(words) == 0 || words[0] == "cat" {
@@ -93,13 +93,13 @@ func (p *Pager) Write(data []byte) (int, error) {
 	case p.to != nil:
 		return p.pass(data)
 	}
-	p.held.Write(data)
-	if bytes.Count(p.held.Bytes(), []byte{'\n'}) < p.rows {
+	p.buffer.Write(data)
+	if bytes.Count(p.buffer.Bytes(), []byte{'\n'}) < p.rows {
 		return len(data), nil
 	}
-	held := bytes.Clone(p.held.Bytes())
-	p.held.Reset()
-	if err := p.start(); err != nil { // then as without one
+	held := bytes.Clone(p.buffer.Bytes())
+	p.buffer.Reset()
+	if err := p.start(); err != nil { // continue without a pager
 		p.plain = true
 		_, err := p.call.Stdout.Write(held)
 		return len(data), err
@@ -108,7 +108,7 @@ func (p *Pager) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// pass hands data to the pager. One that was quit takes no more, and that is no failure.
+// pass writes data to the pager. It is not an error if the user has quit the pager.
 func (p *Pager) pass(data []byte) (int, error) {
 	if _, err := p.to.Write(data); err != nil {
 		return len(data), ErrQuit
@@ -116,7 +116,7 @@ func (p *Pager) pass(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// ErrQuit says that the person has quit the pager: nothing more need be written. Close does not return it.
+// ErrQuit means that the user has quit the pager, so that no more text is needed. Close does not return it.
 var ErrQuit = errors.New("the pager was quit")
 
 func (p *Pager) start() (err error) {
@@ -124,7 +124,7 @@ func (p *Pager) start() (err error) {
 	p.cmd.Stdout, p.cmd.Stderr = p.call.Stdout, p.call.Stderr
 	p.cmd.Env = os.Environ()
 	if p.call.Env("LESS") == "" {
-		p.cmd.Env = append(p.cmd.Env, "LESS=FRX") // ends where all fits, keeps colours, leaves the text on the screen
+		p.cmd.Env = append(p.cmd.Env, "LESS=FRX") // exit if all fits, keep colours, leave the text on the screen
 	}
 	if p.to, err = p.cmd.StdinPipe(); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (p *Pager) start() (err error) {
 		p.to = nil
 		return err
 	}
-	p.call.EndsItself()
-	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C is the pager's, however often
+	p.call.HandleSignals()
+	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C belongs to the pager
 	ends := slices.DeleteFunc(command.StopSignals(), func(s os.Signal) bool { return s == os.Interrupt })
 	signal.Notify(p.ends, append(ends, syscall.SIGQUIT)...)
 	p.left, p.watched = make(chan struct{}), make(chan struct{})
@@ -146,13 +146,13 @@ func (p *Pager) start() (err error) {
 	return nil
 }
 
-// endOnSignal ends the pager, and sets the exit status, if a signal comes before the person has left it.
+// endOnSignal ends the pager, and sets the exit status, if a signal arrives before the user has quit it.
 func (p *Pager) endOnSignal() {
 	select {
 	case <-p.left:
 	case s := <-p.ends:
 		if number, ok := s.(syscall.Signal); ok {
-			p.call.Settle(128 + int(number))
+			p.call.FixStatus(128 + int(number))
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it restores the terminal
 		select {
@@ -163,16 +163,16 @@ func (p *Pager) endOnSignal() {
 	}
 }
 
-// Close writes what is held, and waits until the person has left the pager. A signal that ends the command ends the pager too; it is
-// the exit status then.
+// Close writes buffered text, and waits until the user has quit the pager. A signal that ends the command ends the
+// pager, too, and determines the exit status.
 func (p *Pager) Close() error {
 	if p.to == nil {
-		_, err := p.call.Stdout.Write(p.held.Bytes())
+		_, err := p.call.Stdout.Write(p.buffer.Bytes())
 		return err
 	}
 	defer signal.Stop(p.interrupts)
 	_ = p.to.Close() // it may have been quit
-	_ = p.cmd.Wait() // how it ended is its own business
+	_ = p.cmd.Wait() // its exit status is irrelevant
 	signal.Stop(p.ends)
 	close(p.left)
 	<-p.watched

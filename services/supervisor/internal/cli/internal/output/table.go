@@ -1,5 +1,5 @@
-// Package output prints results of commands: lists as tables or as JSON, times and sizes for people, and events for a
-// terminal or a program. Text that is not acphost's own cannot act on a terminal.
+// Package output prints results of commands: lists as tables or as JSON, times and sizes for users, and events for a
+// terminal or a program. It escapes text that is not acphost's own.
 package output
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// PrintList prints a list, as JSON lines or as its table.
+// PrintList prints a list as JSON lines or as a table.
 func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T) *Table) error {
 	if asJSON {
 		return PrintLines(call, list)
@@ -26,7 +26,7 @@ func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T)
 	return PrintTable(call, table(list))
 }
 
-// PrintLines prints a list as JSON lines: one item a line, in which nothing can act on a terminal.
+// PrintLines prints a list as JSON lines: one item in a line, with control characters escaped.
 func PrintLines[T any](call *command.Call, list []T) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -40,7 +40,7 @@ func PrintLines[T any](call *command.Call, list []T) error {
 	return err
 }
 
-// PrintJSON prints a value as indented JSON in which nothing can act on a terminal.
+// PrintJSON prints a value as indented JSON, with control characters escaped.
 func PrintJSON(call *command.Call, v any) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -53,7 +53,7 @@ func PrintJSON(call *command.Call, v any) error {
 	return err
 }
 
-// OrNone returns a process's id, or nothing where there is no process.
+// OrNone returns a process id, or "" for 0.
 func OrNone[T int64 | uint32](pid T) string {
 	if pid == 0 {
 		return ""
@@ -61,29 +61,29 @@ func OrNone[T int64 | uint32](pid T) string {
 	return fmt.Sprint(pid)
 }
 
-// Moment formats a time for people, in local time.
+// Moment formats a time for users, in local time.
 func Moment(t time.Time) string {
-	if t.IsZero() || t.Unix() == 0 { // as protobuf tells a time that is not set
+	if t.IsZero() || t.Unix() == 0 { // protobuf's zero value
 		return "-"
 	}
 	return t.Local().Format(time.DateTime)
 }
 
-// Cell returns text for a table: on one line, with nothing in it that a terminal obeys; nothing at all becomes "-".
+// Cell returns text for a table: on one line, escaped, and "-" if empty.
 func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
 
-// OneLine is Cell for at most so many characters.
-func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
+// OneLine is Cell with a limit of characters.
+func OneLine(text string, limit int) string { return cmp.Or(safetext.LineOf(text, limit), "-") }
 
-// Whole is Cell without a limit, for what is no terminal.
+// Whole is Cell without a limit, for outputs other than terminals.
 func Whole(text string) string {
-	const longest = 10 // characters of an escape
+	const longest = 10 // characters of the longest escape
 	return OneLine(text, longest*utf8.RuneCountInString(text))
 }
 
-// Completions adds a completion with what it is, for people, to others. A word that means something to a shell is left out,
-// and of what it is such characters are not shown: agents choose both, and a shell may put them on the line as they are or
-// expand them.
+// Completions appends a completion with its description to a list. It omits a word with characters that have a meaning
+// in a shell, and removes such characters from the description: agents choose both, and a shell may insert them into
+// the line or expand them.
 func Completions(list []cobra.Completion, word, about string) []cobra.Completion {
 	if word == "" || strings.ContainsFunc(word, actsInShell) {
 		return list
@@ -97,12 +97,13 @@ func Completions(list []cobra.Completion, word, about string) []cobra.Completion
 	return append(list, cobra.CompletionWithDesc(word, shown))
 }
 
-// actsInShell reports whether a character may mean something to some shell: every one but those that are known to mean nothing.
+// actsInShell reports whether a character may have a meaning in some shell. Only characters that are known to be safe
+// return false.
 func actsInShell(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=,+@%", r)
 }
 
-// Size formats a number of bytes for people.
+// Size formats a number of bytes for users.
 func Size(n int64) string {
 	switch {
 	case n < 1<<10:

@@ -12,13 +12,13 @@ func IsTerminal(f *os.File) bool {
 	return is
 }
 
-// terminalWidth returns how many columns a terminal has; 0 if there is no telling.
+// terminalWidth returns the number of columns of a terminal, or 0 if it is unknown.
 func terminalWidth(f *os.File) int {
 	columns, _, _ := command.Window(f)
 	return columns
 }
 
-// terminalHeight returns how many rows a terminal has; 0 if there is no telling.
+// terminalHeight returns the number of rows of a terminal, or 0 if it is unknown.
 func terminalHeight(f *os.File) int {
 	_, rows, _ := command.Window(f)
 	return rows

@@ -15,10 +15,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-// stopPermd bounds how long the end of permd is waited for.
+// stopPermd limits the time until permd ends.
 const stopPermd = 10 * time.Second
 
-// Starter starts permd, which the caller stops.
+// Starter starts permd. The caller stops it.
 type Starter func(ctx context.Context, log *slog.Logger) (service permissionv1.PolicyServiceClient, stop func(context.Context) error, err error)
 
 // Own returns the Starter of acphost's own permd.
@@ -32,7 +32,7 @@ func Own(call *command.Call) Starter {
 	}
 }
 
-// With runs permd for the time of one function.
+// With runs permd while do runs.
 func With(ctx context.Context, call *command.Call, starter Starter, do func(permissionv1.PolicyServiceClient) error) (err error) {
 	level, ok := cliflag.Level(call.Env(cliflag.EnvLog))
 	if !ok {
@@ -43,7 +43,7 @@ func With(ctx context.Context, call *command.Call, starter Starter, do func(perm
 		return err
 	}
 	defer func() {
-		// Whatever ended the function, permd is stopped.
+		// Stop permd even if the context has ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPermd)
 		defer cancel()
 		if stopErr := stop(ctx); stopErr != nil {

@@ -84,7 +84,7 @@ func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
 			cmd.SetContext(t.Context())
 			var flags reach.Flags
 			ordered := 0
-			err = reach.Order(cmd, call, &flags, "supervisor", nil, func(_ context.Context, at *reach.Supervisor) error {
+			err = reach.Perform(cmd, call, &flags, "supervisor", nil, func(_ context.Context, at *reach.Supervisor) error {
 				ordered = at.PID
 				return nil
 			})
@@ -115,7 +115,7 @@ func wantOwnTerminal(t *testing.T, cmd *cobra.Command, call *command.Call, flags
 		return res.GetTerminals(), err
 	})
 	has := func(t reach.Item[*supervisorv1.Terminal]) bool { return t.Of.GetTerminalId() == "acphost-1f" }
-	if meant := reach.MeantOf(list, has, has); len(meant) != 1 || meant[0].At.PID != 4711 {
+	if meant := reach.SelectItems(list, has, has); len(meant) != 1 || meant[0].At.PID != 4711 {
 		t.Errorf("MeantOf: %d terminals of %d, want that of supervisor 4711", len(meant), len(list))
 	}
 }

@@ -18,25 +18,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-// Item is one thing of a list, and the supervisor that has it.
+// Item is an item of a list with its supervisor.
 type Item[T any] struct {
 	At *Supervisor
 	Of T
 }
 
-// Asked asks one supervisor for what it has of one kind.
-type Asked[T any] func(context.Context, *Supervisor) ([]T, error)
+// ListFunc requests the items of one kind from a supervisor.
+type ListFunc[T any] func(context.Context, *Supervisor) ([]T, error)
 
-// List asks every supervisor for a list and puts the lists together. Those that have none of that kind, and those that ended
-// meanwhile, are left out; those that fail are complained of, and make the command fail in the end.
-func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask Asked[T]) []Item[T] {
+// List requests a list from every supervisor and joins the lists. It omits supervisors without such items, and those
+// that have ended meanwhile. It reports supervisors that fail, and makes the command fail at its end.
+func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask ListFunc[T]) []Item[T] {
 	list := []Item[T]{}
 	for _, at := range all {
 		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
 		some, err := ask(ctx, at)
 		cancel()
 		if err != nil && status.Code(err) != codes.Unimplemented && !at.ended(err) {
-			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, Plainly(err)))
+			call.PrintError(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, CallErrorLine(err)))
 			call.Status = command.StatusFailed
 		}
 		if err == nil {
@@ -48,27 +48,27 @@ func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, wha
 	return list
 }
 
-// ended reports whether a call failed because the supervisor, one of this machine, has ended.
+// ended reports whether a call failed because a supervisor of this machine has ended.
 func (s *Supervisor) ended(err error) bool {
 	return status.Code(err) == codes.Unavailable && filepath.IsAbs(s.Where) && rundir.AbandonedOrGone(s.Where)
 }
 
-// Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show
-// prints it for people. With --json it is printed as JSON lines. of says what the flags for lists go by; flags are those of
-// cliflag.Only that the list has.
+// Lister completes a command that prints items of supervisors: list requests them from the supervisors that the flags
+// select, and show prints them for users. With --json they are printed as JSON lines. of returns the properties for the
+// filters of flags, the names of the flags of cliflag.ListFilter that the list supports.
 func Lister[T proto.Message](
 	cmd *cobra.Command, call *command.Call,
 	list func(ctx context.Context, call *command.Call, all []*Supervisor) []Item[T], show func([]Item[T]) error,
 	of func(Item[T]) cliflag.Listed, flags ...string,
 ) *cobra.Command {
 	var which Flags
-	var only cliflag.Only
+	var only cliflag.ListFilter
 	var asJSON bool
 	only.Register(cmd, call.Env, flags...)
 	cmd.Args = command.NoArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return With(cmd, call, &which, func(all []*Supervisor) error {
-			found := cliflag.Kept(&only, list(cmd.Context(), call, all), of)
+			found := cliflag.Filter(&only, list(cmd.Context(), call, all), of)
 			if asJSON {
 				return PrintMessages(call, found)
 			}
@@ -80,8 +80,8 @@ func Lister[T proto.Message](
 	return cmd
 }
 
-// PrintMessages prints messages of the API as JSON lines: the fields by their names in the .proto files, and with
-// each the process id of the supervisor that it is from.
+// PrintMessages prints messages of the API as JSON lines: the fields with their names in the .proto files, and the
+// process id of the supervisor of each.
 func PrintMessages[T proto.Message](call *command.Call, list []Item[T]) error {
 	out, err := Objects(list)
 	if err != nil {
@@ -90,7 +90,7 @@ func PrintMessages[T proto.Message](call *command.Call, list []Item[T]) error {
 	return output.PrintLines(call, out)
 }
 
-// Objects are messages as PrintMessages prints them.
+// Objects returns the objects that PrintMessages prints.
 func Objects[T proto.Message](list []Item[T]) ([]any, error) {
 	out := []any{}
 	for _, item := range list {
@@ -108,8 +108,8 @@ func Objects[T proto.Message](list []Item[T]) ([]any, error) {
 	return out, nil
 }
 
-// Meant picks what an id means: what is called so, else all that may be meant.
-func Meant[T any](list []T, same, like func(T) bool) []T {
+// Select selects the items for an id: those with exactly this name, else those that match.
+func Select[T any](list []T, same, like func(T) bool) []T {
 	var exact, alike []T
 	for _, item := range list {
 		switch {
@@ -125,8 +125,8 @@ func Meant[T any](list []T, same, like func(T) bool) []T {
 	return alike
 }
 
-// MeantOf is Meant for what supervisors have. Of several, the one that the supervisor in the runtime folder of this
-// environment has is meant.
-func MeantOf[T any](list []Item[T], same, like func(Item[T]) bool) []Item[T] {
-	return here(Meant(list, same, like), func(item Item[T]) bool { return !item.At.elsewhere })
+// SelectItems is Select for items of supervisors. Of several, it selects that of the supervisor in this environment's
+// runtime folder.
+func SelectItems[T any](list []Item[T], same, like func(Item[T]) bool) []Item[T] {
+	return here(Select(list, same, like), func(item Item[T]) bool { return !item.At.elsewhere })
 }

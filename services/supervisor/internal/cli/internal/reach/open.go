@@ -13,17 +13,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-// OpenSession is a session, and who has it.
+// OpenSession is a session with its supervisor.
 type OpenSession = Item[*supervisorv1.Session]
 
-// WhoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
+// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if there is
 // none.
-func WhoHas(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
+func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
 	list := OpenSessions(ctx, call, all)
 	if agent := req.GetAgentId(); agent != "" {
 		list = slices.DeleteFunc(list, func(s OpenSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
-	meant := MeantOf(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
+	meant := SelectItems(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
 		func(s OpenSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
 	switch len(meant) {
 	case 0:
@@ -49,7 +49,7 @@ func CompleteOpen(ctx context.Context, call *command.Call, all []*Supervisor, _ 
 	return list
 }
 
-// OpenSessions are the sessions that supervisors have.
+// OpenSessions returns the open sessions of supervisors.
 func OpenSessions(ctx context.Context, call *command.Call, all []*Supervisor) []OpenSession {
 	return List(ctx, call, all, "sessions", func(ctx context.Context, at *Supervisor) ([]*supervisorv1.Session, error) {
 		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})

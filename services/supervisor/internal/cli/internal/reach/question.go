@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// minQuestionPrefix is how many characters of a question's random part a person has to type at least.
+	// minQuestionPrefix is the minimum number of characters of a question's random part that users have to type.
 	minQuestionPrefix = 4
-	// shownQuestionPrefix is how many characters of it are shown at least.
+	// shownQuestionPrefix is the minimum number of its characters that are shown.
 	shownQuestionPrefix = 8
 )
 
-// QuestionPrefix returns the shortest prefix, of at least 8 characters, of the random part of a question's id that
-// begins no other question's of the list. It is what a person copies. A question without a random part, as callers get
-// it that may not answer, has its handle instead. Agents choose handles, so a handle is never cut.
+// QuestionPrefix returns the shortest prefix, of at least 8 characters, of the random part of a question's id that is
+// unique in the list, for the user to copy. For a question without a random part, which callers that may not answer
+// receive, it returns the handle. Agents choose handles, so a handle is never shortened.
 func QuestionPrefix(q *supervisorv1.Approval, list []*supervisorv1.Approval) string {
 	r := randomPart(q)
 	n := min(shownQuestionPrefix, len(r))
@@ -31,20 +31,20 @@ func QuestionPrefix(q *supervisorv1.Approval, list []*supervisorv1.Approval) str
 	return r[:n]
 }
 
-// NamesQuestion reports whether a word names a question: its id, its handle, or a prefix of at least 4 characters of
+// MatchesQuestion reports whether a word names a question: its id, its handle, or a prefix of at least 4 characters of
 // its random part, in upper or lower case.
-func NamesQuestion(word string, q *supervisorv1.Approval) bool {
+func MatchesQuestion(word string, q *supervisorv1.Approval) bool {
 	return word == q.GetId() || word == QuestionHandle(q) ||
 		IsQuestionPrefix(word) && strings.HasPrefix(randomPart(q), strings.ToUpper(word))
 }
 
-// IsQuestionPrefix reports whether a word has a length with which it can name a question by its random part.
+// IsQuestionPrefix reports whether the length of a word is valid for a prefix of the random part.
 func IsQuestionPrefix(word string) bool {
 	return len(word) >= minQuestionPrefix && len(word) <= randomLength
 }
 
-// QuestionHandle returns the handle of a question, whole. If the end of a handle looks like that of an id, it returns
-// the id: an agent that has seen an id must not have its next question named so.
+// QuestionHandle returns the complete handle of a question. If the end of a handle looks like that of an id, it returns
+// the id, so that an agent that has seen an id cannot use it as the handle of its next question.
 func QuestionHandle(q *supervisorv1.Approval) string {
 	handle := client.Handle(q.GetId())
 	if client.Handle(handle) != handle {
@@ -56,8 +56,8 @@ func QuestionHandle(q *supervisorv1.Approval) string {
 // randomLength is the length of the random part of a question's id, in characters of RFC 4648's base32.
 const randomLength = 26
 
-// randomPart returns the part of a question's id that no agent chooses or knows; empty: it has none, or the caller was
-// not told.
+// randomPart returns the part of a question's id that agents neither choose nor know. It is empty if there is none, or
+// if the caller did not receive it.
 func randomPart(q *supervisorv1.Approval) string {
 	part, _ := strings.CutPrefix(q.GetId(), client.Handle(q.GetId()))
 	return strings.TrimPrefix(part, ".")

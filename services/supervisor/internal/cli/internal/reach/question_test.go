@@ -21,7 +21,7 @@ func TestQuestionPrefix_IsShortestUnique(t *testing.T) {
 			t.Errorf("prefix of question %d = %q, want %q", i, got, want)
 		}
 		for j, q := range list {
-			if named := NamesQuestion(got, q); named != (i == j) {
+			if named := MatchesQuestion(got, q); named != (i == j) {
 				t.Errorf("%q names question %d: %v", got, j, named)
 			}
 		}
@@ -36,7 +36,7 @@ func TestNamesQuestion_NeedsFourCharacters(t *testing.T) {
 	for word, want := range map[string]bool{
 		"K7Q": false, "K7QF": true, "k7qfa": true, "a-1/": false, "a-1/7": true, q.GetId(): true, q.GetId()[:20]: false,
 	} {
-		if got := NamesQuestion(word, q); got != want {
+		if got := MatchesQuestion(word, q); got != want {
 			t.Errorf("NamesQuestion(%q) = %v, want %v", word, got, want)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package reach connects a command to the supervisors that its flags select: all of this user, one of them, or one at
-// an address. It converts their errors to messages for people.
+// an address. It converts their errors to messages for users.
 package reach
 
 import (
@@ -21,27 +21,27 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// How long a supervisor may take. A verb may take as long as the start of a new handler and the end of an old one, and
-// reading none of that.
+// Timeouts of calls. An operation may take as long as the start of a new handler and the end of an old one. A read
+// needs neither.
 const (
 	VerbTimeout   = 2 * time.Minute
 	ListTimeout   = 10 * time.Second
-	remoteTimeout = 10 * time.Second // of one at an address, to say what it is
+	remoteTimeout = 10 * time.Second // for a remote supervisor to report its status
 )
 
-// Flags say which running supervisors are meant: those of this user, one of them, or one elsewhere.
+// Flags contains the flags that select running supervisors: those of this user, one of them, or a remote one.
 type Flags struct {
 	PID                     int
 	Config                  string // a file
 	Socket, Address, TLSDir string
 
-	addressFlag string // what the flag for Address is called
+	addressFlag string // name of the flag for Address
 }
 
-// Register gives a command all of the flags.
+// Register adds all flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) { f.RegisterAs(cmd, "address") }
 
-// RegisterAs is Register for a command whose flag --address means something else: name takes its place.
+// RegisterAs is Register for a command whose flag --address has another meaning. name replaces it.
 func (f *Flags) RegisterAs(cmd *cobra.Command, name string) {
 	f.addressFlag = name
 	f.RegisterLocal(cmd)
@@ -53,7 +53,7 @@ func (f *Flags) RegisterAs(cmd *cobra.Command, name string) {
 	cliflag.Complete(cmd, name, cliflag.Words())
 }
 
-// RegisterLocal gives a command those of the flags that mean supervisors of this machine.
+// RegisterLocal adds the flags that select supervisors of this machine to a command.
 func (f *Flags) RegisterLocal(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, where several run")
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`, which may name a socket")
@@ -73,13 +73,13 @@ func (f *Flags) Check(cmd *cobra.Command) error {
 	}
 	switch {
 	case named > 1 && f.addressFlag == "":
-		return command.WrongUse(cmd, "--pid and --socket: one of them says which supervisor is meant")
+		return command.UsageErrorf(cmd, "--pid and --socket: one of them says which supervisor is meant")
 	case named > 1:
-		return command.WrongUse(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
+		return command.UsageErrorf(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
 	case f.Address != "" && f.TLSDir == "":
-		return command.WrongUse(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
+		return command.UsageErrorf(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
 	case f.Address == "" && f.TLSDir != "":
-		return command.WrongUse(cmd, "--tls-dir is for --%s", f.addressFlag)
+		return command.UsageErrorf(cmd, "--tls-dir is for --%s", f.addressFlag)
 	}
 	return nil
 }
@@ -95,8 +95,9 @@ type Supervisor struct {
 	elsewhere bool // its socket is in the runtime folder of another environment
 }
 
-// All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user
-// that do not answer are complained of, and make the command fail in the end; one that was named is an error.
+// All connects to the selected supervisors. The caller calls closeAll, also after an error. It reports supervisors of
+// this user that do not answer, and makes the command fail at its end. For a single selected supervisor, it returns the
+// error.
 func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, closeAll func(), err error) {
 	closeAll = func() {
 		for _, s := range all {
@@ -127,14 +128,14 @@ func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, c
 		case f.PID != 0:
 			return nil, closeAll, err
 		default:
-			call.Complain(err)
+			call.PrintError(err)
 			call.Status = command.StatusFailed
 		}
 	}
 	return all, closeAll, nil
 }
 
-// unanswered says why a supervisor of this machine does not answer.
+// unanswered returns the error for a supervisor of this machine that does not answer.
 func unanswered(s client.Supervisor) error {
 	switch e := client.ErrorOf(s.Err); {
 	case e != nil && e.Code == codes.DeadlineExceeded:
@@ -142,7 +143,7 @@ func unanswered(s client.Supervisor) error {
 	case e != nil && e.Code == codes.Canceled:
 		return errors.New("it was not waited for")
 	}
-	return Plainly(s.Err)
+	return CallErrorLine(s.Err)
 }
 
 func dialFound(s client.Supervisor) (*Supervisor, error) {
@@ -156,7 +157,7 @@ func dialFound(s client.Supervisor) (*Supervisor, error) {
 	return newSupervisor(s.Socket, s.Status, c), nil
 }
 
-// Dial connects to the supervisor at the socket or the address that the flags name, without asking it anything.
+// Dial returns a connection to the socket or the address in the flags, without a call.
 func (f *Flags) Dial() (where string, c *client.Client, err error) {
 	if f.Address != "" {
 		c, err = client.DialTLS(f.Address, f.TLSDir)
@@ -166,7 +167,7 @@ func (f *Flags) Dial() (where string, c *client.Client, err error) {
 	return f.Socket, c, err
 }
 
-// dialNamed is Dial for a supervisor that says what it is.
+// dialNamed is Dial with a call for the supervisor's status.
 func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
 	where, c, err := f.Dial()
 	if err != nil {
@@ -179,19 +180,19 @@ func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
 	return one, err
 }
 
-// At asks the supervisor at the far end of a connection what it is. where is what people call it.
+// At requests the status of the supervisor at a connection. where is its name for users.
 func At(ctx context.Context, where string, c *client.Client) (*Supervisor, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	st, err := c.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.Unauthenticated {
-		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, Plainly(err))
+		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, CallErrorLine(err))
 	}
 	if err != nil {
 		if _, refused := command.CertificateRefusal(err.Error()); refused {
-			return nil, fmt.Errorf("connect to %s: %w", where, Plainly(err))
+			return nil, fmt.Errorf("connect to %s: %w", where, CallErrorLine(err))
 		}
-		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, Plainly(err))
+		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, CallErrorLine(err))
 	}
 	return newSupervisor(where, st, c), nil
 }
@@ -200,7 +201,7 @@ func newSupervisor(where string, st *supervisorv1.GetStatusResponse, c *client.C
 	return &Supervisor{PID: int(st.GetPid()), Where: where, Mode: st.GetMode(), Agent: st.GetAgent().GetName(), Client: c}
 }
 
-// With connects to the supervisors that are meant, as All does, for the time of one function.
+// With connects to the selected supervisors, as All does, while do runs.
 func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Supervisor) error) error {
 	all, closeAll, err := All(cmd, call, f)
 	defer closeAll()
@@ -210,14 +211,14 @@ func With(cmd *cobra.Command, call *command.Call, f *Flags, do func(all []*Super
 	return do(all)
 }
 
-// Completer completes the argument behind args by what supervisors have.
+// Completer completes the argument after args with items of supervisors.
 type Completer func(ctx context.Context, call *command.Call, all []*Supervisor, args []string) []cobra.Completion
 
-// Complete is With for completions of the last of at most so many arguments. Where supervisors cannot be asked, there
-// are none.
-func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.CompletionFunc {
+// Complete returns a function that completes up to limit arguments with a Completer. It returns no completions if the
+// supervisors cannot be reached.
+func Complete(call *command.Call, f *Flags, limit int, list Completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
-		if len(args) < most {
+		if len(args) < limit {
 			_ = With(cmd, call, f, func(all []*Supervisor) error {
 				found = list(cmd.Context(), call, all, args)
 				return nil
@@ -227,10 +228,10 @@ func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.Comp
 	}
 }
 
-// Order connects to the one supervisor that is meant, of those that fits picks where there are several and fits is not
-// nil, and has it do something, for VerbTimeout at most. Of several, the one in the runtime folder of this environment
-// is meant. what says what it is to be, for people.
-func Order(
+// Perform performs an operation at the one selected supervisor, with the timeout VerbTimeout. If several are selected
+// and fits is not nil, it uses only those for which fits returns true; of several, that in this environment's runtime
+// folder. what describes the supervisor for users.
+func Perform(
 	cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool, do func(context.Context, *Supervisor) error,
 ) error {
 	return With(cmd, call, f, func(all []*Supervisor) error {
@@ -244,40 +245,41 @@ func Order(
 		case 1:
 			ctx, cancel := context.WithTimeout(cmd.Context(), VerbTimeout)
 			defer cancel()
-			return Plainly(do(ctx, all[0]))
+			return CallErrorLine(do(ctx, all[0]))
 		}
 		return fmt.Errorf("%d supervisors are running: say which one is meant%s", len(all), Choices(all))
 	})
 }
 
-// None is the error of a command that finds no supervisor of a kind: none is running, or none of those that run answers.
+// None returns the error of a command that finds no supervisor of a kind: none is running, or none of the running ones
+// answers.
 func None(call *command.Call, what string) error {
-	if call.Status == command.StatusFailed { // it was complained of
+	if call.Status == command.StatusFailed { // it was already reported
 		return fmt.Errorf("no %s answers", what)
 	}
 	return fmt.Errorf("no %s is running", what)
 }
 
-// Running returns the running supervisors of this user, also those that do not answer, and one whose socket the
-// configuration names. A configuration that cannot be read is complained of: the supervisors with sockets of their own
-// can be found all the same.
+// Running returns the running supervisors of this user, including those that do not answer, and the one whose socket
+// the configuration names. It reports an invalid configuration, which is not necessary to find supervisors with their
+// own sockets.
 func Running(ctx context.Context, call *command.Call, configFile string) []client.Supervisor {
 	var further []string
 	if conf, err := config.Load(configFile, call.Env); err != nil {
-		call.Complain(err)
+		call.PrintError(err)
 	} else if socket := conf.Proto.GetAdmin().GetSocket(); socket != "" {
 		further = []string{socket}
 	}
 	return client.Find(ctx, call.Sockets(call.Env), further...)
 }
 
-// elsewhere reports whether a supervisor was found in another folder than the runtime folder of this environment.
+// elsewhere reports whether a supervisor was found outside of this environment's runtime folder.
 func elsewhere(call *command.Call, s client.Supervisor) bool {
 	dirs := call.Sockets(call.Env)
 	return s.Folder != "" && len(dirs) > 0 && s.Folder != dirs[0]
 }
 
-// here returns the one that is in the runtime folder of this environment, if there is one; else all.
+// here returns the items in this environment's runtime folder if there are any, else all.
 func here[T any](all []T, in func(T) bool) []T {
 	only := slices.DeleteFunc(slices.Clone(all), func(s T) bool { return !in(s) })
 	if len(only) == 1 {
@@ -286,8 +288,8 @@ func here[T any](all []T, in func(T) bool) []T {
 	return all
 }
 
-// withoutSilent leaves out the supervisors that do not answer and have the runtime folder of another environment, if
-// one of this environment answers: that is the one that a person means.
+// withoutSilent removes supervisors of other runtime folders that do not answer, if one of this environment answers,
+// because the user means that one.
 func withoutSilent(call *command.Call, found []client.Supervisor) []client.Supervisor {
 	if !slices.ContainsFunc(found, func(s client.Supervisor) bool { return s.Err == nil && !elsewhere(call, s) }) {
 		return found
@@ -295,13 +297,13 @@ func withoutSilent(call *command.Call, found []client.Supervisor) []client.Super
 	return slices.DeleteFunc(found, func(s client.Supervisor) bool { return s.Err != nil && elsewhere(call, s) })
 }
 
-// Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that
-// may be agents' are complained of and left out, but for one whose process id was given. Those in other runtime folders
-// that do not answer are left out where one in the folder of this environment does.
+// Find returns the running supervisors of this user that the flags select. It is an error if there are none, unless all
+// are selected. Supervisors that may belong to agents are reported and omitted, unless their process id was given.
+// Supervisors of other runtime folders that do not answer are omitted if one of this environment answers.
 func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
 	found := Running(ctx, call, f.Config)
 	if f.PID == 0 {
-		return withoutSilent(call, slices.DeleteFunc(found, func(s client.Supervisor) bool { return Doubted(call, s) })), nil
+		return withoutSilent(call, slices.DeleteFunc(found, func(s client.Supervisor) bool { return MayBeAgents(call, s) })), nil
 	}
 	for _, s := range found {
 		if s.PID != f.PID {
@@ -315,8 +317,8 @@ func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Superviso
 	return nil, fmt.Errorf("no supervisor runs as process %d; \"acphost ps\" lists those that run", f.PID)
 }
 
-// One returns the one supervisor of this user that is meant, without asking it more than Find does. Of several, the one
-// in the runtime folder of this environment is meant.
+// One returns the one selected supervisor of this user, with no more calls than Find. Of several, it returns that in
+// this environment's runtime folder.
 func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, error) {
 	found, err := Find(ctx, call, f)
 	if err != nil {
@@ -337,11 +339,11 @@ func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, 
 	return client.Supervisor{}, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
 }
 
-// Doubted reports whether a supervisor may be an agent's, and complains of it.
-func Doubted(call *command.Call, s client.Supervisor) bool {
+// MayBeAgents reports whether a supervisor may belong to an agent, and prints a warning.
+func MayBeAgents(call *command.Call, s client.Supervisor) bool {
 	_, doubted := errors.AsType[*client.DoubtError](s.Err)
 	if doubted {
-		call.Complain(fmt.Errorf("what answers at %s is left out: %w", output.Cell(s.Socket), Plainly(s.Err)))
+		call.PrintError(fmt.Errorf("what answers at %s is left out: %w", output.Cell(s.Socket), CallErrorLine(s.Err)))
 	}
 	return doubted
 }

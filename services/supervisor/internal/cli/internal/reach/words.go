@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-// Choices lists supervisors, one a line.
+// Choices lists supervisors, one in a line.
 func Choices(all []*Supervisor) string {
 	var text strings.Builder
 	for _, r := range all {
@@ -25,7 +25,7 @@ func Choices(all []*Supervisor) string {
 	return text.String()
 }
 
-// StateWord is AgentWord as a table has it.
+// StateWord returns AgentWord for a table.
 func StateWord(s supervisorv1.AgentState) output.Word {
 	switch word := AgentWord(s); s {
 	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
@@ -37,14 +37,14 @@ func StateWord(s supervisorv1.AgentState) output.Word {
 	}
 }
 
-// AgentWord is an agent's state as people write it: "running".
+// AgentWord returns the word for an agent's state: "running".
 func AgentWord(s supervisorv1.AgentState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
 }
 
-// Explained is an error of a supervisor's in its own words, with what an agent said of itself when it ended. Who may not
-// call gets a command.RefusedError.
-func Explained(err error) error {
+// CallError returns an error of a supervisor without gRPC's prefix, with the last output of an agent that has ended. If
+// the caller has no rights, it is a command.RejectedError.
+func CallError(err error) error {
 	e := client.ErrorOf(err)
 	if e == nil {
 		return err
@@ -61,8 +61,9 @@ func Explained(err error) error {
 	return inWords(e, text)
 }
 
-// Plainly is an error of a supervisor's in its own words, on one line. Who may not call gets a command.RefusedError.
-func Plainly(err error) error {
+// CallErrorLine returns an error of a supervisor without gRPC's prefix, on one line. If the caller has no rights, it is
+// a command.RejectedError.
+func CallErrorLine(err error) error {
 	if e := client.ErrorOf(err); e != nil {
 		return inWords(e, line(e))
 	}
@@ -79,7 +80,7 @@ func line(e *client.Error) string {
 
 func inWords(e *client.Error, text string) error {
 	if e.Code == codes.PermissionDenied {
-		return &command.RefusedError{Text: text}
+		return &command.RejectedError{Text: text}
 	}
 	return errors.New(text)
 }

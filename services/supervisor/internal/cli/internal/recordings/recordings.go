@@ -20,8 +20,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
 )
 
-// List returns the recorded sessions that a query wants, oldest first. configFile is the configuration file; empty: the one
-// that there is.
+// List returns the recorded sessions for a query, oldest first. configFile is the configuration file; empty means the
+// default one.
 func List(call *command.Call, configFile string, q index.Query) ([]journal.Session, error) {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {
@@ -37,8 +37,8 @@ func List(call *command.Call, configFile string, q index.Query) ([]journal.Sessi
 	return index.List(dir, q)
 }
 
-// Newest returns the id of the session of an agent in a folder that had a turn last. A session that a supervisor has open is
-// left out: an agent does not expect to be given a session twice at a time.
+// Newest returns the id of the session of an agent in a folder with the latest turn. It ignores sessions that are open
+// in a supervisor, because agents do not support opening a session twice.
 func Newest(call *command.Call, configFile, agent, cwd string) (string, error) {
 	all, err := List(call, configFile, index.Query{Agent: agent, Cwd: cwd})
 	if err != nil {
@@ -56,7 +56,7 @@ func Newest(call *command.Call, configFile, agent, cwd string) (string, error) {
 	return newest.Session, nil
 }
 
-// AuditFile is where the record of decisions is. configFile is as List's.
+// AuditFile returns the path of the audit. configFile is the same as for List.
 func AuditFile(call *command.Call, configFile string) (string, error) {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {
@@ -69,8 +69,8 @@ func AuditFile(call *command.Call, configFile string) (string, error) {
 	return name, nil
 }
 
-// Decisions returns what was decided in a session of an agent, oldest first. Without a record, it returns none. Lines that cannot
-// be read are left out.
+// Decisions returns the decisions in a session of an agent, oldest first. Without an audit, it returns none. It skips
+// lines that cannot be parsed.
 func Decisions(call *command.Call, configFile string, f audit.Filter) ([]*supervisorv1.AuditRecord, error) {
 	name, err := AuditFile(call, configFile)
 	if err != nil {
@@ -92,16 +92,17 @@ func Decisions(call *command.Call, configFile string, f audit.Filter) ([]*superv
 	return all, nil
 }
 
-// maxCompleted is how many sessions are completed: the newest.
+// maxCompleted limits the completions to the newest sessions.
 const maxCompleted = 200
 
-// CompleteSessions completes the ids of recorded sessions, for an argument or a flag. configFile is as List's.
+// CompleteSessions completes the ids of recorded sessions, for an argument or a flag. configFile is the same as for
+// List.
 func CompleteSessions(call *command.Call, configFile *string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all, _ := List(call, *configFile, index.Query{}) // without them there is nothing to complete
+		all, _ := List(call, *configFile, index.Query{}) // without sessions there are no completions
 		seen := map[string]bool{}
 		for _, s := range slices.Backward(all) {
 			if !seen[s.Session] && len(list) < maxCompleted {

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// TurnGrace is how long a turn that a signal cancelled may take to end.
+	// TurnGrace limits the time until a turn that a signal cancelled ends.
 	TurnGrace = 500 * time.Millisecond
-	// endGrace is how long after a signal what still runs is killed. With the time that killing takes, a command ends
+	// endGrace is the time between a signal and the kill of remaining processes. Together with the kill, a command ends
 	// within a second.
 	endGrace = 850 * time.Millisecond
-	// killTime is how long killed processes may take to be gone. Only processes that the kernel holds need more.
+	// killTime limits the time until killed processes are gone. Only processes that are blocked in the kernel need
+	// more.
 	killTime = 2 * time.Second
 )
 
-// EndGrace is how long after a signal what still runs is killed: 850 ms, or more if the configuration sets
-// agent.stop_grace_ms, which an agent then has twice.
+// EndGrace returns the time between a signal and the kill of remaining processes: 850 ms, or more if the configuration
+// sets agent.stop_grace_ms, which applies twice to an agent.
 func EndGrace(c *config.Config) time.Duration {
 	if c == nil {
 		return endGrace
@@ -30,9 +31,9 @@ func EndGrace(c *config.Config) time.Duration {
 	return endGrace + 2*time.Duration(c.Proto.GetAgent().GetStopGraceMs())*time.Millisecond
 }
 
-// Hurry says when the processes of a command that a signal ends are killed: some time after the first signal, and at
-// once with the second. Safe for concurrent use.
-type Hurry struct {
+// KillTimer determines when the processes of a command are killed after a signal: some time after the first signal, and
+// at once after the second. It is safe for concurrent use.
+type KillTimer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -41,13 +42,12 @@ type Hurry struct {
 	at    time.Time   // guarded by mu: when the timer fires
 }
 
-// NewHurry watches signals until Stop. ctx ends with the first signal that asks for the end, as a command's context
-// does.
-func NewHurry(ctx context.Context) *Hurry {
-	h := &Hurry{}
+// NewKillTimer watches signals until Stop. ctx is the context of the command, which ends with the first signal.
+func NewKillTimer(ctx context.Context) *KillTimer {
+	h := &KillTimer{}
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 8)
-	first := ctx.Err() == nil // it is still to come
+	first := ctx.Err() == nil // it has not arrived yet
 	signal.Notify(signals, command.StopSignals()...)
 	go func() {
 		defer signal.Stop(signals)
@@ -67,11 +67,11 @@ func NewHurry(ctx context.Context) *Hurry {
 	return h
 }
 
-// Context ends when processes are to be killed: it is host.Options.Hurry.
-func (h *Hurry) Context() context.Context { return h.ctx }
+// Context returns a context that ends when processes are to be killed, for host.Options.Kill.
+func (h *KillTimer) Context() context.Context { return h.ctx }
 
-// After has processes killed after a time, unless an earlier call set an earlier time.
-func (h *Hurry) After(d time.Duration) {
+// After kills processes after a time, unless an earlier call set an earlier time.
+func (h *KillTimer) After(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := time.Now().Add(d)
@@ -81,8 +81,8 @@ func (h *Hurry) After(d time.Duration) {
 	h.at, h.timer = at, time.AfterFunc(d, h.cancel)
 }
 
-// Stop ends the watching of signals. What still runs is killed.
-func (h *Hurry) Stop() {
+// Stop stops watching signals. Remaining processes are killed.
+func (h *KillTimer) Stop() {
 	h.mu.Lock()
 	if h.timer != nil {
 		h.timer.Stop()

@@ -14,35 +14,35 @@ import (
 func TestUnrecorded_ReportsEachErrorOnce(t *testing.T) {
 	full := func(part, op string) error { return fmt.Errorf("%s: %s: %w", part, op, syscall.ENOSPC) }
 	for name, c := range map[string]struct {
-		early, later []notRecorded
+		early, later []failedRecord
 		want         []string // what each line has
 	}{
 		"nothing fails": {},
 		"both for one cause at the start": {
-			early: []notRecorded{{host.RecordDecisions, full("audit", "mkdir /x")}, {host.RecordSessions, full("journal", "mkdir /x/s")}},
+			early: []failedRecord{{host.RecordDecisions, full("audit", "mkdir /x")}, {host.RecordSessions, full("journal", "mkdir /x/s")}},
 			want:  []string{"neither the session nor what is decided in it is recorded: mkdir /x: no space left on device; the turn goes on"},
 		},
 		"both for causes of their own": {
-			early: []notRecorded{{host.RecordDecisions, full("audit", "mkdir /x")}, {host.RecordSessions, fmt.Errorf("journal: %w", syscall.EACCES)}},
+			early: []failedRecord{{host.RecordDecisions, full("audit", "mkdir /x")}, {host.RecordSessions, fmt.Errorf("journal: %w", syscall.EACCES)}},
 			want:  []string{"what is decided is not recorded: mkdir /x", "the session is not recorded: permission denied; the turn goes on. See"},
 		},
 		"again and again while it runs": {
-			later: []notRecorded{{host.RecordSessions, full("journal", "write a\x1b]")}, {host.RecordSessions, full("journal", "write b")}},
+			later: []failedRecord{{host.RecordSessions, full("journal", "write a\x1b]")}, {host.RecordSessions, full("journal", "write b")}},
 			want:  []string{"journal.dir"},
 		},
 		"at the start and while it runs": {
-			early: []notRecorded{{host.RecordSessions, full("journal", "mkdir /x")}},
-			later: []notRecorded{{host.RecordSessions, full("journal", "write b")}},
+			early: []failedRecord{{host.RecordSessions, full("journal", "mkdir /x")}},
+			later: []failedRecord{{host.RecordSessions, full("journal", "write b")}},
 			want:  []string{"acphost doctor"},
 		},
 		"an error that says what to do": {
-			later: []notRecorded{{host.RecordDecisions, fmt.Errorf("audit: no room; or set permission.audit.file to another place")}},
+			later: []failedRecord{{host.RecordDecisions, fmt.Errorf("audit: no room; or set permission.audit.file to another place")}},
 			want:  []string{"set permission.audit.file to another place; the turn goes on"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			u := &Unrecorded{Tell: func(line string) { got = append(got, line) }}
+			u := &RecordingWarnings{Tell: func(line string) { got = append(got, line) }}
 			for _, n := range c.early {
 				u.failed(n.what, n.err)
 			}
@@ -68,7 +68,7 @@ func TestUnrecorded_ReportsEachErrorOnce(t *testing.T) {
 func TestUnrecorded_SilentIfLogHasWarnings(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelError: true} {
 		o := host.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: level}))}
-		(&Unrecorded{}).Watch(&o)
+		(&RecordingWarnings{}).Watch(&o)
 		if got := o.Unrecorded != nil; got != want {
 			t.Errorf("at level %v it is told: %v, want %v", level, got, want)
 		}

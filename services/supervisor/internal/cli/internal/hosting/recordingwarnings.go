@@ -13,43 +13,43 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// Unrecorded tells a person, once for each record, that it cannot be written. What fails for one cause while the
-// supervisor starts is told in one line. Safe for concurrent use.
-type Unrecorded struct {
-	Tell func(line string) // must not wait
+// RecordingWarnings reports to the user, once for each record, that it cannot be written. Failures with one cause at
+// the start of the supervisor are reported in one line. It is safe for concurrent use.
+type RecordingWarnings struct {
+	Tell func(line string) // must not block
 
-	mu      sync.Mutex
-	started bool
-	told    map[host.Record]bool
-	early   []notRecorded
+	mu       sync.Mutex
+	started  bool
+	reported map[host.Record]bool
+	early    []failedRecord
 }
 
-// notRecorded is a record that cannot be written.
-type notRecorded struct {
+// failedRecord is a record that cannot be written.
+type failedRecord struct {
 	what host.Record
 	err  error
 }
 
-// Watch has o tell of records. Where warnings are logged, the log says it.
-func (u *Unrecorded) Watch(o *host.Options) {
+// Watch sets the callback for failures in o. If warnings are logged, the log contains them.
+func (u *RecordingWarnings) Watch(o *host.Options) {
 	if o.Logger.Enabled(context.Background(), slog.LevelWarn) {
 		return
 	}
 	o.Unrecorded = u.failed
 }
 
-// failed takes the news from the supervisor.
-func (u *Unrecorded) failed(what host.Record, err error) {
+// failed processes a failure of the supervisor.
+func (u *RecordingWarnings) failed(what host.Record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.told[what] {
+	if u.reported[what] {
 		return
 	}
-	if u.told == nil {
-		u.told = map[host.Record]bool{}
+	if u.reported == nil {
+		u.reported = map[host.Record]bool{}
 	}
-	u.told[what] = true
-	news := notRecorded{what, err}
+	u.reported[what] = true
+	news := failedRecord{what, err}
 	if !u.started {
 		u.early = append(u.early, news)
 		return
@@ -57,8 +57,8 @@ func (u *Unrecorded) failed(what host.Record, err error) {
 	u.Tell(news.line())
 }
 
-// Begun tells what came while the supervisor started: it runs now.
-func (u *Unrecorded) Begun() {
+// Begun reports the failures at the start of the supervisor, which is now complete.
+func (u *RecordingWarnings) Begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.started = true
@@ -74,22 +74,22 @@ func (u *Unrecorded) Begun() {
 	}
 }
 
-// whatToDo is what helps as a rule.
+// whatToDo is the usual advice.
 const whatToDo = "See that the folder can be written and its disk has room (\"acphost doctor\" looks)"
 
-func (n notRecorded) line() string {
+func (n failedRecord) line() string {
 	subject, setting := "the session is not recorded", "journal.dir"
 	if n.what == host.RecordDecisions {
 		subject, setting = "what is decided is not recorded", "permission.audit.file"
 	}
 	why := cause(n.err)
-	if strings.Contains(why, setting) { // it says what to do
+	if strings.Contains(why, setting) { // it contains advice
 		return fmt.Sprintf("%s: %s; the turn goes on", subject, why)
 	}
 	return fmt.Sprintf("%s: %s; the turn goes on. %s, or name another place by %s", subject, why, whatToDo, setting)
 }
 
-// cause is an error on a line, without the name of the part of acphost that it comes from.
+// cause formats an error on a line, without the name of the part of acphost.
 func cause(err error) string {
 	text := err.Error()
 	for _, part := range []string{"journal: ", "audit: "} {
@@ -98,7 +98,7 @@ func cause(err error) string {
 	return safetext.Line(text)
 }
 
-// sameCause reports whether the system gave the same reason for both.
+// sameCause reports whether two errors have the same error of the operating system.
 func sameCause(a, b error) bool {
 	x, ok := errors.AsType[syscall.Errno](a)
 	y, also := errors.AsType[syscall.Errno](b)

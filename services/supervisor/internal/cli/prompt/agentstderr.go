@@ -8,19 +8,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// maxRest bounds what is kept of a line of the agent's that has not ended, in bytes: more than safetext.Line shows.
+// maxRest limits the bytes of an incomplete line of the agent. It exceeds the limit of safetext.Line.
 const maxRest = 8 << 10
 
-// agentWords takes what the agent writes to its standard error, and has each line printed: made safe, and named as the
-// agent's, since nothing else tells it from acphost's own. It takes nothing once the turn is over.
-type agentWords struct {
+// agentStderr prints the lines of the agent's standard error: escaped, and with the agent's name, to distinguish them
+// from acphost's own. It ignores lines after the turn.
+type agentStderr struct {
 	p    *promptRun
 	ctx  context.Context
-	rest []byte // of a line that has not ended
+	rest []byte // the incomplete line
 }
 
 // Write implements io.Writer.
-func (w *agentWords) Write(written []byte) (int, error) {
+func (w *agentStderr) Write(written []byte) (int, error) {
 	whole := append(w.rest, written...)
 	end := bytes.LastIndexByte(whole, '\n') + 1
 	text, rest := string(whole[:end]), whole[end:]
@@ -35,7 +35,7 @@ func (w *agentWords) Write(written []byte) (int, error) {
 func (p *promptRun) agentWrote(text string) {
 	for line := range strings.Lines(text) {
 		if line = safetext.Line(line); line != "" {
-			p.tell("agent: " + line)
+			p.printLine("agent: " + line)
 		}
 	}
 }
