@@ -69,7 +69,7 @@ func TestSidecar_DownIsNamedInErrors(t *testing.T) {
 	// The question that acphost asks about a call of another handler names it, too.
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "git push > a.txt"))
 	own := s.Asked()
-	if title := own.Params.ToolCall.Title; !strings.Contains(title, "handler fs is not running") {
+	if title := own.Params.ToolCall.Title; !strings.Contains(title, "handler fs is down") {
 		t.Errorf("the title of acphost's own question is %q, which does not name the handler that is down", title)
 	}
 	s.Choose(own, own.Params.Options[len(own.Params.Options)-1].OptionID)
