@@ -83,7 +83,7 @@ func tunnelBy(conn net.Conn, by *url.URL, to Target) (*bufio.Reader, error) {
 		return nil, err
 	}
 	reader := bufio.NewReader(conn)
-	response, err := http.ReadResponse(reader, request)
+	response, err := http.ReadResponse(reader, request) //nolint:bodyclose // the body is closed with the connection
 	if err != nil {
 		return nil, err
 	}

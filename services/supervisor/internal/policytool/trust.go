@@ -27,7 +27,7 @@ type TrustStore struct {
 	now  func() time.Time
 }
 
-// OpenTrustStoreStore returns the trust store in a file, an absolute path. The file may be missing. Without a path, no
+// OpenTrustStore returns the trust store in a file, an absolute path. The file may be missing. Without a path, no
 // file is trusted, and Add fails.
 func OpenTrustStore(file string) *TrustStore { return &TrustStore{file: file, now: time.Now} }
 
