@@ -29,6 +29,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		return err
 	}
 	defer p.close()
+	if _, err := p.stat(); exclusive && err == nil { // as the kernel answers, whoever may write there
+		return unix.EEXIST
+	}
 	if p.within && isTTY(p) && !c.sameSession() {
 		return unix.ENXIO
 	}
