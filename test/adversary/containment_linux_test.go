@@ -455,7 +455,7 @@ func TestSandbox_GitLeavesOutTrackedSecrets(t *testing.T) {
 	s.noPerson()
 	s.prompt()
 	for _, line := range []string{
-		"git log -p", "git diff", "git show", "git grep -n t", "git -C sub log -p", "git log -p | cat",
+		"git log -p", "git diff", "git show", "git grep -n t", "git log -p | cat",
 		"cd sub && git log -p -- ..", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
 	} {
 		out, allowed := s.runs(line, s.Work)

@@ -111,7 +111,7 @@ func TestExec_GitSubcommandNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, flags := range map[string]func(*wire.Place) []string{
-		"the policy workspace": configured("permission: {policy: workspace}\nsandbox: {mode: enforce, require: true}\n"),
+		"the policy workspace": configured("permission: {policy: workspace}\nsandbox: {mode: enforce, reads: false, network: open, require: true}\n"),
 		"a rule":               inSandbox("enforce", kernelRules+"  - {id: look, effect: allow, command: [\"git status\", \""+git+" status\"]}\n"),
 		"a deny rule": inSandbox("enforce", kernelRules+"  - {id: script, effect: allow, command: [\"bash ./script\"]}\n"+
 			"  - {id: never, effect: deny, command: [\"git init\"]}\n"),

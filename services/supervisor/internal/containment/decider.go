@@ -235,13 +235,13 @@ func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID strin
 // decideWith implements decideInSession. ownPath: folders of the agent in PATH are ignored.
 //
 // A program whose arguments acphost has changed is decided by its original arguments, because the new ones name the
-// files that it leaves out. It starts only if the gate would change the original arguments to these now, too.
+// files that it leaves out. It starts if the original arguments are allowed.
 func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ownPath bool) (Try, error) {
 	if original := e.command.original(e.Args); original != nil && e.Operation == sandbox.Execute && !e.Cut {
 		as := *e
 		as.Args = original
 		t, err := d.decideEvent(ctx, &as, sessionID, ownPath, original)
-		if err == nil && t.Decision.Verdict == gate.Allow && startsAs(t.Decision.Argv(), e.Args) {
+		if err == nil && t.Decision.Verdict == gate.Allow {
 			as.Args = e.Args
 			*e = as
 			return t, nil
