@@ -24,16 +24,16 @@ const (
 
 // A Snapshot is what the refs of a repository pointed to at one time. It is immutable, and safe for concurrent use.
 //
-// Objects are read later, by their ids: git's ids are hashes, so processes that change the repository meanwhile cannot change what a
-// commit contains.
+// Objects are read later, by their ids: git's ids are hashes, so processes that change the repository meanwhile cannot
+// change what a commit contains.
 type Snapshot struct {
 	top, dir string
 	tips     []string
 }
 
-// TakeSnapshot returns a snapshot of the repository of a working tree. folder is the working tree's top folder or lies below it, absolute and
-// without symbolic links. It returns nil if there is no such repository, or if it cannot be read: its objects lie elsewhere, too, or have
-// longer ids.
+// TakeSnapshot returns a snapshot of the repository of a working tree. folder is the working tree's top folder or lies
+// below it, absolute and without symbolic links. It returns nil if there is no such repository, or if it cannot be
+// read: its objects lie elsewhere, too, or have longer ids.
 func TakeSnapshot(folder string) *Snapshot {
 	found := Find(folder)
 	if !found.Plain && !found.Linked {
@@ -89,13 +89,16 @@ func (s *Snapshot) addID(line string) {
 	}
 }
 
+// SharesRefs reports whether two snapshots are of the same repository, in one working tree or in two.
+func (s *Snapshot) SharesRefs(other *Snapshot) bool { return s.dir == other.dir }
+
 // Contains reports whether a file lies in the working tree.
 func (s *Snapshot) Contains(file string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/")
 }
 
-// Has reports whether the file had exactly this content in a commit that a ref of the snapshot leads to. It is false, too, if that is not
-// found until the deadline, or in the first few thousand commits.
+// Has reports whether the file had exactly this content in a commit that a ref of the snapshot leads to. It is false,
+// too, if that is not found until the deadline, or in the first few thousand commits.
 func (s *Snapshot) Has(file string, content []byte, deadline time.Time) bool {
 	if !s.Contains(file) {
 		return false

@@ -16,8 +16,8 @@ import (
 // longestAddress is sizeof(struct sockaddr_storage).
 const longestAddress = 128
 
-// socketCall is a call with a socket and an address. The socket is a duplicate and the address a copy, so the process cannot replace
-// them.
+// socketCall is a call with a socket and an address. The socket is a duplicate and the address a copy, so the process
+// cannot replace them.
 type socketCall struct {
 	*call
 	socket  int
@@ -180,8 +180,8 @@ func (s socketCall) reach() (target, error) {
 	return t, nil
 }
 
-// connectInDomain connects to an abstract unix socket on the thread that shares the command's Landlock domain, so that sockets
-// outside of the domain cannot be reached.
+// connectInDomain connects to an abstract unix socket on the thread that shares the command's Landlock domain, so that
+// sockets outside of the domain cannot be reached.
 func (s socketCall) connectInDomain(flags int) error {
 	t := target{raw: s.address}
 	blocks := flags&unix.O_NONBLOCK == 0
@@ -252,8 +252,8 @@ func (c *call) sendTo() error {
 // longestMessage is larger than any datagram.
 const longestMessage = 1 << 20
 
-// bind binds the socket in the sandbox. It binds a unix socket by its last name only, from its folder: getsockname then returns only
-// that name.
+// bind binds the socket in the sandbox. It binds a unix socket by its last name only, from its folder: getsockname then
+// returns only that name.
 func (c *call) bind() error {
 	s, err := c.withSocket(c.data.args[1], c.data.args[2])
 	if err != nil {

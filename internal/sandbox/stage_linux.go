@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A staged file is written by a process before it is decided on: the process gets an unnamed file in place of the one that it opens. When
-// the process has closed it, the decider decides on its content. If the content is allowed, the name gets a new file with these bytes, so that
-// no descriptor of the process reaches it. Otherwise the name stays as it was.
+// A staged file is written by a process before it is decided on: the process gets an unnamed file in place of the one
+// that it opens. When the process has closed it, the decider decides on its content. If the content is allowed, the
+// name gets a new file with these bytes, so that no descriptor of the process reaches it. Otherwise the name stays as
+// it was.
 //
-// inotify notifies of the close before close returns to the process. Each later call that the sandbox answers waits until the closed files
-// are decided on, so that a program that the process starts finds them.
+// inotify notifies of the close before close returns to the process. Each later call that the sandbox answers waits
+// until the closed files are decided on, so that a program that the process starts finds them.
 
 // maxStaged limits the staged files that are open at the same time.
 const maxStaged = 256
@@ -81,7 +82,7 @@ func (c *call) openStaged(p place, flags int, mode uint32, e Event) error {
 	theirs := -1
 	err := c.runInDomain(func() error {
 		unix.Umask(c.umask)
-		made, err := unix.Openat(p.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode&0o777)
+		made, err := unix.Openat(p.dir, ".", unix.O_TMPFILE|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, mode&0o777)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,8 @@ func (s *server) watchStages(inotify int) {
 	}
 }
 
-// settle decides on the staged files that their processes have closed. It returns when each of them has its name, or was rejected.
+// settle decides on the staged files that their processes have closed. It returns when each of them has its name, or
+// was rejected.
 func (s *server) settle() {
 	if s.stages.open.Load() == 0 {
 		return

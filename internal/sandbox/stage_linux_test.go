@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
-// stagedVar has the sandbox of this test binary decide on the content of some files when they are written: files named "staged…" are allowed
-// if they begin with "good". It names the file to which rejections are written.
+// stagedVar has the sandbox of this test binary decide on the content of some files when they are written: files named
+// "staged…" are allowed if they begin with "good". It names the file to which rejections are written.
 const stagedVar = "SANDBOX_TEST_STAGED"
 
 type stager struct {
@@ -113,7 +114,8 @@ func TestStaged_ContentIsDecidedWhenWritten(t *testing.T) {
 	}
 }
 
-// TestStaged_LimitsFiles opens more staged files than may be open, and reaches the end: later ones are decided when they are opened.
+// TestStaged_LimitsFiles opens more staged files than may be open, and reaches the end: later ones are decided when
+// they are opened.
 func TestStaged_LimitsFiles(t *testing.T) {
 	y := newYard(t)
 	log := filepath.Join(filepath.Dir(y.inside), "log")
@@ -144,10 +146,11 @@ func openStages(dir, count string) int {
 		_ = f.Close()
 	}
 	// The last files are decided on when no further call is made, too.
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if names, _ := filepath.Glob(filepath.Join(dir, "staged*")); len(names) == len(files) {
-			return 0
-		}
+	if !testkit.Poll(func() bool {
+		names, _ := filepath.Glob(filepath.Join(dir, "staged*"))
+		return len(names) == len(files)
+	}) {
+		return 1
 	}
-	return 1
+	return 0
 }

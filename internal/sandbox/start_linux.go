@@ -35,17 +35,18 @@ const (
 // stageServe is the argument after Command with which the program executes itself without capabilities.
 const stageServe = "-serve"
 
-// Main runs a sandbox until it ends: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]… [--deny-read PATH]…
-// [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It returns the exit status of the
-// command. If a signal ended the command, the same signal ends the sandbox. With "--job" instead of a command, it starts the Job of
-// JobFD, writes each Outcome to OutcomeFD, and returns when all processes of the command have ended.
+// Main runs a sandbox until it ends: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It
+// returns the exit status of the command. If a signal ended the command, the same signal ends the sandbox. With "--job"
+// instead of a command, it starts the Job of JobFD, writes each Outcome to OutcomeFD, and returns when all processes of
+// the command have ended.
 func Main() int { return MainWith(nil) }
 
 // DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks its parent for decisions.
 const DecisionsFD = 3
 
-// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead of lists of
-// paths. It must be a Reporter.
+// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead
+// of lists of paths. It must be a Reporter.
 func MainWith(dial func(fd int, o Options) (Decider, error)) int {
 	return mainWith(dial, func(_ *Options, l Lists) Decider { return l })
 }
@@ -110,8 +111,8 @@ func capable() bool {
 	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
 }
 
-// dropCapabilities executes this program again without any capability. The sandbox acts for the command, which has no capabilities
-// either, and a thread of a Go program cannot drop them for the other threads.
+// dropCapabilities executes this program again without any capability. The sandbox acts for the command, which has no
+// capabilities either, and a thread of a Go program cannot drop them for the other threads.
 func dropCapabilities(args []string) error {
 	self, err := proc.OwnProgram()
 	if err != nil {
@@ -170,8 +171,9 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	return o, l, c, asks, proxy, err
 }
 
-// proxyCredentials returns the credentials for the proxy that are in the command's environment, as a value of the header Proxy-Authorization;
-// empty: there are none, and sockets cannot be connected through the proxy. They are not among the arguments, which all users can read.
+// proxyCredentials returns the credentials for the proxy that are in the command's environment, as a value of the
+// header Proxy-Authorization; empty: there are none, and sockets cannot be connected through the proxy. They are not
+// among the arguments, which all users can read.
 func proxyCredentials(environ []string, proxy *Through) string {
 	if environ == nil {
 		environ = os.Environ()
@@ -216,7 +218,8 @@ func serve(o Options, d Decider, c command) (int, error) {
 		}
 		return failed, result.err
 	}
-	// Not earlier: the process that was to execute the command shared this process's memory, and its arguments were read there.
+	// Not earlier: the process that was to execute the command shared this process's memory, and its arguments were
+	// read there.
 	if err := proc.Undumpable(); err != nil {
 		_ = unix.Kill(result.pid, unix.SIGKILL)
 		return failed, err
@@ -268,9 +271,10 @@ type startResult struct {
 // errStart is wrapped if the command itself cannot be started.
 var errStart = errors.New("start the command")
 
-// startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from it: a process
-// inherits the filter of the thread that makes it. The thread stays until the command has ended, because the parent-death signal of
-// the command is bound to the thread. Meanwhile the thread runs the jobs for the command's Landlock domain.
+// startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from
+// it: a process inherits the filter of the thread that makes it. The thread stays until the command has ended, because
+// the parent-death signal of the command is bound to the thread. Meanwhile the thread runs the jobs for the command's
+// Landlock domain.
 func startConfined(o Options, d Decider, c command, w proc.Restrictions, started chan<- startResult, over <-chan struct{}) error {
 	if !o.Observe && (!w.Landlock || !w.Seccomp) {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))
@@ -278,9 +282,9 @@ func startConfined(o Options, d Decider, c command, w proc.Restrictions, started
 	if err := mayTrace(); err != nil {
 		return err
 	}
-	// While the process is made, this thread occupies a processor of the Go scheduler until the process executes its first program,
-	// and that waits for a decision. An operation that stops all goroutines meanwhile (a garbage collection, a change of GOMAXPROCS)
-	// would wait forever.
+	// While the process is made, this thread occupies a processor of the Go scheduler until the process executes its
+	// first program, and that waits for a decision. An operation that stops all goroutines meanwhile (a garbage
+	// collection, a change of GOMAXPROCS) would wait forever.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(math.MaxInt64)
 	listener, err := listen(o)
@@ -312,8 +316,8 @@ func startConfined(o Options, d Decider, c command, w proc.Restrictions, started
 	}
 }
 
-// start starts the command. Unless the command's program is set, start searches PATH as execvp does. The command is killed when the
-// calling thread ends.
+// start starts the command. Unless the command's program is set, start searches PATH as execvp does. The command is
+// killed when the calling thread ends.
 func start(c command) (*os.Process, error) {
 	command, name := c.args, c.args[0]
 	folders := []string{""}
@@ -364,7 +368,8 @@ func errnoOf(err error) error {
 	return err
 }
 
-// ignoreChildStops keeps the kernel from sending SIGCHLD when a child stops: each program that is started inside is stopped to verify it.
+// ignoreChildStops keeps the kernel from sending SIGCHLD when a child stops: each program that is started inside is
+// stopped to verify it.
 func ignoreChildStops() {
 	// struct sigaction of the kernel, whose second word contains the flags.
 	var action [4]uint64
@@ -376,8 +381,9 @@ func ignoreChildStops() {
 	}
 }
 
-// wait forwards signals until the command has ended, and reaps adopted processes. The kernel also wakes a parent that waits for a
-// child when another thread of the parent has stopped that child to verify it; hence wait waits only for processes that have ended.
+// wait forwards signals until the command has ended, and reaps adopted processes. The kernel also wakes a parent that
+// waits for a child when another thread of the parent has stopped that child to verify it; hence wait waits only for
+// processes that have ended.
 func wait(pid int, signals <-chan os.Signal) unix.WaitStatus {
 	for s := range signals {
 		switch s {

@@ -38,8 +38,9 @@ func (s socketCall) tunnel() (Tunnel, bool) {
 	return t.Tunnel(Event{Operation: Connect, PID: s.tgid, Call: s.id, Address: to})
 }
 
-// connectThrough connects the socket to the proxy, and has the proxy connect it to the target, before the process can use the socket. So a
-// program needs to know nothing of the proxy. If the proxy refuses, the socket is disconnected again.
+// connectThrough connects the socket to the proxy, and has the proxy connect it to the target, before the process can
+// use the socket. So a program needs to know nothing of the proxy. If the proxy refuses, the socket is disconnected
+// again.
 func (s socketCall) connectThrough(t Tunnel) error {
 	err := s.connectTo(t.Proxy)
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// whole runs every hostile line in the sandbox. Otherwise, of the effects with hundreds of lines, one line of sample is run.
+// whole runs every hostile line in the sandbox. Otherwise, of the effects with hundreds of lines, one line of sample is
+// run.
 var whole = flag.Bool("whole", false, "run every hostile line in the sandbox")
 
 const sample = 6
 
-// escapes says, for the effects that must not leave the sandbox, what of a run in it has done so; empty: nothing has. Processes may read files
-// outside of the workspace that hold no secret, and run code of the workspace.
+// escapes says, for the effects that must not leave the sandbox, what of a run in it has done so; empty: nothing has.
+// Processes may read files outside of the workspace that hold no secret, and run code of the workspace.
 var escapes = map[string]func(run) string{
 	"secret": func(r run) string { return when(effects["secret"](r), "it shows the secret") },
 	"environment": func(r run) string {
@@ -46,8 +47,8 @@ func when(is bool, text string) string {
 // runsLater are parts of the names of files that other programs run.
 var runsLater = []string{"/.git/hooks/", "/.github/workflows/", "/.vscode/", "/.envrc", "/.gitconfig", "/.bashrc", "/.profile"}
 
-// TestHostileLines_StayInSandbox has an agent run hostile lines in a script, so that only what the processes do is decided, under the policy
-// workspace. Its user rejects everything that is asked.
+// TestHostileLines_StayInSandbox has an agent run hostile lines in a script, so that only what the processes do is
+// decided, under the policy workspace. Its user rejects everything that is asked.
 func TestHostileLines_StayInSandbox(t *testing.T) {
 	if err := sandbox.Supported(); err != nil {
 		t.Skipf("no sandbox here: %v", err)
@@ -96,7 +97,8 @@ func count(all []entry, does string) (n int) {
 	return n
 }
 
-// contain runs an entry in a session and a fixture of its own, and returns what escaped from the sandbox; empty: nothing.
+// contain runs an entry in a session and a fixture of its own, and returns what escaped from the sandbox; empty:
+// nothing.
 func (d *desk) contain(b builder, e *entry, n int, connections *atomic.Int32) string {
 	d.t.Helper()
 	s := b.fixture(d.t, fmt.Sprint("line", n))

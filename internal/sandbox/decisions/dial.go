@@ -43,8 +43,8 @@ type socket interface {
 
 // client asks a supervisor. It is a sandbox.Decider and a sandbox.Reporter.
 //
-// Of the goroutines that wait for answers, one reads, and passes the others their answers. With one question at a time, which is the
-// usual case, no thread wakes another.
+// Of the goroutines that wait for answers, one reads, and passes the others their answers. With one question at a time,
+// which is the usual case, no thread wakes another.
 type client struct {
 	conn    socket
 	timeout time.Duration
@@ -156,8 +156,8 @@ func (c *client) lending() *leases {
 	return l
 }
 
-// maxStarts limits the programs whose start the supervisor wants to be notified of. The kernel may reject a start without a
-// notification.
+// maxStarts limits the programs whose start the supervisor wants to be notified of. The kernel may reject a start
+// without a notification.
 const maxStarts = 1024
 
 func (c *client) expect(call uint64) {
@@ -230,7 +230,8 @@ func (c *client) ask(e sandbox.Event, more question) (*sandboxv1.Answer, error) 
 	}
 }
 
-// readFor reads until the answer to a question arrives, and passes other answers to their goroutines. Then another goroutine reads.
+// readFor reads until the answer to a question arrives, and passes other answers to their goroutines. Then another
+// goroutine reads.
 func (c *client) readFor(id uint64, waits <-chan *sandboxv1.Answer, deadline time.Time) (*sandboxv1.Answer, error) {
 	defer func() { c.reading <- struct{}{} }()
 	select {
@@ -333,7 +334,8 @@ func (c *client) Refused(pid int, what string) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), Program: programOf(pid), What: what}}})
 }
 
-// TunnelRefused writes the proxy's reason to the process's standard error. The supervisor knows the refusal from the proxy.
+// TunnelRefused writes the proxy's reason to the process's standard error. The supervisor knows the refusal from the
+// proxy.
 func (c *client) TunnelRefused(pid int, why string) {
 	c.refused(sandbox.Event{PID: pid}, strings.TrimPrefix(why, "acphost: "))
 }
@@ -357,8 +359,8 @@ func (c *client) Began(pid int, walls proc.Restrictions, err error) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Began{Began: b}})
 }
 
-// refused writes the reason of a rejection to the process's standard error, except for the command's own process, whose standard
-// error is the agent's.
+// refused writes the reason of a rejection to the process's standard error, except for the command's own process, whose
+// standard error is the agent's.
 func (c *client) refused(e sandbox.Event, why string) {
 	if why != "" && c.timeout == answerTimeout && int64(e.PID) != c.root.Load() {
 		c.words.say(e.PID, why)

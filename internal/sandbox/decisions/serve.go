@@ -28,11 +28,11 @@ type Asked struct {
 	sandbox.Event
 	// Cut: arguments and environment are incomplete.
 	Cut bool
-	// MountPoint: the question is whether an empty file or folder may be made as a mount point although it could not be written
-	// otherwise (sandbox.Mounter). If the answer is no, the sandbox asks again about the write.
+	// MountPoint: the question is whether an empty file or folder may be made as a mount point although it could not be
+	// written otherwise (sandbox.Mounter). If the answer is no, the sandbox asks again about the write.
 	MountPoint bool
-	// Stageable: the process makes a file, or replaces its whole content, and can be given an unnamed file to write. The question is asked
-	// again when it is written, with the content (Placed).
+	// Stageable: the process makes a file, or replaces its whole content, and can be given an unnamed file to write.
+	// The question is asked again when it is written, with the content (Placed).
 	Stageable bool
 	// Program is the file that the process runs. Empty: it is not readable.
 	Program string
@@ -59,10 +59,11 @@ type Answer struct {
 type Judge interface {
 	// Judge decides. The process waits for it, so it must be bounded in time. ctx ends when the sandbox is gone.
 	Judge(ctx context.Context, asked Asked) Answer
-	// Started reports that a program is in place, if the answer to its question has TellStart, before the sandbox asks about any
-	// operation of the program.
+	// Started reports that a program is in place, if the answer to its question has TellStart, before the sandbox asks
+	// about any operation of the program.
 	Started(pid int, call uint64)
-	// Refused reports a call that the sandbox has rejected itself, or would have rejected without Observe. program is as in Asked.
+	// Refused reports a call that the sandbox has rejected itself, or would have rejected without Observe. program is
+	// as in Asked.
 	Refused(pid int, program, what string)
 }
 
@@ -78,9 +79,10 @@ type Began struct {
 	Env []string
 }
 
-// Serve answers the sandbox at the other end of a connection until the connection ends, and closes it. It calls began once when the
-// command has started or failed, unless the sandbox ends before. It returns when all calls of the Judge have returned. The error is
-// nil if the sandbox has ended properly. Serve grants leases if generation is not nil and the connection is a socket of Pair.
+// Serve answers the sandbox at the other end of a connection until the connection ends, and closes it. It calls began
+// once when the command has started or failed, unless the sandbox ends before. It returns when all calls of the Judge
+// have returned. The error is nil if the sandbox has ended properly. Serve grants leases if generation is not nil and
+// the connection is a socket of Pair.
 func Serve(conn net.Conn, j Judge, began func(Began), generation *Generation) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

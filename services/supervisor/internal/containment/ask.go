@@ -29,8 +29,8 @@ func (d *Decider) deny(t Try, by, turns string) string {
 	return said
 }
 
-// refuseLink refuses another name for a file that the process may not change. The user is not asked, because programs that make such links
-// copy the file instead, and is notified once a turn.
+// refuseLink refuses another name for a file that the process may not change. The user is not asked, because programs
+// that make such links copy the file instead, and is notified once a turn.
 func (d *Decider) refuseLink(t Try, turns string) string {
 	t.Decision.Reason, t.Decision.Detail = reason.LinkToProtected.String(), t.Decision.Reason
 	if d.turn.firstDenial(turns, "links") {
@@ -50,8 +50,8 @@ func denialText(d *gate.Decision, goOn string) string {
 	return safetext.Cut(safetext.Line("refused: "+d.Denial()), 400) + goOn
 }
 
-// askLater refuses an action and queues a question about it, unless a question about it has ended in this turn. It returns the text for the
-// process, and whether the user can answer.
+// askLater refuses an action and queues a question about it, unless a question about it has ended in this turn. It
+// returns the text for the process, and whether the user can answer.
 func (d *Decider) askLater(e *event, t Try) (said string, wait bool) {
 	deny := func(why reason.Reason) (string, bool) {
 		t.Decision.Reason = strings.TrimPrefix(strings.TrimSuffix(t.Decision.Reason, ".")+"; "+why.String(), "; ")

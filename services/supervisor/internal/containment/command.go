@@ -29,8 +29,8 @@ const confineTimeout = 10 * time.Second
 // confineStream carries the requests of a sandbox to the supervisor.
 type confineStream = grpc.BidiStreamingClient[terminalv1.ConfineRequest, terminalv1.ConfineResponse]
 
-// openConfinement opens a stream for the sandbox of a command. If the handler cannot confine commands, why is the reason in words. The
-// stream ends with ctx.
+// openConfinement opens a stream for the sandbox of a command. If the handler cannot confine commands, why is the
+// reason in words. The stream ends with ctx.
 func openConfinement(ctx context.Context, conn grpc.ClientConnInterface, how *terminalv1.Confinement) (stream confineStream, why string, err error) {
 	if _, mapped := conn.(interface{ OtherPaths() }); mapped {
 		return nil, "its files have other paths than they have here, and a sandbox knows only those of the handler", nil
@@ -103,7 +103,8 @@ func (c *command) Refused(pid int, program, what string) {
 	c.decider.refusedIn([]string{c.sessionID}, pid, program, what)
 }
 
-// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and Sandbox.Require or Sandbox.Terminals is set.
+// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and Sandbox.Require or
+// Sandbox.Terminals is set.
 type CannotConfine struct {
 	// Why is the reason in words.
 	Why string
@@ -113,10 +114,10 @@ func (e *CannotConfine) Error() string {
 	return "it cannot run commands in the sandbox, and sandbox.require is set, or the handlers could when the agent started: " + e.Why
 }
 
-// Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the confinement for the handler.
-// An empty id means that the command runs without a sandbox. allowed is the decision about the command; nil: it was not
-// decided. The caller calls settle once, and reports whether the command has started. The error is a *CannotConfine, or
-// the error of a call to the handler.
+// Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the
+// confinement for the handler. An empty id means that the command runs without a sandbox. allowed is the decision about
+// the command; nil: it was not decided. The caller calls settle once, and reports whether the command has started. The
+// error is a *CannotConfine, or the error of a call to the handler.
 func (d *Decider) Confine(
 	handler string, conn grpc.ClientConnInterface, sessionID string, allowed *gate.Decision,
 ) (id string, settle func(started bool), err error) {

@@ -22,29 +22,47 @@ const (
 	committedTime = 2 * time.Second
 )
 
-// commits knows the commits that repositories had before the agent worked in them. The zero value is ready. It is safe for concurrent use.
+// commits knows the commits that repositories had before the agent worked in them. The zero value is ready. It is safe
+// for concurrent use.
 type commits struct {
 	mu        sync.Mutex
 	snapshots map[string]*git.Snapshot // by the folder of a session; nil: it has no repository that can be read
 }
 
-// SnapshotRepositories records which commits the repositories of folders have. The first snapshot of a folder counts until the agent ends:
-// later ones would contain the agent's commits.
+// SnapshotRepositories records which commits the repositories of folders have, before the agent works there. The first
+// snapshot counts until the agent ends.
 func (d *Decider) SnapshotRepositories(folders ...string) {
 	if d.sandbox == nil {
 		return
 	}
 	for _, folder := range folders {
-		folder = paths.Real(folder)
-		d.commits.mu.Lock()
-		if _, known := d.commits.snapshots[folder]; !known && len(d.commits.snapshots) < maxSnapshots {
-			if d.commits.snapshots == nil {
-				d.commits.snapshots = map[string]*git.Snapshot{}
-			}
-			d.commits.snapshots[folder] = git.TakeSnapshot(folder)
-		}
-		d.commits.mu.Unlock()
+		d.commits.snapshot(paths.Real(folder))
 	}
+}
+
+// snapshot takes a snapshot of the repository of a folder, unless the agent may have made commits in it: in a session
+// with a folder above or below it, or in another working tree of the same repository.
+func (c *commits) snapshot(folder string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for known := range c.snapshots {
+		if paths.Below(known, folder) || paths.Below(folder, known) {
+			return
+		}
+	}
+	if len(c.snapshots) >= maxSnapshots {
+		return
+	}
+	taken := git.TakeSnapshot(folder)
+	for _, other := range c.snapshots {
+		if taken != nil && other != nil && taken.SharesRefs(other) {
+			taken = nil
+		}
+	}
+	if c.snapshots == nil {
+		c.snapshots = map[string]*git.Snapshot{}
+	}
+	c.snapshots[folder] = taken
 }
 
 // of returns the snapshots of the repositories in whose working trees a file lies.
@@ -90,8 +108,9 @@ func (d *Decider) isCommitted(e *event) bool {
 	return err == nil && d.commits.have(e.Path, content)
 }
 
-// decideCommitted decides a change again that is not allowed, if it puts nothing new at its path. Most changes are allowed without this, which
-// takes longer. For a file that can be staged, it decides whether the content matters: if so, staged is true.
+// decideCommitted decides a change again that is not allowed, if it puts nothing new at its path. Most changes are
+// allowed without this, which takes longer. For a file that can be staged, it decides whether the content matters: if
+// so, staged is true.
 func (d *Decider) decideCommitted(ctx context.Context, e *event, r gate.Request, before *gate.Decision) (decision *gate.Decision, staged bool, err error) {
 	mayStage := e.Stageable && filepath.Base(e.Program) == "git" && len(d.commits.of(e.Path)) > 0
 	if before.Verdict == gate.Allow || r.Action.GetCommand() != nil || !mayStage && !d.isCommitted(e) {

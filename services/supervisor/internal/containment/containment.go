@@ -1,9 +1,9 @@
-// Package containment decides about process actions of one agent: actions of the agent, of the commands of its terminals, and of all
-// processes that they start.
+// Package containment decides about process actions of one agent: actions of the agent, of the commands of its
+// terminals, and of all processes that they start.
 //
-// A sandbox asks about each action that its rules do not decide (decisions.Judge). The agent's proxy asks about each machine
-// (egress.Decider). A Decider asks the gate, which applies the policy. A Decider never waits for a person. If the user has to be asked, it
-// refuses the action and asks the user; the answer applies to the next try.
+// A sandbox asks about each action that its rules do not decide (decisions.Judge). The agent's proxy asks about each
+// machine (egress.Decider). A Decider asks the gate, which applies the policy. A Decider never waits for a person. If
+// the user has to be asked, it refuses the action and asks the user; the answer applies to the next try.
 //
 // The package must not know ACP's messages, nor how a client is asked. It reaches the user through the Link.
 package containment
@@ -35,12 +35,13 @@ type Sandbox struct {
 	Mine *kernel.Own
 	// Closed is the reason why no process may connect to a machine directly; empty: processes may connect.
 	Closed string
-	// Env are variables for the commands of terminals, each "NAME=VALUE": the agent's proxy, and its folders for temporary files and caches.
+	// Env are variables for the commands of terminals, each "NAME=VALUE": the agent's proxy, and its folders for
+	// temporary files and caches.
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool
-	// Terminals: the handlers of terminals run commands in a sandbox. Since commands are then decided as contained, a handler that no longer
-	// can runs none.
+	// Terminals: the handlers of terminals run commands in a sandbox. Since commands are then decided as contained, a
+	// handler that no longer can runs none.
 	Terminals bool
 }
 
@@ -63,16 +64,18 @@ func (s *Sandbox) walls() []permissionv1.Wall {
 type Proxy struct {
 	// Observe: nothing is refused, except what the proxy itself refuses.
 	Observe bool
-	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that only they run.
+	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that
+	// only they run.
 	AgentPID func() int
 	// Machines are those that the agent is known to connect to.
 	Machines hosts.Known
 }
 
-// Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for concurrent use.
+// Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for
+// concurrent use.
 type Link interface {
-	// Judging returns the session state that an action is judged against. cc may be nil if nothing is known of the session. seen caches the
-	// look-ups of paths for one request.
+	// Judging returns the session state that an action is judged against. cc may be nil if nothing is known of the
+	// session. seen caches the look-ups of paths for one request.
 	Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Cache) intent.Session
 	// FindPrograms resolves the programs of an action's command.
 	FindPrograms(resolver *programs.Resolver, a *permissionv1.Action)
@@ -80,7 +83,8 @@ type Link interface {
 	Request(sessionID string, a *permissionv1.Action, seen *paths.Cache) gate.Request
 	// Conclude records a decision for a session's scope. An error means that an allowance could not be recorded.
 	Conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error
-	// TellDenied notifies the user that an action was denied. TellMore notifies the user that further denials are not shown.
+	// TellDenied notifies the user that an action was denied. TellMore notifies the user that further denials are not
+	// shown.
 	TellDenied(sessionID string, d *gate.Decision)
 	TellMore(sessionID string)
 	// TellReport notifies the user of the policy's decision about an action that was not prevented.
@@ -89,8 +93,8 @@ type Link interface {
 	// ended, with whether the next try is allowed; t.Decision.Reason is then the reason of the end. If the link has
 	// ended, it may never call ended.
 	AskAboutTry(t Try, ended func(allowed bool))
-	// Spawn runs a function in a goroutine that recovers from panics. The link waits for the goroutine when it ends. If the link has ended,
-	// the function does not run.
+	// Spawn runs a function in a goroutine that recovers from panics. The link waits for the goroutine when it ends. If
+	// the link has ended, the function does not run.
 	Spawn(f func())
 	// Ended is closed when the link ends.
 	Ended() <-chan struct{}
@@ -147,7 +151,8 @@ const maxWaiting = 64
 // New returns a Decider without a link. Requests wait until Bind.
 func New(o Options) *Decider { return &Decider{opts: o, bound: make(chan struct{})} }
 
-// SetSandbox sets how the agent's processes are confined, if the agent runs in a sandbox. It must be called before Bind.
+// SetSandbox sets how the agent's processes are confined, if the agent runs in a sandbox. It must be called before
+// Bind.
 func (d *Decider) SetSandbox(s *Sandbox) { d.sandbox = s }
 
 // SetProxy sets how the decisions for the agent's proxy are made. It must be called before Bind.
@@ -168,8 +173,8 @@ func (d *Decider) Bind(l Link) {
 	})
 }
 
-// Walls returns the walls around whatever the agent's requests and calls of terminal/create lead to; nil: there are none, or not all
-// commands of terminals run in the sandbox.
+// Walls returns the walls around whatever the agent's requests and calls of terminal/create lead to; nil: there are
+// none, or not all commands of terminals run in the sandbox.
 func (d *Decider) Walls() []permissionv1.Wall {
 	if d.sandbox == nil || !d.sandbox.Terminals {
 		return nil
@@ -177,5 +182,6 @@ func (d *Decider) Walls() []permissionv1.Wall {
 	return d.sandbox.walls()
 }
 
-// observes reports whether the sandbox is in observe mode: nothing is refused, and actions that would be refused are recorded.
+// observes reports whether the sandbox is in observe mode: nothing is refused, and actions that would be refused are
+// recorded.
 func (d *Decider) observes() bool { return d.sandbox != nil && d.sandbox.How.Observe }

@@ -20,8 +20,8 @@ import (
 
 var _ decisions.Judge = (*Decider)(nil)
 
-// Judge implements decisions.Judge. It decides about an action of one of the agent's processes. It waits for Bind, and then takes no longer
-// than a policy may.
+// Judge implements decisions.Judge. It decides about an action of one of the agent's processes. It waits for Bind, and
+// then takes no longer than a policy may.
 func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	select {
 	case <-d.bound:
@@ -87,7 +87,8 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	return decisions.Answer{Why: d.deny(o, "", turns)}
 }
 
-// classify determines which processes and files of an event are the agent's own, and whether an allowed command contains the process.
+// classify determines which processes and files of an event are the agent's own, and whether an allowed command
+// contains the process.
 func (d *Decider) classify(e *event) {
 	if e.command != nil {
 		e.line = e.command.line
@@ -96,7 +97,8 @@ func (d *Decider) classify(e *event) {
 		e.line = d.commands.Of(e.PID)
 	}
 	e.covered = e.coveredBy(e.line, e.Operation, e.Path)
-	// A link in the place of one of the agent's own folders would make another folder the agent's own at the next start.
+	// A link in the place of one of the agent's own folders would make another folder the agent's own at the next
+	// start.
 	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move || e.Leaves == sandbox.LeavesLink)
 	e.asAgent = e.line == nil && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
 	e.lenient = e.covered || e.kept || e.asAgent ||
@@ -104,9 +106,10 @@ func (d *Decider) classify(e *event) {
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // the agent starts it before the first session is open
 }
 
-// concerned returns the sessions that an action of a process may belong to: those with a turn in progress, or all open sessions if there is
-// no turn. The session with the newest turn is the first, or else the session that was opened last. If an action may belong to several
-// sessions, the question is asked in the first, because an older turn may hang and no client may follow it any more.
+// concerned returns the sessions that an action of a process may belong to: those with a turn in progress, or all open
+// sessions if there is no turn. The session with the newest turn is the first, or else the session that was opened
+// last. If an action may belong to several sessions, the question is asked in the first, because an older turn may hang
+// and no client may follow it any more.
 func (d *Decider) concerned() []string {
 	if sessions := d.opts.Sessions.Prompting(); len(sessions) > 0 {
 		return sessions
@@ -116,8 +119,8 @@ func (d *Decider) concerned() []string {
 	return sessions
 }
 
-// Refused implements decisions.Judge. It records a refusal, once a turn, for each session that the process may belong to, and notifies the
-// user.
+// Refused implements decisions.Judge. It records a refusal, once a turn, for each session that the process may belong
+// to, and notifies the user.
 func (d *Decider) Refused(pid int, program, what string) {
 	tell := func() { d.refusedIn(d.concerned(), pid, program, what) }
 	d.mu.Lock()
@@ -172,8 +175,9 @@ func (d *Decider) turnsOf(sessions []string) string {
 	return b.String()
 }
 
-// strictest decides an event in each session that it may belong to, because a process does not identify its session. It returns the
-// strictest decision. If a person allowed exactly this action, that is enough unless another session denies it.
+// strictest decides an event in each session that it may belong to, because a process does not identify its session. It
+// returns the strictest decision. If a person allowed exactly this action, that is enough unless another session denies
+// it.
 func (d *Decider) strictest(ctx context.Context, e *event) (worst Try, err error) {
 	sessions := e.sessions
 	if len(sessions) == 0 {
@@ -215,9 +219,9 @@ func (d *Decider) isKept(file string, seen *paths.Cache) bool {
 	return filepath.IsAbs(file) && (d.isOwn(seen.Real(file)) || d.sandbox.Mine.Keeps(seen.Real(file), false))
 }
 
-// decideInSession asks the gate about an event in a session. If a program gets a PATH with folders of the agent, those folders are ignored
-// where programs in them gain nothing: the program only reads, or is started as part of the agent anyway. Programs found by PATH are
-// decided when they start.
+// decideInSession asks the gate about an event in a session. If a program gets a PATH with folders of the agent, those
+// folders are ignored where programs in them gain nothing: the program only reads, or is started as part of the agent
+// anyway. Programs found by PATH are decided when they start.
 func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID string) (Try, error) {
 	if e.Operation != sandbox.Execute || e.line != nil || !d.addsOwnToPath(e) {
 		return d.decideWith(ctx, e, sessionID, false)
@@ -292,7 +296,8 @@ func (d *Decider) decideEvent(
 	default:
 		git = d.gitMeaningOf(e)
 	}
-	// What git runs is decided in the agent's own folders, too: a file ".git" or a rename leads a person's git from anywhere to there.
+	// What git runs is decided in the agent's own folders, too: a file ".git" or a rename leads a person's git from
+	// anywhere to there.
 	own := (e.kept || d.isOwn(e.Path)) && !git.runs
 	// A link gives another name to the folder that it leads to.
 	leads := e.to == nil && changes(e.Operation) && e.Leaves == sandbox.LeavesLink
@@ -357,8 +362,8 @@ func (d *Decider) observed(e *event, o Try, turns string) {
 	}
 }
 
-// Sees returns a function that reports later whether the sandbox observed all process actions in the current turn of a session. The
-// function reports false if the agent runs without a sandbox.
+// Sees returns a function that reports later whether the sandbox observed all process actions in the current turn of a
+// session. The function reports false if the agent runs without a sandbox.
 func (d *Decider) Sees(sessionID string) func() bool {
 	if d.sandbox == nil {
 		return func() bool { return false }

@@ -1,8 +1,6 @@
 package containment
 
 import (
-	"slices"
-
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
@@ -30,9 +28,9 @@ type event struct {
 	sessions []string
 	// command is the allowed command of a terminal that the process belongs to; nil: the process belongs to the agent.
 	command *command
-	// wrapped: the process starts a shell with the agent's words around an allowed line, a program whose files the agent may have mounted,
-	// or a script by a name that the agent can change to point to another script. The process then remains part of the agent, so that its
-	// starts and changes are decided.
+	// wrapped: the process starts a shell with the agent's words around an allowed line, a program whose files the
+	// agent may have mounted, or a script by a name that the agent can change to point to another script. The process
+	// then remains part of the agent, so that its starts and changes are decided.
 	wrapped bool
 	// seen caches the look-ups of paths for this request.
 	seen *paths.Cache
@@ -40,16 +38,10 @@ type event struct {
 	to *hosts.Endpoint
 }
 
-// connectsOut reports whether a process connects to a machine directly, or to a name service of this machine. A look-up can leak data to
-// others in the name.
+// connectsOut reports whether a process connects to a machine directly, or to a name service of this machine. A look-up
+// can leak data to others in the name.
 func (e *event) connectsOut() bool {
-	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || slices.Contains(nameServiceSockets, e.Path))
-}
-
-// nameServiceSockets are the sockets of name services: systemd-resolved, nscd (on several systems) and Avahi.
-var nameServiceSockets = []string{
-	"/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve.hook/io.systemd.Resolve",
-	"/run/nscd/socket", "/var/run/nscd/socket", "/var/db/nscd/socket", "/run/avahi-daemon/socket",
+	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || sandbox.NameService(e.Path))
 }
 
 // coveredBy reports whether the answer about a line covers an operation on a file by a process of the command.

@@ -232,13 +232,18 @@ func (l *line) isTemporary(dir, base string) bool {
 			return false
 		}
 		name := filepath.Base(named)
-		return temporary.MatchString(base) || strings.HasPrefix(base, name+".") || strings.HasPrefix(base, name+"~") ||
-			strings.HasPrefix(base, "."+name+".")
+		end, ok := strings.CutPrefix(strings.TrimPrefix(base, "."), strings.TrimPrefix(name, ".")+".")
+		return temporary.MatchString(base) || base == name+"~" || ok && temporaryEnd.MatchString(end)
 	})
 }
 
-// temporary are the names of the temporary files of sed.
-var temporary = lazyregexp.New(`^sed[A-Za-z0-9]{6}$`)
+var (
+	// temporary are the names of the temporary files of sed.
+	temporary = lazyregexp.New(`^sed[A-Za-z0-9]{6}$`)
+	// temporaryEnd are what programs append to a file's name: words for such files, numbers, and random letters with a
+	// digit or a capital. ".json" and the like name another file, which programs may run: "tasks" and "tasks.json".
+	temporaryEnd = lazyregexp.New(`^(lock|tmp|temp|new|bak|orig|part|swp|[0-9]+|[A-Za-z0-9_]*[0-9A-Z][A-Za-z0-9_]*)(\.(lock|tmp|[0-9]+))?$`)
+)
 
 // lineOf returns the line of an allowed action.
 func (d *Decider) lineOf(a *permissionv1.Action) *line {

@@ -40,6 +40,8 @@ func TestLine_Names(t *testing.T) {
 		{"cp a .git/hooks/pre-commit", "",
 			[]string{"/w/.git/hooks/pre-commit", "/real/w/.git/hooks/pre-commit", "/w/.git/hooks/pre-commit.tmp"},
 			[]string{"/w/.git/hooks/pre-push", "/w/.git/config"}},
+		{"./gen .vscode/tasks", "", []string{"/w/.vscode/tasks", "/w/.vscode/tasks.tmp", "/w/.vscode/tasks.Xa91bc", "/w/.vscode/.tasks.1234.tmp"},
+			[]string{"/w/.vscode/tasks.json", "/w/.vscode/.tasks.json", "/w/.vscode/tasks.tmp.json"}},
 		{"cp a b .git/hooks", "", []string{"/w/.git/hooks/a", "/w/.git/hooks/b"}, []string{"/w/.git/config"}},
 		{"cp tasks.json .vscode", "", []string{"/w/.vscode/tasks.json"}, []string{"/w/.vscode/launch.json"}},
 		{"cat a > ~/.bashrc && make", "", []string{"/h/.bashrc"}, []string{"/h/.profile", "/h/.bashrc/x"}},

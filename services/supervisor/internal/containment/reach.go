@@ -15,9 +15,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// Reaches decides whether the agent's proxy connects to a machine. It implements egress.Decider. The process that uses the proxy is not
-// known, so connections of allowed commands are decided like all others. An allowance is recorded only with the last decision, because nothing
-// has connected before.
+// Reaches decides whether the agent's proxy connects to a machine. It implements egress.Decider. The process that uses
+// the proxy is not known, so connections of allowed commands are decided like all others. An allowance is recorded only
+// with the last decision, because nothing has connected before.
 func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision {
 	select {
 	case <-d.bound:
@@ -63,8 +63,8 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	return egress.Decision{Reason: o.Decision.Why() + o.Decision.HowToAsk()}
 }
 
-// loopback reports whether a target is only this machine's loopback interface: by the name localhost before the look-up, or by all of its
-// addresses.
+// loopback reports whether a target is only this machine's loopback interface: by the name localhost before the
+// look-up, or by all of its addresses.
 func loopback(to egress.Target) bool {
 	if len(to.Addresses) == 0 {
 		return to.Host.Name == "localhost"
@@ -72,7 +72,8 @@ func loopback(to egress.Target) bool {
 	return !slices.ContainsFunc(to.Addresses, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
 }
 
-// listens reports whether only the agent's processes, and the commands of its terminals, listen on a TCP port of this machine.
+// listens reports whether only the agent's processes, and the commands of its terminals, listen on a TCP port of this
+// machine.
 func (d *Decider) listens(port uint16) bool {
 	roots := d.roots.list()
 	if d.proxy.AgentPID != nil {
@@ -82,14 +83,16 @@ func (d *Decider) listens(port uint16) bool {
 	return own && err == nil
 }
 
-// sandboxRoots are the processes of the sandboxes in which commands of terminals run. The zero value is ready. It is safe for concurrent use.
+// sandboxRoots are the processes of the sandboxes in which commands of terminals run. The zero value is ready. It is
+// safe for concurrent use.
 type sandboxRoots struct {
 	mu   sync.Mutex
 	pids map[int]int // by process: how many commands run below it; guarded by mu
 }
 
-// add adds the sandbox of a command that the process of a handler has started. The caller calls remove when the sandbox has ended. Commands
-// that are not below that process are ignored: a handler on another machine, or in another container, numbers its processes differently.
+// add adds the sandbox of a command that the process of a handler has started. The caller calls remove when the sandbox
+// has ended. Commands that are not below that process are ignored: a handler on another machine, or in another
+// container, numbers its processes differently.
 func (r *sandboxRoots) add(handler, command int) (remove func()) {
 	root, below := 0, false
 	err := proc.Ancestors(command, func(p proc.Process) (bool, error) {

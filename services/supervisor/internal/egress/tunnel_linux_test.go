@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestTunnel_ServesProgramsWithoutProxySupport runs programs that connect by themselves, without the proxy of their environment.
+// TestTunnel_ServesProgramsWithoutProxySupport runs programs that connect by themselves, without the proxy of their
+// environment.
 func TestTunnel_ServesProgramsWithoutProxySupport(t *testing.T) {
 	r := newRig(t, Options{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "reached") }), ReadHeaderTimeout: time.Minute}
