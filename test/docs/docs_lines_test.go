@@ -13,11 +13,6 @@ import (
 // notRun are the lines of the documentation that TestDocs_LinesOfEachPage does not run, by how they begin, and why.
 var notRun = []struct{ page, line, why string }{
 	{"README.md", "make ", "builds the project, or runs this test"},
-	{"README.md", "acphost init", "asks questions on a terminal: init_cli_test.go"},
-	{"README.md", "acphost chat --agent claude", "needs the agent and an account"},
-	{"README.md", "acphost prompt --agent gemini", "needs the agent and an account"},
-	{"README.md", "acphost serve", "runs until it is ended; this test's lines use one"},
-	{"README.md", "acphost top", "runs until it is ended: top_cli_test.go"},
 	{"docs/agents.md", "acphost agents login claude", "needs the agent and an account"},
 	{"docs/agents.md", "acphost chat --policy workspace", "needs the agent and an account"},
 	{"docs/ci.md", "acphost chat --agent claude", "needs the agent and an account"},
