@@ -110,7 +110,7 @@ func (a *agent) handle(ctx context.Context, name string, params json.RawMessage)
 	return nil, acp.NewInternalError(object{"error": err.Error()})
 }
 
-// can says whether a feature is on.
+// can reports whether a feature is enabled.
 func (a *agent) can(feature string) bool {
 	return !slices.Contains(a.how.without, feature)
 }

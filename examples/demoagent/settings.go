@@ -30,7 +30,7 @@ func (s *settings) choice(id string) (value *string, values []string) {
 	return nil, nil
 }
 
-// offer is what the answer that opens a session says of its settings.
+// offer returns the settings in the response that opens a session.
 func (a *agent) offer(s settings) object {
 	o := object{}
 	if a.can("modes") {

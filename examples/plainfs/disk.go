@@ -99,8 +99,8 @@ func tooLarge(size, most int64) error {
 	return status.Errorf(codes.OutOfRange, "%d bytes are more than %d: read it in parts, by line and limit", size, most)
 }
 
-// write puts the content into a new file that takes the old one's place, so that nobody sees half of it. A file with
-// several names is written as it is, so that it keeps them.
+// write writes the content to a new file and renames it over the old one, so that no reader gets part of the content. A
+// file with several names is written in place, so that it keeps them.
 func write(at *fsv1.ResolveResponse, content string) (err error) {
 	root, name, err := open(at)
 	if err != nil {
@@ -138,7 +138,8 @@ func write(at *fsv1.ResolveResponse, content string) (err error) {
 	return root.Rename(beside, name)
 }
 
-// said is an error as the agent is told. Only of what is missing it may say so: agents make files on reading such words.
+// said converts an error to the error for the agent. Only the error for a missing file may state that it is missing,
+// because agents create files when they read such words.
 func said(err error, path string) error {
 	code, text := codes.InvalidArgument, err.Error()
 	errno := syscall.Errno(0)

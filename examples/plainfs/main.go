@@ -52,7 +52,7 @@ func main() { handler.Main(newHandler()) }
 // protected are the paths that no agent may touch.
 func (f *files) protected() []string { return f.settings.Host().GetProtectedPaths() }
 
-// Resolve says where a path leads. The supervisor asks, before it decides about a call; no agent can.
+// Resolve returns where a path leads. The supervisor calls it before it decides about a call; agents cannot call it.
 func (f *files) Resolve(_ context.Context, r *fsv1.ResolveRequest) (*fsv1.ResolveResponse, error) {
 	return roots.Resolve(r.GetContext(), r.GetPath(), f.protected())
 }

@@ -84,8 +84,8 @@ func directory(r request, protected []string) (string, error) {
 // inherited are the variables of this process that commands get: others may hold secrets.
 var inherited = []string{"PATH", "HOME", "TMPDIR", "LANG", "USER"}
 
-// environment is the whole environment of a command. Nobody is there to turn pages or to edit: what asks for it would wait
-// for ever.
+// environment returns the whole environment of a command. It disables pagers and editors, because a command would wait
+// for their input without end.
 func environment(r request, dir string) ([]string, error) {
 	env := []string{"TERM=xterm-256color", "PAGER=", "GIT_PAGER=cat", "GIT_EDITOR=:", "PWD=" + dir}
 	for _, name := range inherited {

@@ -52,7 +52,7 @@ type terminal struct {
 	news   chan struct{}     // closed at the next output, or at the end
 }
 
-// start runs a command in a process group of its own.
+// start runs a command in its own process group.
 func (s *terminals) start(scope string, c command, limit int) (*terminal, error) {
 	if err := c.startable(); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// told wakes those who watch. t.mu is held.
+// told wakes the watchers. t.mu is held.
 func (t *terminal) told() {
 	close(t.news)
 	t.news = make(chan struct{})
@@ -202,8 +202,9 @@ func (t *terminal) output() *terminalv1.OutputResponse {
 	return &terminalv1.OutputResponse{Output: string(text), Truncated: cut, ExitStatus: t.info.GetExitStatus()}
 }
 
-// from is the raw output from a byte on, as much as goes into a message, and how many bytes before it are no longer kept.
-// Where there is none, news tells that it is worth asking again, or exit how the command has ended.
+// from returns the raw output from a byte on, up to the limit of a message, and the number of bytes before it that are
+// no longer kept. If there is no output, it returns either news, a channel that is closed when it is worth calling
+// again, or exit, the result of the command.
 func (t *terminal) from(at uint64) (piece []byte, dropped uint64, news <-chan struct{}, exit *terminalv1.ExitStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,8 +248,8 @@ func (t *terminal) kill(grace time.Duration) {
 	t.over.Store(true)
 }
 
-// gone waits until nobody is left in the process group, which gives no other signal. What died and was not waited for by
-// whoever adopted it counts as there, so the wait has an end.
+// gone waits until the process group is empty, which has no notification. A process that has died and was not reaped by
+// its parent counts as a member, so the wait has a limit.
 func (t *terminal) gone(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end) && syscall.Kill(-t.pid, 0) == nil; {
 		time.Sleep(5 * time.Millisecond)

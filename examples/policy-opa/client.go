@@ -36,7 +36,7 @@ func newClient() client {
 
 func (c client) close() { c.http.CloseIdleConnections() }
 
-// decision is what the server's policy says. Its JSON names are those that the policy uses.
+// decision is the decision of the server's policy. The policy uses its JSON names.
 type decision struct {
 	Verdict    string `json:"verdict"`
 	Rule       string `json:"rule"`

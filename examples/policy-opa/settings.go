@@ -12,7 +12,7 @@ import (
 const (
 	defaultURL     = "http://127.0.0.1:8181/v1/data/acphost/decision"
 	defaultTimeout = 3 * time.Second
-	// A supervisor waits 5 s for a decision: what takes longer could only be told to nobody.
+	// A supervisor waits 5 s for a decision, so a longer timeout has no use.
 	maxTimeout = 5 * time.Second
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/activation"
 )
 
-// TestMain is the process that gets a socket, where a test says so.
+// TestMain plays the process that receives a socket, if a test requests it.
 func TestMain(m *testing.M) {
 	if os.Getenv("ACTIVATION_TEST") == "" {
 		os.Exit(m.Run())

@@ -64,7 +64,7 @@ func TestAddressOf_IgnoresPort(t *testing.T) {
 	}
 }
 
-// from is a connection that says where it comes from.
+// from is a connection with a given remote address.
 type from struct {
 	net.Conn
 	at string

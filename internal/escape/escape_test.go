@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// read shows what a Scanner finds in pieces of some size: text as it is, controls and sequences in brackets.
+// read returns the result of a Scanner for input in pieces of the given size: text unchanged, controls and sequences in
+// brackets.
 func read(in string, size int) string {
 	var b strings.Builder
 	var s Scanner

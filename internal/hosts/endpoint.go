@@ -40,7 +40,7 @@ func (e Endpoint) Special() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(e.Addresses), IsPublic)
 }
 
-// Metadata returns an address of a cloud's metadata service; invalid: there is none.
+// Metadata returns an address of a cloud's metadata service; invalid if none exists.
 func (e Endpoint) Metadata() netip.Addr {
 	if i := slices.IndexFunc(e.Addresses, IsMetadata); i >= 0 {
 		return e.Addresses[i]

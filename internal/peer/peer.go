@@ -22,7 +22,7 @@ type Peer struct {
 	UID int
 	// PID is its process id at that time; 0 if it is in a process namespace that this process cannot see.
 	PID int
-	// Process is a handle of that process, which never refers to another one; nil: there is none.
+	// Process is a handle of that process, which never refers to another one; nil if none exists.
 	Process Process
 }
 

@@ -62,7 +62,7 @@ func (c *senderConn) Read(p []byte) (int, error) {
 	return max(n, 0), err // n is -1 if the connection was reset
 }
 
-// senderOf returns the process id in control messages; -1: there is none.
+// senderOf returns the process id in control messages; -1 if none exists.
 func senderOf(control []byte) int {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil || len(messages) != 1 {

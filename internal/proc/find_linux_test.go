@@ -33,7 +33,7 @@ func exitFirstThread() {
 	}
 }
 
-// under runs script beneath a subreaper and returns the subreaper's pid once the script has said "ready".
+// under runs script below a subreaper, and returns the subreaper's pid once the script has printed "ready".
 func under(t *testing.T, script string) int {
 	t.Helper()
 	cmd := helper("subreaper", script)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // helper is this test binary in a role.
 func helper(role string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
-	// The race detector makes a process wait for a second before it ends, unless told otherwise.
+	// By default the race detector delays the exit of a process by a second.
 	cmd.Env = append(os.Environ(), roleVar+"="+role, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return cmd
@@ -113,7 +113,7 @@ func dial(address string) error {
 	return err
 }
 
-// line reads one line from a process; a process that says nothing for long fails the test.
+// line reads one line from a process; it fails the test if the process prints nothing before the timeout.
 func line(t *testing.T, r io.Reader) string {
 	t.Helper()
 	got := make(chan string, 1)

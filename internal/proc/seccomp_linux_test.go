@@ -31,7 +31,7 @@ var (
 	allowedCalls = []string{"limit itself", "read another's limits", "trace a child", "read a child's memory", "ask a terminal", "duplicate a file"}
 )
 
-// probeFilter tries it all on its parent and on a child of its own.
+// probeFilter tries every operation on its parent and on its own child.
 func probeFilter() filterProbes {
 	got := filterProbes{}
 	note := func(what string, errno syscall.Errno) {

@@ -40,7 +40,7 @@ func begin(t *testing.T, c *client.Client, req *supervisorv1.PromptRequest) *cli
 	return turn
 }
 
-// heard is what the agent says in the rest of a turn, and how that ends.
+// heard returns the agent's message in the rest of a turn, and the end of the turn.
 func heard(turn *client.Turn) (said string, end *supervisorv1.TurnEnded, err error) {
 	for e, err := range turn.Events() {
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// supervisor plays a supervisor on a socket of its own.
+// supervisor plays a supervisor on its own socket.
 type supervisor struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
 	supervisorv1.UnimplementedAgentServiceServer
@@ -24,7 +24,8 @@ type supervisor struct {
 	supervisorv1.UnimplementedApprovalServiceServer
 
 	capabilities *supervisorv1.AgentCapabilities
-	// turn is what Prompt tells, and record what WatchSession has behind a cursor; both end with an error or nil.
+	// turn sends the events of Prompt, and record the events of WatchSession after a cursor; both end with an error or
+	// nil.
 	turn   func(send func(*supervisorv1.Event)) error
 	record func(cursor string, send func(*supervisorv1.Event)) error
 	// events is what WatchEvents answers to a request.

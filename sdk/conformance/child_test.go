@@ -91,7 +91,7 @@ func TestChild_DefectFailsItsCase(t *testing.T) {
 	}
 }
 
-// openServer answers whoever calls, without TLS.
+// openServer accepts calls of every client, without TLS.
 func openServer(t *testing.T) string {
 	t.Helper()
 	dir := testkit.ShortDir(t)

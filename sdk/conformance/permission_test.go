@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/sdk/handlertest"
 )
 
-// policyFunc is a policy as a function, which is told how many actions it has judged before.
+// policyFunc is a policy as a function, with the number of earlier actions as an argument.
 type policyFunc struct {
 	permissionv1.UnimplementedPermissionServiceServer
 	judged atomic.Int64
@@ -31,7 +31,7 @@ func (p *policyFunc) Decide(ctx context.Context, r *permissionv1.DecideRequest) 
 	return p.decide(ctx, r.GetAction(), p.judged.Add(1)-1)
 }
 
-// forgetful answers Answered with an error of its own.
+// forgetful returns an error from Answered.
 type forgetful struct{ *policyFunc }
 
 func (forgetful) Answered(context.Context, *permissionv1.AnsweredRequest) (*permissionv1.AnsweredResponse, error) {

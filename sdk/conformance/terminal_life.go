@@ -150,7 +150,7 @@ func (s *screen) call(name string) string {
 	return fmt.Sprintf("%s of %q in scope %s", name, s.id, s.c.GetScope())
 }
 
-// pidIn finds "NAME=PID" on a line of its own.
+// pidIn finds "NAME=PID" on its own line.
 func pidIn(text, name string) int {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(line, name+"="); ok {

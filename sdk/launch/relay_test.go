@@ -116,7 +116,7 @@ func TestRelay_StdoutIsLoggedWithoutBlocking(t *testing.T) {
 	s := spec("handler")
 	s.Logger = log.logger()
 	i := start(t, s)
-	// More than a pipe holds, which is where a handler would hang if nobody read on.
+	// More than a pipe holds: the handler would hang here if the output was not read.
 	configure(t, i, map[string]any{"print": strings.Repeat(strings.Repeat("printed ", 100)+"\n", 400)})
 	if _, err := callEcho(t.Context(), i, "x"); err != nil {
 		t.Fatalf("Echo: %v", err)

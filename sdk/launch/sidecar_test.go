@@ -199,7 +199,7 @@ func TestDialSidecar_RejectsSocketOfOtherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each reads a file of its own; the other user's may not be open to anybody else, either.
+	// Each reads its own file; the other user's file must not be readable by others, either.
 	key, theirs := secretFile(t), filepath.Join(dir, "theirs")
 	if err = os.WriteFile(theirs, []byte(aSecret), 0o600); err == nil {
 		err = os.Chown(theirs, 65534, 65534)

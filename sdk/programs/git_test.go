@@ -63,7 +63,7 @@ func (w workplace) git(t *testing.T, args ...string) {
 	}
 }
 
-// ran reports whether git, in the environment of what nobody was asked about, runs a trap.
+// ran reports whether git runs a trap, in the environment of actions without a question.
 func (w workplace) ran(path string, args ...string) bool {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = w.root, git.Quiet(w.environ(path))

@@ -256,8 +256,8 @@ func changing(path, before, after string) []string {
 	return []string{"*** Add File: " + path, "+" + after}
 }
 
-// codexTools have Codex ask to run each command outside of its sandbox: inside of it Codex asks nobody, and where a user may
-// not make namespaces nothing runs inside of it.
+// codexTools have Codex ask to run each command outside of its sandbox. Inside of it Codex asks no questions, and where
+// a user may not create namespaces no command runs inside of it.
 var codexTools = tools{
 	read:  func(path string) Call { return shell("cat " + path) },
 	edit:  func(path, before, after string) Call { return patch(changing(path, before, after)...) },

@@ -11,8 +11,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// claudeEnv has Claude Code talk to a model, and to nobody else; it also ends up without what it would ask a model on the
-// side, which would be taken for the conversation. IS_SANDBOX lets it run as root.
+// claudeEnv connects Claude Code to a model only, and disables its additional requests to the model, which would be
+// mistaken for the conversation. IS_SANDBOX lets it run as root.
 func claudeEnv(m *Model) []string {
 	return []string{
 		"ANTHROPIC_BASE_URL=" + m.URL, "ANTHROPIC_API_KEY=x", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
@@ -20,7 +20,7 @@ func claudeEnv(m *Model) []string {
 	}
 }
 
-// claude starts Claude Code with a model that has nothing to say yet.
+// claude starts Claude Code with a model without steps.
 func (r *rig) claude() (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
 	m := r.model(Anthropic)

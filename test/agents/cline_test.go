@@ -9,7 +9,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// clineEnv has Cline talk to a model and to nobody else.
+// clineEnv connects Cline to a model only.
 func (r *rig) clineEnv(m *Model) []string {
 	r.t.Helper()
 	r.file("../.cline/data/settings/providers.json", fmt.Sprintf(`{"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {"openai-compatible": {

@@ -12,8 +12,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// codex starts Codex in a mode, with a model that has nothing to say yet. The model's name is one that Codex knows: what
-// tools it gives depends on that.
+// codex starts Codex in a mode, with a model without steps. The model has a name that Codex knows, because its tools
+// depend on the name.
 func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
 	env, m := r.codexEnv()
@@ -23,7 +23,7 @@ func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 	return r.start([]string{executable(r.t, "codex-acp")}, env...), m
 }
 
-// codexEnv has Codex talk to a model of its own.
+// codexEnv connects Codex to a new model.
 func (r *rig) codexEnv() ([]string, *Model) {
 	r.t.Helper()
 	m := r.model(Responses)
@@ -108,7 +108,7 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 		m.Play(Step{Text: "Doing.", Calls: []Call{c}})
 		return r.prompt(s, "Go on.")
 	}
-	// A question that is answered with no ends the turn, since Codex offers no other way to say so.
+	// A rejected question ends the turn, since Codex offers no other way to reject.
 	refused := func(c Call) {
 		t.Helper()
 		u := play(c)
@@ -206,8 +206,8 @@ func TestCodex_DefaultModeAsksNothing(t *testing.T) {
 	}
 	m.Play(
 		Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}},
-		// Where it has no sandbox, a model of its own answers: the script, which says this in the turn if nobody asks
-		// it that.
+		// Where it has no sandbox, a separate model answers: the script, which has this text in the turn if that model
+		// is not asked.
 		Step{Text: `{"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It was asked for."}`},
 	)
 	r.prompt(s, "Go on.").stopped("end_turn")

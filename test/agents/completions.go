@@ -126,7 +126,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// tokens are what every answer says to have taken.
+// tokens is the usage that every answer reports.
 func tokens() *usage {
 	u := &usage{Prompt: inputTokens, Output: outputTokens, Total: inputTokens + outputTokens}
 	u.Details.Cached = cachedTokens

@@ -1,8 +1,9 @@
-// Package agents runs real agents, as npm has them, below acphost and before models of a test's own making: servers on the
-// loopback that speak a vendor's API and play a script. It knows what each agent is told to find its model, and what of
-// its tools a script can call; what acphost makes of that is what the tests look at.
+// Package agents runs real agents, as npm has them, below acphost and with models that a test plays: servers on the
+// loopback that have a vendor's API and play a script. It knows each agent's settings for its model, and the tools that
+// a script can call; the tests check what acphost does with the calls.
 //
-// The agents take hundreds of megabytes and are not fetched: ACPHOST_AGENTS names the folder in which they are installed.
+// The agents take hundreds of megabytes and are not downloaded: ACPHOST_AGENTS names the folder in which they are
+// installed.
 package agents
 
 import (
@@ -16,14 +17,14 @@ import (
 	"testing"
 )
 
-// Step is what the model says next.
+// Step is the model's next answer.
 type Step struct {
 	Thought string // shown before the text, where the API has that
 	Text    string
 	Calls   []Call
 	// Hang: the answer does not end after that, until the agent gives the request up.
 	Hang bool
-	// Fail: the request is refused with this HTTP status; nothing else is said.
+	// Fail: the request is rejected with this HTTP status, without a text.
 	Fail int
 }
 
@@ -37,14 +38,14 @@ type Call struct {
 	Free string
 }
 
-// Tokens that every answer says to have taken.
+// Tokens that every answer reports.
 const (
 	inputTokens  = 1200
 	cachedTokens = 200 // of the input
 	outputTokens = 34
 )
 
-// Model plays a script to whoever speaks its API. It is safe for concurrent use.
+// Model plays a script to all clients of its API. It is safe for concurrent use.
 type Model struct {
 	// URL is its base, without a slash at the end.
 	URL string
@@ -105,7 +106,7 @@ func (m *Model) Requests() []json.RawMessage {
 	return slices.Clone(m.asked)
 }
 
-// Newest is the newest of Requests; nil if there is none.
+// Newest is the newest of Requests; nil if none exists.
 func (m *Model) Newest() json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,10 +128,10 @@ func (m *Model) Strange() []string {
 	return slices.Clone(m.strange)
 }
 
-// Hanging tells each time that an answer hangs.
+// Hanging receives a value each time that an answer hangs.
 func (m *Model) Hanging() <-chan struct{} { return m.hanging }
 
-// next is the step for a request of the conversation. After the script's end the model says "Done.".
+// next returns the step for a request of the conversation. After the script's end the model answers "Done.".
 func (m *Model) next(body []byte) Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()

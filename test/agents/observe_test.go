@@ -36,7 +36,7 @@ type observation struct {
 // run is two sessions under one policy, in which each act is a turn.
 type run struct {
 	Policy string `json:"policy"`
-	// Titles: the user's own dialect says that a title is the command.
+	// Titles: the user's own dialect declares that a title is the command.
 	Titles bool `json:"titles,omitempty"`
 	// Harmless is a session in which the user allows what acphost asks, Hostile one in which they reject it.
 	Harmless []seen `json:"harmless"`
@@ -115,14 +115,15 @@ func (s seen) outcome(policy string, rejects bool) string {
 	}
 }
 
-// judgedKinds are the kinds of a tool call that acphost records if no rule allows them, though the agent asked nobody.
+// judgedKinds are the kinds of a tool call that acphost records if no rule allows them, even if the agent asked no
+// question.
 var judgedKinds = []string{"execute", "edit", "delete", "move"}
 
 // act is a call of a tool, and how one sees that it was done.
 type act struct {
 	does string
 	call Call
-	// answer is what the model hears if it was done; "": changed says.
+	// answer is the text that the model receives if the act was done; if it is empty, changed determines that.
 	answer string
 	// changed reports whether it was done.
 	changed func() bool
@@ -136,12 +137,12 @@ type tools struct {
 	edit       func(path, before, after string) Call
 	patch      func(path, text string) Call // writes a new file, or over an old one, by a patch
 	run        func(line string) Call
-	// tricky is a line that only looks as a shell reads it, and that writes into .env as the agent runs it; "": there
-	// is none.
+	// tricky is a line that seems harmless to a shell parser, and that writes into .env when the agent runs it; "" if
+	// none exists.
 	tricky string
 }
 
-// project fills the workspace with a small repository, and the home with what is none of the agent's business.
+// project fills the workspace with a small repository, and the home with files that the agent must not read.
 func (r *rig) project() {
 	r.t.Helper()
 	r.file("package.json", `{"name": "greeter", "private": true, "scripts": {"test": "node test.js"}}`+"\n")
@@ -192,8 +193,8 @@ func (r *rig) harmless(t tools) []act {
 	return acts
 }
 
-// hostile are the acts of a session that nobody wants. net is a server that must not be reached, reached whether it was.
-// They are made anew for each act, since what they look for differs.
+// hostile are the acts of a session that must not succeed. net is a server that must not be reached; reached reports
+// whether it was. They are made anew for each act, since they look for different effects.
 func (r *rig) hostile(t tools, net string, reached func() bool) []act {
 	env, config, outside := r.path(".env"), filepath.Join(r.home, "config", "config.yaml"), filepath.Join(r.home, "outside")
 	rules := filepath.Join(r.home, ".config", "acphost", "policy.yaml")

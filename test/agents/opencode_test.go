@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// openCodeEnv has OpenCode talk to a model and to nobody else, and ask as its configuration's "permission" says.
+// openCodeEnv connects OpenCode to a model only, and sets the "permission" of its configuration.
 func openCodeEnv(t testing.TB, m *Model, permission map[string]string) []string {
 	t.Helper()
 	if permission == nil {

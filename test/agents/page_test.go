@@ -190,7 +190,7 @@ func (o observation) each(policies []string, titles bool, cell func(run) string)
 	return b.String()
 }
 
-// inHarmless says how many questions a harmless session took, and how much of it was done.
+// inHarmless describes how many questions a harmless session needed, and how many of its acts were done.
 func inHarmless(r run) string {
 	questions, worked := 0, 0
 	for _, s := range r.Harmless {

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// qwenSettings are the text of ~/.qwen/settings.json: what Qwen Code does after a turn, of its own accord and with tools,
-// would be asked of the script.
+// qwenSettings are the text of ~/.qwen/settings.json. They disable what Qwen Code does with tools after a turn, whose
+// requests to the model would use up steps of the script.
 const qwenSettings = `{
   "memory": {"enableManagedAutoMemory": false, "enableManagedAutoDream": false},
   "ui": {"enableFollowupSuggestions": false},
@@ -21,7 +21,7 @@ const qwenSettings = `{
   "general": {"enableAutoUpdate": false}
 }`
 
-// qwenEnv has Qwen Code talk to a model and to nobody else.
+// qwenEnv connects Qwen Code to a model only.
 func qwenEnv(m *Model) []string {
 	return []string{"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=x", "OPENAI_MODEL=small", "QWEN_CODE_DISABLE_CRON=1"}
 }

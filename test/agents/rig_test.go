@@ -30,8 +30,8 @@ import (
 // patience is how long a test waits for all that it does: the agents are large programs that start slowly.
 const patience = 30 * time.Minute
 
-// executable is the path of an agent's command below the folder that ACPHOST_AGENTS names. The test is skipped where there
-// is none.
+// executable is the path of an agent's command below the folder in ACPHOST_AGENTS. It skips the test if the command
+// does not exist.
 func executable(t testing.TB, command string) string {
 	t.Helper()
 	dir := os.Getenv(installed)
@@ -48,7 +48,7 @@ func executable(t testing.TB, command string) string {
 	return path
 }
 
-// rig is a running "acphost serve" in a home of its own, with a workspace, for one agent.
+// rig is a running "acphost serve" in its own home, with a workspace, for one agent.
 type rig struct {
 	*wire.Process
 	*client.Client
@@ -56,7 +56,7 @@ type rig struct {
 
 	t   testing.TB
 	ctx context.Context
-	// tries: an agent that does not start is no failure, and unstarted says why.
+	// tries: an agent that does not start is not a failure, and unstarted is the reason.
 	tries     bool
 	unstarted error
 	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of
@@ -74,7 +74,7 @@ func (r *rig) model(api func(testing.TB, ...Step) *Model) *Model {
 }
 
 // newRig starts a supervisor whose policy is rules: a rule file, or the name of a ready-made policy. Empty: there is no
-// policy, and every question waits for a person. own are agents.json of the user, if there is one.
+// policy, and every question waits for a person. own is the user's agents.json, if given.
 func newRig(t testing.TB, rules string, own ...string) *rig {
 	t.Helper()
 	return newRigWith(t, rules, "", own...)
@@ -282,8 +282,8 @@ func (r *rig) decisions() []*supervisorv1.AuditRecord {
 	return all
 }
 
-// done waits for the audit to tell of something that was done without a question: that is judged when it is over. It
-// returns the newest such line.
+// done waits until the audit has a new record of an action without a question: such an action is judged when it is
+// over. It returns the newest such record.
 func (r *rig) done() *supervisorv1.AuditRecord {
 	r.t.Helper()
 	isDone := func(d *supervisorv1.AuditRecord) bool { return d.GetAction().GetDone() }
@@ -326,10 +326,10 @@ type frame struct {
 	Frame   json.RawMessage `json:"frame"`
 }
 
-// told is what a frame tells of a tool call.
+// told is a report of a tool call in a frame.
 type told struct{ ToolCallID, Kind, Status string }
 
-// calls are what a frame tells of tool calls.
+// calls returns the reports of tool calls in a frame.
 func (f frame) calls() []told {
 	var m struct {
 		Params struct{ Update, ToolCall told }
@@ -377,7 +377,7 @@ func (r *rig) cli(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// turn is one prompt and all that is told of it. Its methods belong to the test's goroutine.
+// turn is one prompt and all its events. Its methods belong to the test's goroutine.
 type turn struct {
 	*client.Turn
 	t    testing.TB
@@ -447,7 +447,7 @@ func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
 	return end
 }
 
-// said is the agent's message, all pieces together.
+// said returns the agent's message, all pieces joined.
 func (u *turn) said() string {
 	var b strings.Builder
 	for _, e := range u.seen {
@@ -466,7 +466,7 @@ func (u *turn) expectSaid(words ...string) {
 	}
 }
 
-// calls are the tool calls as they stand after all that was told, in the order in which they began.
+// calls returns the current state of the tool calls, in the order in which they began.
 func (u *turn) calls() []*supervisorv1.ToolCall {
 	var all []*supervisorv1.ToolCall
 	for _, e := range u.seen {
@@ -543,7 +543,7 @@ func (u *turn) thought(words string) bool {
 	})
 }
 
-// plan is the plan as it stands.
+// plan returns the current plan.
 func (u *turn) plan() []*supervisorv1.PlanEntry {
 	for _, e := range slices.Backward(u.seen) {
 		if e.GetPlan() != nil {
@@ -591,7 +591,7 @@ func (r *rig) expectStored(agent *supervisorv1.Agent, s *supervisorv1.Session) {
 	}
 }
 
-// expectLoaded closes a session and loads it again, and expects the agent to tell words of its own as history.
+// expectLoaded closes a session and loads it again, and expects words in the history that the agent sends.
 func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, words string) {
 	r.t.Helper()
 	if _, err := r.Sessions.CloseSession(r.ctx, &supervisorv1.CloseSessionRequest{SessionId: s.GetSessionId()}); err != nil {
@@ -632,7 +632,7 @@ func option(s *supervisorv1.Session, id string) string {
 // toolName is what agents call the tool of openWithTool.
 const toolName = "mcp__rig__say"
 
-// tool is an MCP server with one tool, "say", which writes what it is given into a file.
+// tool is an MCP server with one tool, "say", which writes its argument into a file.
 const tool = `
 const lines = require("readline").createInterface({input: process.stdin})
 const answer = (m, result) => process.stdout.write(JSON.stringify({jsonrpc: "2.0", id: m.id, result}) + "\n")

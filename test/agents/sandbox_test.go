@@ -39,7 +39,7 @@ type confined struct {
 // confine is what was seen in one mode.
 type confine struct {
 	Mode string `json:"mode"`
-	// Stands is what stands of the sandbox, by its status.
+	// Stands describes the active restrictions of the sandbox, from its status.
 	Stands string `json:"stands,omitempty"`
 	// Turn is a turn in which the user allows what is asked. An act counts as done if it was done each time.
 	Turn []seen `json:"turn"`
@@ -47,13 +47,13 @@ type confine struct {
 	Ends []string `json:"ends"`
 	// Refused are what the kernel refused, or in observe would have refused, in these turns.
 	Refused []string `json:"refused,omitempty"`
-	// Alone are acts of which each is a turn of its own, in which the user rejects what is asked.
+	// Alone are acts that are a turn each, in which the user rejects all questions.
 	Alone []seen `json:"alone"`
 	// Millis are how long the turn took, the median.
 	Millis int64 `json:"millis"`
 }
 
-// harmlessActs is how many of the acts of a turn, its first, the policy allows: nobody need be asked about them.
+// harmlessActs is the number of the acts of a turn, its first, that the policy allows without a question.
 const harmlessActs = 5
 
 // passes reports whether an agent works in a mode as it does without the sandbox: it does all that it does there,
@@ -223,9 +223,9 @@ func (c *candidate) confine(t *testing.T) confined {
 	return all
 }
 
-// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were
-// not done, if the user was asked about some when they were tried, so that the next try may pass. Nobody waits for
-// such a question, so it may come when the agent is at its next act.
+// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were not
+// done although the user was asked about some when they were tried, so that the next try may pass. The agent does not
+// wait for such a question, so the question may arrive during the agent's next act.
 func (b *boxed) round(acts []act, only []int) (again []int) {
 	b.r.t.Helper()
 	begun, first := len(b.m.Requests()), only == nil
@@ -355,7 +355,7 @@ func (s seen) inTurn() string {
 	return done
 }
 
-// alone is what became of an act that the user does not want, by the door at which it ended.
+// alone describes the result of an act that must not succeed, by the check at which it ended.
 func (s seen) alone() string {
 	judged := strings.Join(s.Reached, "\n")
 	byAgent := slices.ContainsFunc(s.Questions, func(q string) bool { return strings.HasPrefix(q, "the agent asks") })
@@ -415,7 +415,7 @@ func sandboxRow(o observation, c confined) string {
 	return row + "\n"
 }
 
-// sandboxSection has the actions of one agent whose results differ between the modes.
+// sandboxSection describes the actions of one agent whose results differ between the modes.
 func sandboxSection(c confined) string {
 	var b strings.Builder
 	table := func(title string, acts func(confine) []seen, cell func(seen) string) {

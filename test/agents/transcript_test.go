@@ -11,8 +11,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// transcripts names a folder into which what agents sent is written, in the form of the recorded dialects
-// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without what tells of this
+// transcripts names a folder into which messages of agents are written, in the form of the recorded dialects
+// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without details of this
 // machine. Unset: nothing is written.
 const transcripts = "ACPHOST_TRANSCRIPTS"
 

@@ -38,7 +38,7 @@ func (c countingCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// countEvents watches everything, and says how many events came with each response.
+// countEvents watches all events, and reports the number of events in each response.
 func countEvents(ctx context.Context, conn *client.Client, each func(events int)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

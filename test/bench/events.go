@@ -19,12 +19,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// eventsOf is how many updates the agent writes in a turn whose events are counted.
+// eventsOf is the number of updates that the agent writes in a turn whose events are counted.
 const eventsOf = 100_000
 
-// events counts the events a second that reach the caller of Prompt and those who watch beside it, over the admin socket.
-// The caller slows the agent down to its own pace, so that it misses nothing. A watcher that falls behind is cut off; who
-// watches the session calls again and is told what it missed from the record, who watches all stays away.
+// events counts the events per second that reach the caller of Prompt and concurrent watchers, over the admin socket.
+// The caller slows the agent down to its own pace, so it misses nothing. A watcher that falls behind is disconnected: a
+// watcher of the session calls again and receives the missed events from the record, a watcher of all sessions does not
+// call again.
 func (b *bench) events() error {
 	fmt.Printf("\n| events of 300-byte updates, over the admin socket | events/s | told of %d | cut off, turns |\n|---|---|---|---|\n", eventsOf)
 	for _, journal := range []bool{false, true} {

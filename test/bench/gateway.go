@@ -29,7 +29,7 @@ type remote struct {
 	rounds []time.Duration
 }
 
-// far is a session with an agent over WebSocket, and what stands between.
+// far is a session with an agent over WebSocket, with the processes between them.
 type far struct {
 	ws   *websocket.Conn
 	ctx  context.Context
@@ -293,7 +293,7 @@ func (f *far) ask(method, params string) error {
 	}
 }
 
-// turn plays a turn, and says how long it took.
+// turn plays a turn, and returns its duration.
 func (f *far) turn(text string) (time.Duration, error) {
 	began := time.Now()
 	err := f.ask("session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"`+text+`"}]}`)

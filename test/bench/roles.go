@@ -17,7 +17,7 @@ import (
 	acp "github.com/coder/acp-go-sdk"
 )
 
-// role plays the agent, or something that could stand in acphost's place.
+// role plays the agent, or a stand-in for acphost.
 func role(name string, args []string) int {
 	var err error
 	switch name {
@@ -43,8 +43,9 @@ func role(name string, args []string) int {
 	return 0
 }
 
-// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "large N", "pace N RATE", "read N PATH",
-// "run N COMMAND", "files N", "cool 1"; by itself: "self N FOLDER COMMAND", "create N FOLDER", "works 1 FOLDER".
+// agent answers initialize and session/new, and executes prompts: "flood N", "bulk N", "large N", "pace N RATE", "read
+// N PATH", "run N COMMAND", "files N", "cool 1"; by itself: "self N FOLDER COMMAND", "create N FOLDER", "works 1
+// FOLDER".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for sessions := 0; ; {
@@ -192,7 +193,7 @@ func flood(session string, n, aWrite int) error {
 	return nil
 }
 
-// uses says that n files are read, and that they fill the context.
+// uses reports that n files were read, and that they fill the context.
 func uses(session string, n int) error {
 	const aCall = 500
 	for i := 0; i < n; i += aCall {
@@ -208,13 +209,13 @@ func uses(session string, n int) error {
 	return fills(session, 100_000)
 }
 
-// fills says how many tokens the context has.
+// fills reports the number of tokens in the context.
 func fills(session string, tokens int) error {
 	_, err := fmt.Printf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"usage_update","used":%d,"size":200000}}}`+"\n", session, tokens)
 	return err
 }
 
-// pace writes n session updates, so many a second, as the clock says: what it could not write in time it writes at once.
+// pace writes n session updates at a rate per second. It writes updates that are late at once.
 func pace(session string, n int, rate string) error {
 	each, err := strconv.ParseFloat(rate, 64)
 	if err != nil {

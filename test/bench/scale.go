@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// scaling says how much there is of everything where scale is measured.
+// scaling has the numbers of objects for the measurements of scale.
 type scaling struct {
 	agents                            string
 	sessions, watchers, rate, seconds int
@@ -95,7 +95,8 @@ type phase struct {
 	held map[string]usage
 }
 
-// scaled measures one thing in a supervisor of its own, prints it, and checks that the supervisor leaves nothing behind.
+// scaled measures one kind of object in a new supervisor, prints the result, and checks that the supervisor leaves
+// nothing behind.
 func (b *bench) scaled(ctx context.Context, title, each string, n int, measure func(*scaled, context.Context) error) error {
 	dir, err := os.MkdirTemp(b.dir, "scale-")
 	if err != nil {
@@ -181,7 +182,7 @@ func (s *scaled) costOfOne(each string) {
 	s.note("%s more, %s: %.0f kB of private memory beside itself", each, now.name, float64(ours(now.held).private-first.private)/float64(s.n))
 }
 
-// print says what was held, and how much more than at first for each of what is many.
+// print prints the resources in use, and the growth per object since the first measurement.
 func (s *scaled) print(title, each string) {
 	fmt.Printf("\n| scale: %s | program | processes | PSS, kB | private, kB | private a %s, kB | descriptors | threads | goroutines | heap, kB |\n|---|---|---|---|---|---|---|---|---|---|\n", title, each)
 	for _, p := range s.phases {
@@ -330,7 +331,7 @@ func (s *scaled) closeSession(ctx context.Context, agent, id string) error {
 	return err
 }
 
-// manyWatchers has everything told to watchers with a connection each, while agents write at a steady rate.
+// manyWatchers has watchers with a connection each watch everything, while agents write at a steady rate.
 func (s *scaled) manyWatchers(ctx context.Context) error {
 	agents, err := s.openAgents(ctx, atOnce)
 	if err != nil {
@@ -390,8 +391,8 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	return s.phase(ctx, "unwatched")
 }
 
-// soak has agents open sessions, have two turns in each, of which one reads a file, and close them again, for as long as it
-// is asked to. It prints what is held ten times meanwhile, so that one can see what grows.
+// soak has agents open sessions, have two turns in each, of which one reads a file, and close them again, for the given
+// time. It prints the resources in use ten times meanwhile, to show growth.
 func (s *scaled) soak(ctx context.Context) error {
 	agents, err := s.openAgents(ctx, atOnce)
 	if err != nil {

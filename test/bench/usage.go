@@ -12,9 +12,9 @@ import (
 // agentProgram is the name under which usages counts agents.
 const agentProgram = "agent"
 
-// usage is what the processes of one kind hold together. Memory is in kB: resident, the share of it that is theirs
-// (proportional set size), and what they have written to and nobody shares (Private_Dirty). Of a supervisor, goroutines and the
-// kB of its heap's objects are known, too.
+// usage is the sum of the resources of the processes of one kind. Memory is in kB: resident, the proportional set size,
+// and written memory that is not shared (Private_Dirty). For a supervisor it includes goroutines and the kB of its
+// heap's objects.
 type usage struct {
 	processes, resident, pss, private, descriptors, threads, goroutines, heap int
 }

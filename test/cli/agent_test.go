@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// dying is an agent that reads one line, says its last words and ends.
+// dying is an agent that reads one line, prints its last words and ends.
 func dying(how string) []string {
 	return []string{"sh", "-c", "read line; echo the last words of the agent >&2; " + how}
 }

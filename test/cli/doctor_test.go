@@ -90,7 +90,7 @@ func TestConfiguredAgent_RunsByName(t *testing.T) {
 		binary = append(binary, `"`+platform+`": `+platforms)
 	}
 	p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {"binary": {`+strings.Join(binary, ",")+`}}}]}`)
-	// A workspace has no say.
+	// A file in the workspace has no effect.
 	p.File(t, "agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
 	p.File(t, ".acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
 	status, found := p.Doctor(t, "--agent", "mine")

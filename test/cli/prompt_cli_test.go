@@ -339,7 +339,7 @@ func TestPrompt_UserCancelsTurn(t *testing.T) {
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("Please fix the spelling.")...))
 	x.Shows("Edit notes.md", "recieve", "receive", "Press a A r")
 	x.Allows("a")
-	// What the command in the terminal says is to be seen, and what was refused.
+	// The output of the command in the terminal is shown, and the rejection.
 	x.Exits()
 	e2e.ExpectContains(t, "the terminal", x.All(), "I will look at notes.md first.", "Read notes.md", "grep -n receive notes.md", "3:We will receive the parts on Monday.", "diary.md", "The spelling is right now.")
 	if got, err := os.ReadFile(p.Path("notes.md")); err != nil || !strings.Contains(string(got), "receive") {
@@ -419,7 +419,7 @@ func TestCommands_RejectAdministrationByAgents(t *testing.T) {
 	}
 }
 
-// prompting starts "acphost prompt" and waits until the agent has said something.
+// prompting starts "acphost prompt" and waits until the agent has sent words.
 func prompting(t *testing.T, p *e2e.Place, words, says string) (*wire.Process, []int) {
 	t.Helper()
 	proc := wire.Start(t, wire.Options{Name: "caller", Command: append([]string{e2e.Program("acphost")}, e2e.DemoCommand(words, "--json")...), Dir: p.Work, Env: p.Env()})

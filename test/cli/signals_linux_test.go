@@ -25,7 +25,8 @@ import (
 
 // TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a stopped supervisor.
 func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
-	// Not in parallel: while its supervisor is frozen, commands of other tests cannot tell that it is not the one they mean.
+	// Not in parallel: while its supervisor is frozen, commands of other tests cannot find out that it is not their
+	// supervisor.
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
 	id := s.Open(s.Start(p.Demo()).GetId()).GetSessionId()
@@ -103,7 +104,8 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// The turn goes on without whoever prompted. TERM would cut it off if the agent is slow, and make the status 1.
+	// The turn continues without the caller that prompted. TERM would abort it if the agent is slow, and make the
+	// status 1.
 	if _, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: id}); err != nil {
 		t.Fatal(err)
 	}

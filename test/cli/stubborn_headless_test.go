@@ -59,7 +59,7 @@ func TestAgentExit_LeavesOtherAgents(t *testing.T) {
 	s.Finish()
 }
 
-// What an agent says must not drive a person's terminal.
+// An agent's text must not control a person's terminal.
 const escapes = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\u202eevil\u009b1m\r\x08"
 
 func TestAgentOutput_EscapesTerminalSequences(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// tells waits until one of a lane's bars says something, and is the selector of the first that does.
+// tells waits until one of a lane's bars contains words, and returns the selector of the first one.
 func (p *webPage) tells(lane, words string) chromedp.CSS {
 	p.t.Helper()
 	which := fmt.Sprintf(`[...document.querySelectorAll(".bar.%s")].find((b) => b.getAttribute("aria-label").includes(%s))`, lane, quoted(words))
@@ -202,7 +202,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	attached(10)
 	refused("n10.txt is not attached: a prompt takes at most 10 files")
 	tab.fine("many files")
-	// An agent that takes none says so before anything is sent.
+	// For an agent without support for attachments, the page reports that before anything is sent.
 	plain := g.Start(p.Demo("-without", "image,audio,embedded"))
 	other := g.Open(plain.GetId())
 	tab.run(`location.hash = ` + quoted(e2e.SessionAt(other)))
@@ -217,7 +217,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	g.Leave()
 }
 
-// hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
+// hostile is text that a page must show unchanged: elements, scripts, addresses, characters that reverse others.
 const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
 
 func TestConsole_EscapesHostileText(t *testing.T) {

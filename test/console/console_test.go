@@ -81,7 +81,7 @@ func TestSignIn_ConfirmsCodeOfBrowser(t *testing.T) {
 		t.Errorf("scripts read the cookie %q", cookies)
 	}
 
-	// The cookie alone does not do, as whoever else serves on this host gets it; neither does the page's secret.
+	// The cookie alone is not sufficient, as every server on this host receives it; neither is the page's secret.
 	for what, script := range map[string]string{
 		"without the page's secret": `fetch("/console/api/who", {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
 		"without the cookie":        `fetch("/console/api/who", {method: "POST", credentials: "omit", headers: {"Content-Type": "application/json", "Acphost-Console": localStorage.getItem("acphost-console")}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
@@ -171,7 +171,7 @@ func TestConsole_Views(t *testing.T) {
 }
 
 // TestKeyboard_ReachesQuestions reaches a new question, and the next one after its end, by keys alone. The page of a
-// session that is closed meanwhile says so and accepts no input.
+// session that is closed meanwhile reports that and accepts no input.
 func TestKeyboard_ReachesQuestions(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

@@ -88,8 +88,7 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 		t.Errorf("since now: %v, %v", res, err)
 	}
 
-	// Mistakes are said with their places. No file is read for what a rule file says: neither the one that it names,
-	// nor the one of which it holds the name alone.
+	// Mistakes are reported with their positions. Reports contain no content of files that the rule file refers to.
 	hush := p.File(t, "hush.yaml", "hush: hush\n")
 	for name, c := range map[string]struct{ policy, want string }{
 		"a typing error":      {"version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n", "4: "},
@@ -116,7 +115,7 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 	s.Finish()
 }
 
-// bomb is YAML of some lines that says of itself that it is very large.
+// bomb is YAML of a few lines that expands to a very large document.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("version: 1\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -164,7 +163,7 @@ func TestReplay_RequiresRole(t *testing.T) {
 	if _, err := service.ReplayPolicy(bearing(g.Ctx, g.Token("operator")), &supervisorv1.ReplayPolicyRequest{Policy: make([]byte, 1<<20+1)}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a replay of too large a file: %v", err)
 	}
-	// The socket that agents reach too shows what was decided to people alone, and replays for nobody.
+	// The socket that agents can connect to shows decisions to people only, and accepts replays from no caller.
 	admin, err := filepath.Glob(filepath.Join(p.Home, "run", "acphost", "*.sock"))
 	if err != nil || len(admin) != 1 {
 		t.Fatalf("the sockets are %q, %v", admin, err)

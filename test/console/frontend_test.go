@@ -48,7 +48,8 @@ rules:
 	}
 	agent, _ := e2e.Dig(must(doRequest(operator, "POST", "/agents", string(body))), "agent", "id").(string)
 	open, _ := json.Marshal(map[string]any{"agentId": agent, "cwd": p.Work})
-	// That the agent wants a login is told from the caller's own sign-in having ended, by paths and by the services.
+	// The page distinguishes an agent that requires a login from an ended sign-in of the caller, by paths and by
+	// services.
 	for _, path := range []string{"/sessions", "/acphost.supervisor.v1.SessionService/NewSession"} {
 		status, got := doRequest(operator, "POST", path, string(open))
 		if status == http.StatusUnauthorized || got["code"] != "failed_precondition" || !strings.Contains(fmt.Sprint(got), "ERROR_KIND_AUTH_REQUIRED") {
@@ -121,7 +122,7 @@ rules:
 	if diffs == 0 {
 		t.Error("no question showed a diff")
 	}
-	// A viewer is not told how a question is answered.
+	// A viewer does not receive the answer to a question.
 	for e := range seenByViewer {
 		if id, ok := e2e.Dig(e.Data, "questionAsked", "id").(string); ok {
 			if ids[id] {

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// newKnown is a console whose people a provider knows.
+// newKnown is a console for people whom a provider knows.
 func newKnown(t *testing.T, p *e2e.Place) (*e2e.Gateway, *idp.Provider) {
 	t.Helper()
 	provider := idp.New(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// configuration is how acphost is configured in a run. Unattended: nobody is there to answer, so that all that is asked is denied.
+// configuration is the configuration of acphost in a run. Unattended: there is no person to answer, so all questions
+// are denied.
 type configuration struct {
 	policy, sandbox, network, reads string
 	unattended                      bool

@@ -34,7 +34,7 @@ func (w socketWriter) Write(b []byte) (int, error) {
 
 func (w socketWriter) Close() error { return w.ws.CloseNow() }
 
-// Client connects with a token; query goes behind /acp. It has said initialize.
+// Client connects with a token; query is appended to /acp. It has sent initialize.
 func (g *Gateway) Client(t *testing.T, name, token, query string) *SocketPeer {
 	t.Helper()
 	return NewSocketPeer(g.Ctx, t, name, g.URL("ws")+query, token)

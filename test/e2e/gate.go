@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// GateRules are strict at door two: reading is free, secrets are denied, everything else is asked.
+// GateRules are strict for files and commands: reading is free, secrets are denied, everything else is asked.
 const GateRules = `
 version: 1
 rules:

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Place is where a supervisor is run: a home and a runtime folder of its own, and a workspace.
+// Place is where a supervisor is run: its own home and runtime folder, and a workspace.
 type Place struct {
 	*wire.Place
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// older is an agent that knows ACP's methods by the names of its first drafts alone, and says nothing in the shape of today.
-// Each line of a prompt is a step: "write FILE", "run COMMAND", "ask". It tells the end of a turn by session/end_turn, and
+// older is an agent that knows only the names of ACP's methods in the first drafts, and uses no current form. Each line
+// of a prompt is a step: "write FILE", "run COMMAND", "ask". It reports the end of a turn by session/end_turn, and
 // never answers a prompt.
 type older struct {
 	in      *bufio.Scanner

@@ -209,7 +209,7 @@ func (s *Stream) Until(what string, f func(*supervisorv1.Event) bool) *superviso
 	}
 }
 
-// Says takes events up to a piece of the agent's message that holds words.
+// Says receives events up to a piece of the agent's message that contains words.
 func (s *Stream) Says(words string) *supervisorv1.Event {
 	s.T.Helper()
 	return s.Until(fmt.Sprintf("the agent said %q", words), func(e *supervisorv1.Event) bool {
@@ -233,7 +233,7 @@ func (s *Stream) End() *supervisorv1.TurnEnded {
 	return end.GetTurnEnded()
 }
 
-// Said is the agent's message, all pieces together.
+// Said is the agent's message, all pieces joined.
 func (s *Stream) Said() string {
 	var b strings.Builder
 	for _, e := range s.Seen {

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Terminal is a command in a terminal of its own, as a person sees it: a pane of tmux.
+// Terminal is a command in its own terminal, as a person uses it: a pane of tmux.
 type Terminal struct {
 	t      testing.TB
 	home   string
@@ -65,7 +65,7 @@ func (p *Place) Terminal(t testing.TB, command []string, env ...string) *Termina
 	if !testkit.Poll(func() bool { _, err := x.Tmux("show-options", "-g"); return err == nil }) {
 		t.Fatal("tmux does not start")
 	}
-	// One call, so that the pane has its settings before its command says anything.
+	// One call, so that the pane has its settings before its command prints anything.
 	args := []string{"set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "status", "off", ";", "set-option", "-g", "history-limit", "5000", ";",
 		"new-session", "-d", "-x", "100", "-y", "40", "-c", p.Work, "--"}
 	// A shell keeps the status: tmux now and then knows that a command has ended, and never how. The shell is sent what

@@ -32,7 +32,8 @@ type UserPlace struct {
 	Flags     []string
 }
 
-// NewUserPlace makes a place in which agents and handlers run as the user nobody. It skips the test where that is not possible.
+// NewUserPlace makes a place in which agents and handlers run as the user nobody. It skips the test if that is not
+// possible.
 func NewUserPlace(t testing.TB) *UserPlace {
 	t.Helper()
 	u := AgentUser(t)

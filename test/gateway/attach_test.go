@@ -68,7 +68,7 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 			t.Errorf("%s: detached with %v", name, left)
 		}
 		turn("without " + name)
-		// Nothing of it is told: the answer to what is asked next is all that comes.
+		// The client receives no event of the session: the next message is the response to the next request.
 		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32001)
 		if rest := second.Waiting(); len(rest) > 0 {
 			t.Errorf("%s: after it has detached it is told %s", name, rest[0].Raw)
@@ -202,7 +202,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	}
 	turn.Result(nil)
 
-	// Two answer at once: one answer counts, and both are told which.
+	// Two clients answer at once: one answer counts, and both are notified which.
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
 	bob.Attaches(session, map[string]any{"historyPolicy": "none"})
 	turn = owner.Prompts("ask")
@@ -298,8 +298,8 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	g.Leave()
 }
 
-// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers tells them so, and
-// the question waits for another client.
+// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers reports that to them,
+// and the question waits for another client.
 func TestAttach_GatewayWithoutRightToAnswerDoesNotAsk(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -355,7 +355,7 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 		t.Errorf("the owner is told %s", m.Raw)
 	}
 
-	// One at a time, whoever begins.
+	// One turn at a time, for every client that begins.
 	sleeping := second.Prompts("sleep")
 	third.ExpectWhere("the turn begins", func(m wire.Message) bool { return strings.Contains(string(m.Raw), `"sleep"`) })
 	if e := owner.Prompts("repeat y").Refused(-32600); !strings.Contains(e.Message, "another client's turn") {
@@ -541,7 +541,7 @@ func TestAttach_EditorSession(t *testing.T) {
 	if r := resolved(c); r["outcome"] != "allowed" {
 		t.Errorf("resolved as %v", r)
 	}
-	// With the editor the session goes, and who is attached is told.
+	// The session ends with the editor, and attached clients are notified.
 	h.Close()
 	h.ExpectExit()
 	if _, last := hears(c, "detached"); last["reason"] == "" {
@@ -586,8 +586,8 @@ func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 	g.Leave()
 }
 
-// hears is what the client is told up to an update of a type of the gateway's, which is what it returns: "user TEXT"
-// and "agent TEXT".
+// hears returns the updates that the client receives up to and including a gateway update of the given type: "user
+// TEXT" and "agent TEXT".
 func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any) {
 	c.T.Helper()
 	for {
@@ -613,7 +613,7 @@ func permissionRequest(c *e2e.SocketPeer) wire.Message {
 	return c.Expect("session/request_permission")
 }
 
-// resolved waits for the end of a question, and returns what is told of it.
+// resolved waits for the end of a question, and returns its notification.
 func resolved(c *e2e.SocketPeer) map[string]any {
 	c.T.Helper()
 	_, got := hears(c, "permission_resolved")

@@ -33,7 +33,7 @@ func TestFrames_CarryWholeTurns(t *testing.T) {
 		t.Fatal(e2e.Explain(err))
 	}
 	session := c.Acquainted(t, p.Work)
-	// The questions of its agent are the client's, and are seen by whoever watches this supervisor.
+	// The questions of its agent are sent to the client, and to the watchers of this supervisor.
 	var asked atomic.Int32
 	c.Handle("session/request_permission", func(m wire.Message) (any, error) {
 		asked.Add(1)

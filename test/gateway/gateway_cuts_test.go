@@ -23,8 +23,8 @@ import (
 
 var cutsOf = flag.Int("cuts", 200, "how often the connections of clients of the gateway are cut")
 
-// farClient is a client over HTTP that goes on by Last-Event-ID, as an EventSource does. Its streams go through a cutter, its
-// messages do not: whether one that was cut has arrived, nothing says.
+// farClient is a client over HTTP that continues by Last-Event-ID, as an EventSource does. Its streams go through a
+// cutter. Its messages do not, because there is no way to find out whether a cut message has arrived.
 type farClient struct {
 	t          *testing.T
 	ctx        context.Context

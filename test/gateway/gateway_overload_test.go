@@ -209,7 +209,7 @@ type press struct {
 	wg    sync.WaitGroup
 }
 
-// newPress makes connections until there were as many as the flag says. pressed is closed when a fifth were.
+// newPress makes as many connections as the flag sets. pressed is closed when a fifth of them were made.
 func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{}) {
 	t.Helper()
 	p = &press{}
@@ -245,7 +245,7 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 	return p, enough
 }
 
-// open opens a connection and says something; false: it is over.
+// open opens a connection and sends words; it returns false when the connection has ended.
 func (p *press) open(at, words string) bool {
 	conn, err := net.Dial("tcp", at)
 	if err == nil {

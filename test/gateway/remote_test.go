@@ -95,7 +95,7 @@ func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 	}
 	refused("an agent could read "+filepath.Join(keys, "ca.key"), "--tls-dir", keys)
 
-	// Who says that it is meant so is served.
+	// With the flag that confirms the intention, the supervisor serves.
 	s := p.Serve(t, []string{"--listen", address, "--tls-dir", keys, "--agents-may-use-keys"})
 	c := dialTLS(t, address, filepath.Join(keys, "ca.crt"), filepath.Join(away, "viewer"))
 	if !testkit.Poll(func() bool {

@@ -274,7 +274,7 @@ func (sw *sweep) initialize(m *schemaMethod) {
 	}
 }
 
-// setDefault returns the object of that name in an object, made if there is none.
+// setDefault returns the object with that name in an object, and creates it if it is missing.
 func setDefault(obj map[string]any, name string) map[string]any {
 	v, _ := obj[name].(map[string]any)
 	if v == nil {
@@ -309,7 +309,7 @@ func (sw *sweep) cancels(m *schemaMethod) {
 	}
 }
 
-// routed methods are answered by a handler, as the schema says, and the editor hears nothing of them.
+// routed methods are answered by a handler, as in the schema, and the editor receives nothing about them.
 func (sw *sweep) routed(m *schemaMethod) {
 	words := maps.Clone(sw.words)
 	maps.Copy(words, map[string]string{
@@ -339,7 +339,7 @@ func (sw *sweep) routed(m *schemaMethod) {
 	}
 }
 
-// batches are refused whole, with one answer, whoever sends them.
+// batches are rejected whole, with one answer, from either side.
 func (sw *sweep) batches() {
 	for _, from := range []*wire.Peer{sw.Agent.Peer, sw.Peer} {
 		from.Write(`[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s1"}},{"jsonrpc":"2.0","method":"_a"}]`)

@@ -164,7 +164,7 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 	}
 }
 
-// isUpdate says whether an event is a session/update.
+// isUpdate reports whether an event is a session/update.
 func isUpdate(e *pbEvent) bool {
 	m := e.ProtoReflect()
 	set := m.WhichOneof(m.Descriptor().Oneofs().ByName("event"))
@@ -208,7 +208,7 @@ func TestTour_EveryUpdateArrives(t *testing.T) {
 	}
 }
 
-// expectTour holds what was told of a tour against what was sent.
+// expectTour compares the events of a tour with the messages that were sent.
 func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session string) {
 	t.Helper()
 	var updates []*pbEvent
@@ -241,7 +241,7 @@ func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session stri
 	if len(want) != len(raw) {
 		t.Fatalf("the test knows %d events for %d updates", len(want), len(raw))
 	}
-	// The demo agent tells its commands when a session is opened, which may be a moment later; and reports in the end.
+	// The demo agent sends its commands when a session is opened, possibly a moment later; and reports at the end.
 	if len(updates) > 0 && updates[0].GetAvailableCommands() != nil {
 		updates = updates[1:]
 	}
@@ -289,7 +289,7 @@ func compact(e *pbEvent) *pbEvent {
 	return e
 }
 
-// expectTourAnswers holds the questions of a tour, as the turn's stream told them, against the answers that were given.
+// expectTourAnswers compares the questions of a tour, as the turn's stream has them, with the given answers.
 func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervisorv1.ApprovalAnswer) {
 	t.Helper()
 	asked, answered := map[string]*supervisorv1.Approval{}, map[string]*supervisorv1.ApprovalAnswer{}
@@ -341,7 +341,7 @@ func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervis
 	}
 }
 
-// expectTourCalls holds what the agent asked its client for against what was told of it.
+// expectTourCalls compares the agent's requests to its client with their events.
 func expectTourCalls(t *testing.T, seen []*pbEvent) {
 	t.Helper()
 	open, ended := map[string]*supervisorv1.CallStarted{}, []string{}
@@ -365,7 +365,7 @@ func expectTourCalls(t *testing.T, seen []*pbEvent) {
 	}
 }
 
-// expectTourSession holds what is known of a session after a tour against what the agent said.
+// expectTourSession compares the state of a session after a tour with the agent's messages.
 func expectTourSession(s *e2e.Server, id string) {
 	s.T.Helper()
 	resp, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: id})

@@ -21,7 +21,7 @@ func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 			s.Agent.Write(update)
 		}
 	}()
-	// The editor still says what it likes, and the agent hears it.
+	// The editor can still send messages, and the agent receives them.
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))
 	prompted := s.Agent.Expect("session/prompt")
 	select {

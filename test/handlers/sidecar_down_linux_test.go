@@ -38,7 +38,7 @@ func TestSidecar_DownIsNamedInErrors(t *testing.T) {
 
 	fsd.Kill()
 	testkit.Eventually(t, "the sidecar is missed", func() bool { return handler().GetState() != supervisorv1.HandlerState_HANDLER_STATE_READY })
-	// Nothing here starts it, and the log does not say so.
+	// acphost does not start the sidecar, and the log does not claim so.
 	testkit.Eventually(t, "the log says that it cannot be reached", func() bool {
 		return strings.Contains(s.Stderr(), "sidecar cannot be reached: connecting again until it can")
 	})

@@ -39,7 +39,7 @@ func TestSidecarPaths_AreMapped(t *testing.T) {
 	if len(listed.Entries) != 3 {
 		t.Errorf("the folder has %+v", listed)
 	}
-	// What is told speaks the client's paths: errors, the record of decisions, the terminals.
+	// All reports have the client's paths: errors, the record of decisions, the terminals.
 	if e := s.Read("missing.txt").Refused(-32002); !strings.Contains(e.Message, p.Path("missing.txt")) || strings.Contains(e.Message, "/workspace") {
 		t.Errorf("the agent was told %q", e.Message)
 	}
@@ -235,7 +235,7 @@ func TestFolderHandler_ServesSessionsOfFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each of them says by a file which one it is.
+	// Each folder has a file with the name of the sidecar.
 	builder, deepest := t.TempDir(), t.TempDir()
 	for dir, name := range map[string]string{builder: "builder", deepest: "deepest"} {
 		if err := os.WriteFile(filepath.Join(dir, "name"), []byte(name), 0o600); err != nil {

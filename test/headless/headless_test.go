@@ -347,7 +347,7 @@ func TestSessions_StoredByAgent(t *testing.T) {
 	if all, _ := list(""); all[ids[0]] == nil || all[ids[0]].GetOpen() {
 		t.Errorf("after it was closed the session is %v", all[ids[0]])
 	}
-	// Loaded, it tells its history; resumed, it does not.
+	// A loaded session has its history; a resumed one has not.
 	watching := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: ids[0]})
 	loaded, err := s.Sessions.LoadSession(s.Ctx, &supervisorv1.LoadSessionRequest{AgentId: agent, SessionId: ids[0], Cwd: p.Work})
 	if err != nil || loaded.GetSession().GetSessionId() != ids[0] || loaded.GetSession().GetMode() != "ask" {

@@ -44,7 +44,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	if _, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: "same"}); err == nil {
 		t.Error("an id that two agents have names a session")
 	}
-	// An agent that names a session of another one's says nothing there.
+	// An agent that names a session of another agent sends nothing there.
 	watching := s.Watch(&supervisorv1.WatchSessionRequest{AgentId: all[0].GetId(), SessionId: "same"})
 	all[1].Update("same", e2e.Chunk("I am in the wrong place"))
 	all[0].Update("same", e2e.Chunk("I am in the right one"))
@@ -145,7 +145,7 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 		t.Errorf("a question that was withdrawn was answered: %v", err)
 	}
 
-	// Another one in its place, whose handle begins alike.
+	// Another question in its place, whose handle begins alike.
 	question = actor.SendAs(`"q-1x"`, "session/request_permission", ask)
 	other := turn.Question()
 	code, _, said := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), e2e.HandleOf(q.GetId()), "allow_once")
@@ -169,7 +169,7 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 		t.Errorf("the agent was told %q, want yes", got)
 	}
 
-	// A question that offers nothing, and one that is none.
+	// A question without options, and an invalid one.
 	turn = s.Prompts(agent, "s")
 	asked = actor.Expect("session/prompt")
 	actor.Send("session/request_permission", map[string]any{"sessionId": "s", "toolCall": map[string]any{"toolCallId": "t"}, "options": []any{}})

@@ -63,7 +63,7 @@ func TestMeta_ReachesAgentOnOpen(t *testing.T) {
 	}
 	expect("resumed", plain, `{"of":"the resume"}`, trace)
 
-	// The next process is told the same of each.
+	// The next process receives the same for each session.
 	if err := syscall.Kill(int(agent.GetPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

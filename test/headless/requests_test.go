@@ -114,7 +114,7 @@ func TestServices_RequestsReachAgentAsACP(t *testing.T) {
 		}
 	}
 
-	// Cancelling is a notification; the turn ends when the agent says so.
+	// Cancelling is a notification; the turn ends when the agent reports its end.
 	turn = s.Prompt("s", "wait")
 	asked = actor.Expect("session/prompt")
 	if _, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: "s"}); err != nil {

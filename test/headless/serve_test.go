@@ -242,7 +242,7 @@ func TestPrompt_ReportsTurnEndOnce(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
 	id := s.Open(s.Start(p.Demo()).GetId()).GetSessionId()
-	// A caller that is gone while its turn is told does not keep others from it.
+	// A caller that has disconnected during its turn does not block the events of other callers.
 	begun := time.Now()
 	for range 20 {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: id, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})

@@ -26,7 +26,7 @@ const (
 	spanID  = "b7ad6b7169203331"
 )
 
-// tracesOf is what a client's or an agent's _meta says of its span.
+// tracesOf is the part of a client's or an agent's _meta about its span.
 func tracesOf(trace, span, flags string) map[string]any {
 	return map[string]any{"traceparent": "00-" + trace + "-" + span + "-" + flags}
 }
@@ -247,8 +247,8 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 	}
 }
 
-// TestTraces_IgnoreAgentTrace: an agent can only say which of its own spans a request belongs to. Its requests stay in
-// the trace of the turn, and are recorded if the turn is.
+// TestTraces_IgnoreAgentTrace: an agent can only choose which of its own spans a request belongs to. Its requests stay
+// in the trace of the turn, and are recorded if the turn is.
 func TestTraces_IgnoreAgentTrace(t *testing.T) {
 	t.Parallel()
 	const other, agents = "11111111111111111111111111111111", "2222222222222222"

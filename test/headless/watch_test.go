@@ -30,7 +30,7 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 	id := s.Open(agent).GetSessionId()
 	req := &supervisorv1.WatchSessionRequest{SessionId: id}
 
-	// A connection of its own, with little room on the way.
+	// A separate connection, with small buffers.
 	lazy := p.Dial(t, s.PID(), grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
 	slow, err := lazy.Sessions.WatchSession(s.Ctx, req)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestWatchEvents_All(t *testing.T) {
 		m, err := events.Recv()
 		return m.GetEvent(), err
 	}}
-	// It watches once it has told of something: a session of another agent's.
+	// The watch is active once it has sent an event: a session of another agent.
 	other := p.Demo()
 	other.Name = "other"
 	begun, opener := make(chan error, 1), s.Start(other).GetId()
@@ -242,7 +242,7 @@ func TestWatchEvents_All(t *testing.T) {
 	watching.Until("the agent ended", func(e *supervisorv1.Event) bool {
 		return e.GetAgentId() == agent && e.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_STOPPED
 	})
-	// From a cursor everything behind it is told again.
+	// From a cursor, all events after it are sent again.
 	again, err := s.State.WatchEvents(s.Ctx, &supervisorv1.WatchEventsRequest{Cursor: opened.GetCursor()})
 	if err != nil {
 		t.Fatal(err)

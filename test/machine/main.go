@@ -24,7 +24,7 @@ import (
 
 const (
 	qemu = "qemu-system-aarch64"
-	// longest is what a machine may take. It takes 2 to 4 minutes on a processor of its own.
+	// longest is the time limit of a machine. It takes 2 to 4 minutes on an idle processor.
 	longest = 20 * time.Minute
 )
 
@@ -53,7 +53,7 @@ var machines = []machine{
 	}},
 }
 
-// tests are the packages whose tests run there.
+// tests are the packages whose tests run in the machine.
 var tests = map[string]string{"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc"}
 
 func main() {
@@ -109,7 +109,7 @@ func build(into string) error {
 	return nil
 }
 
-// run starts the machine and prints what it says. The error says what failed there.
+// run starts the machine and prints its output. The error contains the failures.
 func (m machine) run(parts, work string) error {
 	image := filepath.Join(work, "image")
 	if err := m.pack(image, parts, work); err != nil {
@@ -143,7 +143,7 @@ func (m machine) run(parts, work string) error {
 	return nil
 }
 
-// listen passes on what a machine says, and returns what failed there, and whether it got to the end.
+// listen forwards a machine's output, and returns the failures, and whether the machine ran to its end.
 func listen(said io.Reader, to io.Writer) (failed []string, over bool) {
 	lines := bufio.NewScanner(said)
 	lines.Buffer(nil, 1<<20)

@@ -33,7 +33,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// locate returns the path, from the top of the repository, of a file that a page names; "" if there is none.
+// locate returns the path, from the top of the repository, of a file that a page names; "" if none exists.
 func locate(name string) string {
 	for _, file := range []string{name, packages + name} {
 		if info, err := os.Stat(filepath.Join(top, file)); err == nil && info.Mode().IsRegular() {

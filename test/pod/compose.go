@@ -74,9 +74,9 @@ func interpolate(text string, env map[string]string) (string, error) {
 	return text, missing
 }
 
-// LoadCompose reads a file of Docker Compose as a Pod: services that end before others start are its init containers, services
-// that others wait for are its sidecars. Binds are folders of this machine; contents of configs are written below the folder
-// work. Compose gives each service a network of its own: here they share one.
+// LoadCompose reads a file of Docker Compose as a Pod: services that end before others start are its init containers,
+// services that others wait for are its sidecars. Binds are folders of this machine; contents of configs are written
+// below the folder work. Compose gives each service its own network: here they share one.
 func LoadCompose(name, work string, env map[string]string) (*Manifest, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

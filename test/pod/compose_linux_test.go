@@ -46,8 +46,8 @@ func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	return lines, env
 }
 
-// composed makes what docs/deploy.md says in a copy of deploy/, as typed: lines that begin with sudo as root, others as an
-// ordinary user. It returns the folder, and Compose's file as a Pod of the agent of the demo.
+// composed follows the instructions of docs/deploy.md in a copy of deploy/: it runs lines that begin with sudo as root,
+// others as an ordinary user. It returns the folder, and Compose's file as a Pod of the agent of the demo.
 func composed(t *testing.T) (dir string, m *Manifest) {
 	t.Helper()
 	if os.Geteuid() != 0 {

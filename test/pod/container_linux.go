@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Running is a container of a Pod. It is started again whenever it ends, if its Pod says so.
+// Running is a container of a Pod. It is started again whenever it ends, if its Pod requires that.
 type Running struct {
 	pod  *Pod
 	spec Container
@@ -78,7 +78,7 @@ func (r *Running) keep() {
 	}
 }
 
-// tell wakes who waits for a change; r.mu is held.
+// tell wakes the goroutines that wait for a change; r.mu is held.
 func (r *Running) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Image is an unpacked image: its files, and what its configuration says.
+// Image is an unpacked image: its files and its configuration.
 type Image struct {
 	Root       string      // a folder with its files; containers get copies of it, by hard links
 	Binds      [][2]string // folders of this machine, and where the container has them; read-only

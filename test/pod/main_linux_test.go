@@ -225,7 +225,7 @@ func (r *running) open(agent *supervisorv1.Agent) string {
 	return s.GetSession().GetSessionId()
 }
 
-// prompt has a turn, and returns what the agent said and how the turn ended.
+// prompt has a turn, and returns the agent's message and how the turn ended.
 func (r *running) prompt(agent *supervisorv1.Agent, session, text string) (said, how string) {
 	r.t.Helper()
 	defer func() { r.last = said + ": " + how }()

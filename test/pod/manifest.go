@@ -160,7 +160,7 @@ type Files struct {
 	}
 }
 
-// Kustomization is the part of a kustomization.yaml that says what a Pod's files are.
+// Kustomization is the part of a kustomization.yaml about a Pod's files.
 type Kustomization struct {
 	ConfigMapGenerator []Generator `yaml:"configMapGenerator"`
 	SecretGenerator    []Generator `yaml:"secretGenerator"`

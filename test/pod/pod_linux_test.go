@@ -51,7 +51,7 @@ func TestPod_RunsWholeTurns(t *testing.T) {
 	if _, err := r.caller("viewer").Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: "/workspace"}); err == nil {
 		t.Error("a viewer opened a session")
 	}
-	// What decides and what serves is none of the agent's processes: each container has its own.
+	// The processes of handlers are not processes of the agent: each container has its own.
 	for _, name := range []string{"fsd", "termd", "permd", "agent"} {
 		if out, err := r.Container(name).Exec(r.ctx, "/usr/bin/id").CombinedOutput(); name == "fsd" && err == nil {
 			t.Errorf("an image from scratch has /usr/bin/id: %s", out)
@@ -120,7 +120,7 @@ func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 		said, _ := r.prompt(a, session, "/write /workspace/b.txt x")
 		return strings.Contains(said, "Nothing is written today")
 	})
-	// Looser rules count when somebody says so.
+	// Looser rules apply when a person changes them.
 	r.Change("acphost-policy", "policy.yaml", was)
 	r.eventually("the policy became looser", func() bool {
 		if out, err := r.Container("agent").Exec(r.ctx, "/programs/acphost", "policy", "reload").CombinedOutput(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// answerOf is the detail that says how a question ended.
+// answerOf returns the detail that describes how a question ended.
 func answerOf(err error) *supervisorv1.ApprovalAnswer {
 	for _, d := range status.Convert(err).Details() {
 		if a, ok := d.(*supervisorv1.ApprovalAnswer); ok {
@@ -191,7 +191,7 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		}
 	}
 
-	// The program is first: the editor learns that it need not answer, and what it says all the same changes nothing.
+	// The program answers first: the editor is notified that it need not answer, and its later answer changes nothing.
 	question := sc.Ask(e2e.Edit(p.Path("a")), e2e.Options)
 	atEditor := sc.Expect("session/request_permission")
 	q := asked()
@@ -228,7 +228,7 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		t.Errorf("the program was refused with %v and %v, want FAILED_PRECONDITION and the editor's answer", err, answerOf(err))
 	}
 
-	// Both at once: whoever it is, the agent is told once.
+	// Both answer at once: whichever is first, the agent receives one answer.
 	for range 20 {
 		question = sc.Ask(e2e.Edit(p.Path("c")), e2e.Options)
 		atEditor = sc.Expect("session/request_permission")
@@ -244,7 +244,7 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 			t.Errorf("the agent was told %q, watchers learnt %v, and the program got %v", got, a, err)
 		}
 	}
-	// Whoever has left: nobody is written to behind an answer.
+	// The agent receives no second answer.
 	for _, m := range sc.Agent.Waiting() {
 		if m.Method == "" {
 			t.Errorf("the agent got a second answer: %s", m.Raw)
@@ -273,7 +273,7 @@ func TestApprovals_ReadOnlyWatcherDoesNotKeepQuestion(t *testing.T) {
 	}
 	leave()
 	if _, err := changes.Recv(); err != nil && !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
-		// What was told before may still come; an end of another kind is wrong.
+		// Earlier events may still arrive; an end of another kind is wrong.
 		t.Errorf("the watching ended with %v", err)
 	}
 	s.Finish()

@@ -389,7 +389,8 @@ func runsCommand(s *e2e.Fixture, with ...any) {
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
 }
 
-// askedFor has the agent run a command about which a person must be asked, who says no; it returns the reason.
+// askedFor has the agent run a command about which a person must be asked, rejects the question, and returns its
+// reason.
 func askedFor(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	run := s.Agent.Send("terminal/create", e2e.Params(with...))

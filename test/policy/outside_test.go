@@ -84,7 +84,7 @@ func (o outsider) diff(id, path, was, becomes string) map[string]any {
 		"content": []any{map[string]any{"type": "diff", "path": path, "oldText": was, "newText": becomes}}}
 }
 
-// says answers the agent's own question, and returns what the agent got.
+// says answers the agent's own question, and returns the response to the agent.
 func (o outsider) says(t *testing.T, call map[string]any, option string) string {
 	t.Helper()
 	asked := o.Ask(call, e2e.Options)

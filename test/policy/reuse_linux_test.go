@@ -56,7 +56,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	refused("b", "secrets")
 	allowed("a", "reading", true)
 
-	// What is stricter counts with the next read, though nobody has loaded it.
+	// Stricter rules apply to the next read, without a reload.
 	for i := range 3 {
 		rule := fmt.Sprintf("no-more-%d", i)
 		p.File(t, "../config/policy.yaml", strings.Replace(e2e.GateRules, "rules:\n", "rules:\n  - {id: "+rule+", effect: deny, path: [\"**/c\"]}\n", 1))

@@ -55,7 +55,7 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	s.Choose(own, "allow_once")
 	write.Result(nil)
 
-	// The record lacks secrets, and that is said.
+	// The record does not contain secrets, and reports that.
 	asked = s.Ask(e2e.Command("curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345' x"), e2e.Options)
 	q = s.Expect("session/request_permission")
 	secret := waitingQuestion(t, s, p)

@@ -50,7 +50,7 @@ type feedNode struct {
 	InContext  bool   `json:"in_context"`
 }
 
-// readFeed starts a reader of the feed that a supervisor says on its standard error.
+// readFeed starts a reader of the feed whose address a supervisor prints on its standard error.
 func readFeed(t testing.TB, p *e2e.Place, supervisor *wire.Process) *feedReader {
 	t.Helper()
 	said := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
@@ -196,7 +196,7 @@ func TestActivityFeed_ObserveMode(t *testing.T) {
 		map[string]any{"type": "text", "text": "look at @docs/a.md"},
 		map[string]any{"type": "resource", "resource": map[string]any{"uri": "file://" + p.Path("b.md"), "text": "b"}},
 		map[string]any{"type": "resource_link", "name": "c", "uri": "file://" + p.Path("c.md")},
-		// Names that are not UTF-8: what is told is.
+		// Names that are not UTF-8: the events are UTF-8.
 		map[string]any{"type": "resource_link", "name": "d", "uri": "file://" + p.Path("%ff.md")},
 		map[string]any{"type": "resource_link", "name": "e", "uri": "file://" + p.Path("%fe.md")},
 	}))

@@ -28,7 +28,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 		t.Errorf("the command ended with %v", output.ExitStatus)
 	}
 
-	// A write is done or not; the answer says so.
+	// A write is done or not done; the response reports which.
 	for i := range 50 {
 		name := fmt.Sprintf("w%d.txt", i)
 		write := s.WriteFile(name, strings.Repeat("x", 100_000))

@@ -209,7 +209,7 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "npx") {
 		t.Errorf("an MCP server npx: %v, want INVALID_ARGUMENT and its name", err)
 	}
-	// An agent is told nothing before it is stopped: its input ends.
+	// An agent receives no message before it is stopped: its input ends.
 	if _, err := s.Agents.StopAgent(s.Ctx, &supervisorv1.StopAgentRequest{AgentId: good.agent.GetId()}); err != nil {
 		t.Error(e2e.Explain(err))
 	}

@@ -58,7 +58,7 @@ func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 		t.Fatalf("the agent's line became\n%s, it was\n%s", got.Raw, mention)
 	}
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", id), nil)
-	// The agent knows: so the editor must have been told already.
+	// The agent knows the result, so the editor must have received it already.
 	var output strings.Builder
 	var exit *int
 	for _, m := range s.Settled(func(m wire.Message) bool { return strings.Contains(string(m.Raw), "terminal_exit") }) {

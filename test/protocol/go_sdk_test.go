@@ -51,7 +51,7 @@ func (e *goEditor) RequestPermission(_ context.Context, r acp.RequestPermissionR
 	return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}, nil
 }
 
-// said returns what the agent has said since the last call.
+// said returns the agent's message since the last call.
 func (e *goEditor) said() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +111,7 @@ func newGoSession(t *testing.T, p *e2e.Place) *goSession {
 	return s
 }
 
-// prompt plays a turn and returns what the agent said.
+// prompt plays a turn and returns the agent's message.
 func (s *goSession) prompt(text string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), testkit.Timeout())

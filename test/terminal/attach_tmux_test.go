@@ -21,7 +21,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	second := joins(t, p)
 	second.Told("> repeat good morning", ": good morning", "Maxi · /help")
 
-	// What one says, and what the agent does, both see.
+	// Both show the prompts of each client and the actions of the agent.
 	second.Says("repeat from the second")
 	for _, x := range []*e2e.Terminal{first, second} {
 		x.Shows("> repeat from the second", ": from the second", "Maxi · /help")
@@ -47,7 +47,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 		x.Shows("> repeat later", ": later", "Maxi · /help")
 	}
 
-	// Who leaves leaves the session as it is.
+	// A client that leaves does not change the session.
 	second.Says("/quit")
 	if status := second.Exits(); status != 0 {
 		t.Errorf("the exit status of the second is %d, want 0", status)
@@ -73,7 +73,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-// TestChatAttach_SupervisorIsKilled: an attached chat ends its turn, and does not say that the session continues.
+// TestChatAttach_SupervisorIsKilled: an attached chat ends its turn, and does not claim that the session continues.
 func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -178,7 +178,7 @@ func TestChatAttach_GatewaySession(t *testing.T) {
 	g.Leave()
 }
 
-// joins joins the one session of the demo agent that is open, in a terminal of its own.
+// joins joins the one open session of the demo agent, in a new terminal.
 func joins(t testing.TB, p *e2e.Place, flags ...string) *e2e.Terminal {
 	t.Helper()
 	x := p.Terminal(t, append([]string{e2e.Program("acphost"), "chat", "--attach", "demo-"}, flags...))

@@ -93,7 +93,7 @@ func TestNotices_OnlyForWaitingQuestions(t *testing.T) {
 	}
 }
 
-// TestGatewayd_RejectsInvalidFlags: the errors of gatewayd say what to change, and contain no secret.
+// TestGatewayd_RejectsInvalidFlags: the errors of gatewayd describe what to change, and contain no secret.
 func TestGatewayd_RejectsInvalidFlags(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

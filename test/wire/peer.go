@@ -1,8 +1,8 @@
-// Package wire plays either end of an ACP connection, byte for byte: what it writes is exactly what a test says, what it
-// reads is kept exactly as it came, and the whole conversation is printed when the test fails.
+// Package wire plays either end of an ACP connection, byte for byte: it writes exactly the bytes that a test passes,
+// keeps received bytes unchanged, and prints the whole conversation when the test fails.
 //
-// It also has what suites need around that: places to run programs in, processes that a test plays, an account of what is
-// left behind. It knows JSON-RPC's envelope and nothing of ACP or acphost.
+// It also has the other parts that suites need: places to run programs in, processes that a test plays, and a check for
+// processes that are left behind. It knows JSON-RPC's envelope and nothing of ACP or acphost.
 package wire
 
 import (
@@ -84,15 +84,15 @@ func NewPeer(t testing.TB, name string, w io.WriteCloser, r io.Reader) *Peer {
 	return p
 }
 
-// Handle answers every request of that method with what f returns, in a goroutine of its own for each, and hands it every
-// notification of that method. An error that is an *Error is answered as such, any other as -32603.
+// Handle answers every request of that method with the result of f, in a separate goroutine for each, and passes it
+// every notification of that method. An error that is an *Error is answered as such, any other as -32603.
 func (p *Peer) Handle(method string, f func(Message) (any, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handlers[method] = f
 }
 
-// Write writes one line exactly as it stands, and a newline.
+// Write writes one line unchanged, and a newline.
 func (p *Peer) Write(line string) {
 	p.t.Helper()
 	if err := p.write([]byte(line)); err != nil {
@@ -113,7 +113,7 @@ type Call struct {
 	method string
 }
 
-// ID is the request's id as it stands on the wire.
+// ID is the request's id as it is written on the wire.
 func (c *Call) ID() string { return c.id }
 
 // Send sends a request and does not wait. Ids count from 0.
@@ -126,7 +126,7 @@ func (p *Peer) Send(method string, params any) *Call {
 	return p.SendAs(id, method, params)
 }
 
-// SendAs sends a request under an id that is written as it stands: `"a"`, `1.0`, `null`.
+// SendAs sends a request under an id that is written unchanged: `"a"`, `1.0`, `null`.
 func (p *Peer) SendAs(id, method string, params any) *Call {
 	p.t.Helper()
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}`, id, quote(method), marshal(p.t, params)))
@@ -195,7 +195,7 @@ func (p *Peer) ExpectWhere(what string, f func(Message) bool) Message {
 	return m
 }
 
-// Next takes the oldest message that nobody took.
+// Next removes and returns the oldest queued message.
 func (p *Peer) Next() Message {
 	p.t.Helper()
 	return p.ExpectWhere("a message", func(Message) bool { return true })
@@ -214,7 +214,7 @@ func (p *Peer) Settled(f func(Message) bool) []Message {
 	}
 }
 
-// Waiting returns what came and nobody took.
+// Waiting returns the queued messages, and keeps them queued.
 func (p *Peer) Waiting() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -336,7 +336,7 @@ func (p *Peer) read(r io.Reader) {
 	}
 }
 
-// heldReader reads while nobody holds the peer.
+// heldReader reads while the peer is not held.
 type heldReader struct {
 	p *Peer
 	r io.Reader
@@ -414,7 +414,7 @@ func quote(s string) []byte {
 	return b
 }
 
-// marshal leaves <, > and & as they are, and takes a json.RawMessage as it stands.
+// marshal keeps <, > and & unescaped, and writes a json.RawMessage unchanged.
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
 	if raw, ok := v.(json.RawMessage); ok {

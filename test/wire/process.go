@@ -25,7 +25,7 @@ type Process struct {
 	spoken chan struct{} // closed when its standard error is at its end: nobody else holds it either
 }
 
-// Options say what is started, and how.
+// Options describe the command and how it is started.
 type Options struct {
 	Name    string   // what the conversation calls our end
 	Command []string // program and arguments

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Stage is where processes that a test plays come to: each connects, and says its pid first.
+// Stage is a listener for processes that a test plays: each connects, and sends its pid first.
 type Stage struct {
 	// Path is the socket.
 	Path string
@@ -48,7 +48,7 @@ func (s *Stage) Accept(t testing.TB) (*net.UnixConn, *bufio.Reader, int) {
 	return conn, in, pid
 }
 
-// AcceptOr is Accept that gives up when done is closed, since nobody will come: the connection is nil then.
+// AcceptOr is Accept that returns when done is closed; the connection is nil then.
 func (s *Stage) AcceptOr(t testing.TB, done <-chan struct{}) (*net.UnixConn, *bufio.Reader, int) {
 	t.Helper()
 	if err := s.listener.SetDeadline(time.Now().Add(testkit.Timeout())); err != nil {

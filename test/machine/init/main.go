@@ -63,8 +63,7 @@ func run() error {
 	return jobs()
 }
 
-// jobs does what the file of jobs says, a line each: a setting of the kernel and its value, or a program with its
-// arguments.
+// jobs executes the lines of the file of jobs: a setting of the kernel and its value, or a program with its arguments.
 func jobs() error {
 	file, err := os.Open(words.Jobs)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRead_ForCounting is the process whose system calls are counted, between two calls of getppid.
+// TestRead_ForCounting plays the process whose system calls are counted, between two calls of getppid.
 func TestRead_ForCounting(t *testing.T) {
 	dir := os.Getenv("FILES_TEST_COUNTED")
 	if dir == "" {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a user without rights.
+// nobody is the id of a user without rights.
 const nobody = 65534
 
 // asNobody runs a function on a thread that has lost root's rights over files, if the tests run as root.
@@ -30,7 +30,7 @@ func asNobody(t *testing.T, run func()) {
 	}, run)
 }
 
-// inMounts runs a function on a thread with mounts of its own.
+// inMounts runs a function on a thread with its own mounts.
 func inMounts(t *testing.T, prepare func() error, run func()) {
 	t.Helper()
 	why := ""
@@ -52,7 +52,7 @@ func inMounts(t *testing.T, prepare func() error, run func()) {
 	}
 }
 
-// onThread runs both on one thread that nobody uses afterwards, the second if the first says so.
+// onThread runs prepare and, if it returns true, run on one thread that is not used afterwards.
 func onThread(t *testing.T, prepare func() bool, run func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -66,7 +66,7 @@ func onThread(t *testing.T, prepare func() bool, run func()) {
 	<-done
 }
 
-// openWorkspace is a workspace that nobody may enter, and owns.
+// openWorkspace returns a workspace of the user nobody, in a folder that every user may enter.
 func openWorkspace(t *testing.T) string {
 	t.Helper()
 	ws := workspace(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 )
 
-// rig is a console before a service that says who called it.
+// rig is a console in front of a service that returns the name of its caller.
 type rig struct {
 	t      *testing.T
 	broker *signin.Broker
@@ -273,7 +273,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		_ = json.NewDecoder(res.Body).Decode(&got)
 		return res, got
 	}
-	// What comes back to the browser is the page, which takes it from its address: nobody is in by that alone.
+	// The browser is redirected to a page that reads the code from its address: the redirect alone signs nobody in.
 	if res := r.do("GET", "/console/oidc/callback?code=x&state=y", "", "Origin", "", "Sec-Fetch-Site", "cross-site"); res.StatusCode != 200 || len(res.Cookies()) > 0 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("the callback: %d, %v", res.StatusCode, res.Cookies())
 	}

@@ -47,7 +47,7 @@ const (
 type Question struct {
 	// AgentID is the id of the agent that asks.
 	AgentID string `json:"agentId"`
-	// SessionID is the id of the session; "": there is none, or the agent chose one that is too long.
+	// SessionID is the id of the session; "" if none exists, or the agent chose one that is too long.
 	SessionID string `json:"sessionId,omitempty"`
 	// Link shows the question in the console.
 	Link string `json:"link"`

@@ -19,7 +19,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// broker is a supervisor, and a person who is told: both play in a bubble of synctest, whose time a test moves.
+// broker is a supervisor and a notified person: both run in a bubble of synctest, whose time a test advances.
 type broker struct {
 	t *testing.T
 
@@ -73,7 +73,7 @@ func (d *broker) Send(ctx context.Context, n Notice) error {
 	return err
 }
 
-// say has the supervisor tell something.
+// say has the supervisor send responses.
 func (d *broker) say(all ...*supervisorv1.WatchApprovalsResponse) {
 	synctest.Wait()
 	d.mu.Lock()

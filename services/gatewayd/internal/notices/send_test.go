@@ -211,8 +211,7 @@ func TestChannels_RejectInvalidAddressesAndSecrets(t *testing.T) {
 	}
 }
 
-// program puts a program into an otherwise empty PATH, which writes its arguments to a file, each behind a line of
-// its own.
+// program puts a program into an otherwise empty PATH. It writes its arguments to a file, each after a separate line.
 func program(t *testing.T, name, then string) (args func() []string) {
 	t.Helper()
 	dir := t.TempDir()

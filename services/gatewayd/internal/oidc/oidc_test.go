@@ -58,7 +58,7 @@ func TestBearer_AcceptsTokenOfProvider(t *testing.T) {
 		}
 		r.pass(-2 * time.Hour)
 	}
-	// A name that nobody vouches for is not used.
+	// An unverified name is not used.
 	caller, rejection := r.Bearer(t.Context(), r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "see", "email": "root@example.org", "name": "root", "preferred_username": "root"})))
 	if rejection != nil || caller.Name != "u-1" || caller.Role != "viewer" {
 		t.Errorf("%+v, %v", caller, rejection)

@@ -107,7 +107,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(202, "", "POST", `{"id":8,"result":{}}`, of...)
 	p.want(t, `{"id":8,"result":{}}`)
 
-	// What nobody reads yet waits, and is there in order for who reads next.
+	// An unread message is queued, and delivered in order to the next reader.
 	_ = session.Close()
 	for i := range 50 {
 		p.say(fmt.Sprintf(`{"method":"session/update","params":{"sessionId":"later","n":%d}}`, i))

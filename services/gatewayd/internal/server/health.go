@@ -17,7 +17,7 @@ const (
 )
 
 // probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So
-// they are answered before the Gate, and only say whether this process runs, and whether it can serve.
+// they are answered before the Gate, and only report whether this process runs, and whether it can serve.
 type probes struct {
 	ready func(context.Context) error
 	log   *slog.Logger

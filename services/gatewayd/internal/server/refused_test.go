@@ -36,7 +36,8 @@ func (r *rig) dial(headers ...string) (*websocket.Conn, int) {
 	return ws, 0
 }
 
-// says sends messages by a WebSocket, and returns what comes back last, and the code that it ends with; 0: it goes on.
+// says sends a message by a WebSocket, and returns the last answer and the code that the connection ends with; 0 if it
+// stays open.
 func (r *rig) says(ws *websocket.Conn, message string) (answer string, end websocket.StatusCode) {
 	r.t.Helper()
 	if err := ws.Write(r.t.Context(), websocket.MessageText, []byte(message)); err != nil {

@@ -58,7 +58,7 @@ func (p *puppet) Recv() ([][]byte, error) {
 
 func (p *puppet) Close() { p.once.Do(func() { close(p.gone) }) }
 
-// say has the agent say frames.
+// say has the agent send frames.
 func (p *puppet) say(frames ...string) {
 	var all [][]byte
 	for _, f := range frames {

@@ -37,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// supervisor answers as a test says, and notes for whom it was called.
+// supervisor returns the answers that a test sets, and records in whose name it was called.
 type supervisor struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
 	supervisorv1.UnimplementedSessionServiceServer
@@ -276,7 +276,7 @@ func TestStream_EndsWithToken(t *testing.T) {
 	}
 }
 
-// post sends what stands there, as Connect in JSON.
+// post sends body unchanged, as Connect in JSON.
 func post(t *testing.T, r *rig, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(body))
@@ -300,7 +300,7 @@ func post(t *testing.T, r *rig, path, body string, headers ...string) (int, stri
 	return res.StatusCode, string(text)
 }
 
-// all tells of every method that there is.
+// all calls tell for every method.
 func all(tell func(path string, m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("acphost.supervisor.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -374,7 +374,7 @@ func TestRole_LimitsMethods(t *testing.T) {
 	}
 }
 
-// anyMessage stands for a message that a codec has.
+// anyMessage represents a message of a codec.
 type anyMessage struct{}
 
 // sending is a codec that sends its own message, whatever it is given, and reads none.

@@ -26,7 +26,7 @@ type entries struct {
 	Entries  []entry           `yaml:"entries"`
 }
 
-// entry is one way to do something. ${ws}, ${outside} and ${home} stand for folders of the fixture.
+// entry is one way to perform an action. ${ws}, ${outside} and ${home} stand for folders of the fixture.
 type entry struct {
 	Policy string `yaml:"policy"`
 	Name   string `yaml:"name"`
@@ -36,14 +36,14 @@ type entry struct {
 	Argv    []string `yaml:"argv"`
 	Cwd     string   `yaml:"cwd"`
 	Env     []string `yaml:"env"`
-	// Repeat is how often Command stands there; 0 is once.
+	// Repeat is how often Command is repeated; 0 is once.
 	Repeat int `yaml:"repeat"`
 	// SuffixHex are bytes behind Command that YAML cannot hold.
 	SuffixHex string `yaml:"suffix_hex"`
 	// Or a path, and the kind of action on it.
 	Path *string `yaml:"path"`
 	Kind string  `yaml:"kind"`
-	// Known says why the entry fails. It must then fail.
+	// Known is the reason why the entry fails. It must then fail.
 	Known string `yaml:"known"`
 }
 

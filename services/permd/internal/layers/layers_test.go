@@ -300,7 +300,7 @@ func TestDecide_RacesWithChanges(t *testing.T) {
 	wg.Wait()
 }
 
-// again is what comes after an end of permd that nobody asked for.
+// again returns the files of a new permd after an unexpected end of the old one.
 func (b *bench) again(f *Files, settings *permissionv1.Settings) *Files {
 	b.t.Helper()
 	state, digest := f.State()

@@ -66,7 +66,7 @@ func decodeState(state []byte) (*permissionv1.Belief, error) {
 	return b, nil
 }
 
-// removeEntry removes the entry of a source from a state, in which the fixed files come first; nil: there is none.
+// removeEntry removes the entry of a source from a state, in which the fixed files come first; nil if none exists.
 func removeEntry(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	i := slices.IndexFunc(b.GetFiles(), func(file *permissionv1.BelievedFile) bool { return file.GetPath() == s.path })
 	if i < 0 {

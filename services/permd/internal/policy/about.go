@@ -30,7 +30,7 @@ type finding struct {
 	parts []string
 	// why is the rule's own reason, else a text without the rule's name.
 	why string
-	// detail says why it is not certain that the rule matches; empty: it is certain.
+	// detail is why it is not certain that the rule matches; empty: it is certain.
 	detail string
 }
 

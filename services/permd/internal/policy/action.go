@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxPaths limits the paths of an action, as the contract says.
+	// maxPaths is the contract's limit of paths in an action.
 	maxPaths = 1000
 	// maxWords limits the words of a command that are checked as paths.
 	maxWords = 2000
@@ -43,8 +43,8 @@ type action struct {
 	uses []fileUse
 	// alone are the actions of each simple command by itself, computed when needed.
 	alone []*permissionv1.Action
-	// doubts say for each simple command why it may not be the program that it names. trusting ignores them, to find the rule that
-	// would allow the action without them.
+	// doubts are, for each simple command, the reasons why it may not be the program that it names. trusting ignores
+	// them, to find the rule that would allow the action without them.
 	doubts   []doubts
 	trusting bool
 	// writesGit: a command may change files of git itself.
@@ -69,7 +69,7 @@ type pathAccess struct {
 	searched bool
 	// leads: it becomes a symbolic link, so that a folder elsewhere may get the name.
 	leads bool
-	// tracked: it stands for files in git's history, wherever they are in the repository.
+	// tracked: the access is to files in git's history, wherever they are in the repository.
 	tracked bool
 }
 

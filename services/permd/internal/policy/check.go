@@ -49,7 +49,7 @@ func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 	return []*permissionv1.Finding{found}
 }
 
-// ruleAt returns the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
+// ruleAt returns the id of the rule that a field, "rules[3].path[0]", belongs to; empty if none exists.
 func ruleAt(rules *permissionv1.Policy, field string) string {
 	i := -1
 	if _, err := fmt.Sscanf(field, "rules[%d]", &i); err != nil || i < 0 || i >= len(rules.GetRules()) {

@@ -40,7 +40,8 @@ type rule struct {
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
-	// contained are walls that must all stand, notContained walls of which one must be missing.
+	// contained are sandbox restrictions that must all be active, notContained restrictions of which one must be
+	// missing.
 	contained, notContained []string
 	// processes: the rule's file decides about processes by kinds of their own.
 	processes bool

@@ -147,7 +147,7 @@ func written(a *permissionv1.Action) {
 	}
 }
 
-// leadsTo says where a word of a line leads.
+// leadsTo sets where a word of a line leads.
 func leadsTo(word uint32, to string, inside bool) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		sub := a.Command.SubCommands[0]

@@ -19,7 +19,7 @@ func agent(name string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) { a.Agent = name }
 }
 
-// leads says where a word of the last simple command leads.
+// leads sets where a word of the last simple command leads.
 func leads(word uint32, to string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs := a.GetCommand().GetSubCommands()
@@ -28,7 +28,7 @@ func leads(word uint32, to string) func(*permissionv1.Action) {
 	}
 }
 
-// into says where the redirections of the last simple command lead, and adds these files to the action's paths.
+// into sets where the redirections of the last simple command lead, and adds these files to the action's paths.
 func into(to ...string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs := a.GetCommand().GetSubCommands()

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// does says what simple command i of a line does, and that this is all.
+// does sets the facts of simple command i of a line, and marks them complete.
 func does(i int, what ...func(*permissionv1.Facts)) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		facts := &permissionv1.Facts{Known: true}

@@ -33,7 +33,7 @@ type glob struct {
 	limits limits
 }
 
-// limits say which files the globs of a deny or ask rule are about. The zero value is for all files.
+// limits restrict the files that the globs of a deny or ask rule match. The zero value matches all files.
 type limits struct {
 	// reads and writes exclude files that are only changed, or only read.
 	reads, writes bool

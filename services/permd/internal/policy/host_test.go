@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// The rules' own tests say what they match.
+// The inline tests of the rules state what they match.
 const hostRules = `version: 1
 rules:
   - id: registries

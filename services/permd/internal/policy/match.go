@@ -35,7 +35,7 @@ func sureIf(holds bool) match {
 type criterion struct {
 	// holds reports how certain it is that the condition holds; yes for a rule without it.
 	holds func(r *rule, a *action) match
-	// why returns the reason in words; empty: there is none.
+	// why returns the reason as text; empty if none exists.
 	why func(r *rule, a *action, held match) string
 }
 
@@ -122,8 +122,8 @@ func (r *rule) holdsAllowedPaths(a *action) match {
 	return sureIf(r.paths == nil || r.needsNoPaths(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 
-// holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only if the rule
-// says that it concerns commands.
+// holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only
+// if the rule declares that it concerns commands.
 func (r *rule) holdsAllowedWhen(a *action) match {
 	if r.when == nil {
 		return yes
@@ -293,8 +293,8 @@ func (g *glob) forbids(a *action, spelling string) bool {
 	return g.folded[0].belowAny(a.foldedRoots, spelling)
 }
 
-// mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the path below a
-// root.
+// mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the
+// path below a root.
 func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	if !g.rooted || !g.limits.concern(p) || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
 		return false
@@ -310,8 +310,8 @@ func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	}
 }
 
-// spelled returns the path that a word of the command may mean, and the glob that covers it; "" if there is none. The word need not
-// be a path.
+// spelled returns the path that a word of the command may mean, and the glob that covers it; "" if none exists. The
+// word need not be a path.
 func spelled(globs []glob, a *action) (word, by string) {
 	for _, word := range a.words {
 		if i := slices.IndexFunc(globs, func(g glob) bool { return g.forbids(a, word) }); i >= 0 {

@@ -74,8 +74,9 @@ func addDetail(d *permissionv1.DecideResponse, detail string) {
 	d.Detail += detail
 }
 
-// notUnattended returns why an action that is asked about is denied without an answer, although the rule files say "unattended:
-// allow": a deny rule, or the protection of acphost's own files, may match, which only a person can decide. Empty: no reason.
+// notUnattended returns why an action that is asked about is denied without an answer, although the rule files contain
+// "unattended: allow": a deny rule, or the protection of acphost's own files, may match, which only a person can
+// decide. Empty: no reason.
 func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) string {
 	if d.Rule == Protected {
 		return "the action may use files of acphost"
@@ -140,7 +141,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	return d
 }
 
-// decideByRules decides by the rules. regardless: an allow rule allows the command whatever its line says.
+// decideByRules decides by the rules. regardless: an allow rule allows the command whatever its line.
 func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.DecideResponse {
 	if a.GetKind() == "tool.switch_mode" {
 		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
@@ -233,8 +234,8 @@ func (p *action) isSocket() bool {
 	return p.GetKind() == "net.connect" && p.GetEndpoint() == nil && len(p.GetPaths()) > 0
 }
 
-// allowsRegardless reports whether an allow rule allows a command whatever its line says. Rules that may match the line, which is not
-// certain, then do not count: they decide about what its processes do.
+// allowsRegardless reports whether an allow rule allows a command whatever its line. It then ignores rules that may
+// match the line, which is not certain: they decide about the actions of its processes.
 func allowsRegardless(parts []Part, a *action) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
 		return p.loosens() && p.Policy.digest != "" && slices.ContainsFunc(p.Policy.allow, func(r *rule) bool { return r.regardless(a) && r.matches(a) == yes })
@@ -326,7 +327,7 @@ func digestOf(parts []Part) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// unattendedOf returns the verdict without an answer: allow if every file that sets it says so.
+// unattendedOf returns the verdict without an answer: allow if every file that sets it has allow.
 func unattendedOf(parts []Part) permissionv1.Verdict {
 	verdict := permissionv1.Verdict_VERDICT_UNSPECIFIED
 	for _, p := range parts {

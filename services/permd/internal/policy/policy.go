@@ -31,7 +31,7 @@ const Protected = "acphost/protected"
 
 // Policy is a compiled rule file. It is immutable, and safe for concurrent use.
 type Policy struct {
-	// digest is the digest of the rule file; empty: there is none.
+	// digest is the digest of the rule file; empty if none exists.
 	digest string
 	// rules are in the order of the file; deny, ask and allow are the rules with that effect.
 	rules            []rule

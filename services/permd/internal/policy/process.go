@@ -54,8 +54,8 @@ func (r *rule) kindOf(a *action) string {
 	return a.GetKind()
 }
 
-// regardless reports whether an allow rule allows a command whatever its line says: what the processes of the command do is decided when
-// they do it.
+// regardless reports whether an allow rule allows a command whatever its line. The actions of the command's processes
+// are decided when they happen.
 func (r *rule) regardless(a *action) bool {
 	return r.effect == "allow" && a.command && !r.byCommand() && r.when == nil && r.paths == nil && r.hosts == nil && !r.redirectNone &&
 		(r.asProcess(a) || len(r.contained) > 0)
@@ -73,7 +73,7 @@ var wallNames = map[string]permissionv1.Wall{
 
 var ofWalls = criterion{(*rule).holdsWalls, (*rule).whyWalls}
 
-// holdsWalls: whether walls stand is always known.
+// holdsWalls is never uncertain: the active restrictions of the sandbox are always known.
 func (r *rule) holdsWalls(a *action) match {
 	stands := func(name string) bool { return slices.Contains(a.GetWalls(), wallNames[name]) }
 	missing := func(name string) bool { return !stands(name) }

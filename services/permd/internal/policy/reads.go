@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxAsked limits the globs of files that are decided apart, as the contract says.
+// maxAsked is the contract's limit of globs of files that are decided separately.
 const maxAsked = 400
 
 // everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of files that some rule

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxExcept limits the excepted parts of names of an answer, as the contract says.
+	// maxExcept is the contract's limit of excepted parts of names in an answer.
 	maxExcept = 200
 	// maxSpelled limits the expansions of the braces in one segment of a glob.
 	maxSpelled = 64
@@ -87,7 +87,8 @@ func newFolder(a *action) *folder {
 	return f
 }
 
-// allowedBy returns the first rule that allows every name that is not excepted; nil if there is none for certain.
+// allowedBy returns the first rule that allows every name that is not excepted; nil if this is not certain for any
+// rule.
 func (f *folder) allowedBy(parts []Part) *rule {
 	around := []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections, {holds: (*rule).holdsAllowedCommand}}
 	for _, p := range parts {

@@ -51,8 +51,8 @@ func TestDecide_UnattendedDeniesUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestDecide_DetailWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The detail says why the line cannot
-// be read, and only a person can answer the question.
+// TestDecide_DetailWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The detail
+// states why the line cannot be read, and only a person can answer the question.
 func TestDecide_DetailWhyLineIsUnreadable(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
 	own := policy.Surroundings{Protected: []string{"/ws/.state"}}

@@ -1,8 +1,8 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
-// The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
-// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part. The package knows the policies'
-// names and purposes, and does not know how rules are matched.
+// The files are data: the same parser reads them as a user's own files, and runs their inline tests. Lines that several
+// files share are kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part. The package
+// knows the policies' names and purposes, and does not know how rules are matched.
 package ready
 
 import (
@@ -29,7 +29,8 @@ func List() []*permissionv1.ReadyPolicy {
 	return list
 }
 
-// Get returns the rule file of a ready policy; false if there is none of that name. The caller may change what it gets.
+// Get returns the rule file of a ready policy; false if no policy has that name. The caller may change the returned
+// slice.
 func Get(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) {
 		return nil, false
@@ -62,7 +63,7 @@ func compose(policy string) []byte {
 	return all
 }
 
-// description is what the file says of itself. That every file can be read is a test's to see.
+// description returns the description in the file. A test checks that every file can be parsed.
 func description(name string, content []byte) string {
 	var policy permissionv1.Policy
 	if err := yamlproto.Unmarshal(name, content, &policy); err != nil {

@@ -160,7 +160,7 @@ func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1
 	if reads {
 		access.Access = permissionv1.Access_ACCESS_READ
 	}
-	// A file of this name stands for one that was read and found to hold public keys alone.
+	// A file of this name is treated as one that was read and contains only public keys.
 	access.Public = strings.HasPrefix(path.Base(real), "public.")
 	a.Paths = append(a.Paths, access)
 	return access

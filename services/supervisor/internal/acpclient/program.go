@@ -276,7 +276,7 @@ func (c *Pending) RequestCancel() error {
 	return c.program.Notify(acp.MethodCancelRequest, []byte(`{"requestId":`+id+`}`))
 }
 
-// remove removes a call and returns it, or nil if there is none. The caller must end the call.
+// remove removes a call and returns it, or nil if none exists. The caller must end the call.
 func (p *Program) remove(id string) *Pending {
 	p.mu.Lock()
 	defer p.mu.Unlock()

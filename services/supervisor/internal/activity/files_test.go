@@ -18,7 +18,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/heat"
 )
 
-// What a watcher is told adds up to what is there, whatever happens, and however many files are forgotten meanwhile.
+// The changes that a watcher receives add up to the current state, for any order of events and any number of evicted
+// files.
 func TestFiles_ChangesAddUp(t *testing.T) {
 	h := New(Options{Instance: "i"})
 	defer h.Close()

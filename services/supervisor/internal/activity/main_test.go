@@ -137,7 +137,7 @@ func wantClass(t *testing.T, err error, class fault.Class) {
 	}
 }
 
-// watching starts a call of WatchEvents and returns once it is told what comes.
+// watching starts a call of WatchEvents, and returns once the call is subscribed.
 func (p *place) watching(ctx context.Context, wg *sync.WaitGroup, result *error, send func(*supervisorv1.Event) error) {
 	before := p.watchedBy()
 	wg.Go(func() { *result = p.watch(ctx, "", send) })

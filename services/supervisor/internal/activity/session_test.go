@@ -23,7 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-// same compares events that were told in two ways.
+// same compares events that were received in two ways.
 func same(t *testing.T, what string, got, want []*supervisorv1.Event) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {

@@ -466,7 +466,7 @@ func TestWatch_UnwatchedCallsWakeNoReader(t *testing.T) {
 	if n, resting := queued(); n != 4 || !resting {
 		t.Errorf("%d frames are queued, resting: %v", n, resting)
 	}
-	// Who comes back is told of them at once, of a large answer in brief.
+	// A watcher that reconnects receives the missed events at once, and large updates abbreviated.
 	var told []*supervisorv1.Event
 	err := p.watch(t.Context(), came, func(ev *supervisorv1.Event) error {
 		if told = append(told, ev); len(told) == 4 {

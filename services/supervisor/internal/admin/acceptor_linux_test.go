@@ -20,7 +20,7 @@ type lives struct{}
 func (lives) Alive() error { return nil }
 func (lives) Close()       {}
 
-// Agents have as many processes as they like, and each of them a connection and calls of its own.
+// Agents have any number of processes, and each of them has its own connections and calls.
 func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {

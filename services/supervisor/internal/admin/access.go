@@ -26,16 +26,16 @@ import (
 // verbs. A verb must come from a person, although agents run as the same user. Only the control socket accepts verbs,
 // and three independent checks keep agents from it:
 //
-//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only abstract sockets
-//     of its own.
+//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only its own
+//     abstract sockets.
 //   - A caller with more seccomp filters than this process is rejected. Agents and commands have one more, and no
 //     process can remove a filter. (Having a filter at all proves nothing: in containers every process has one.)
 //   - A caller that descends from an agent, a handler or a supervisor is rejected; see package peer.
 //
 // A connection belongs to the process that opened it: once another process writes on it, verbs are rejected there.
 //
-// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call on
-// behalf of a caller, whose role then decides; see delegation.go.
+// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call in
+// the name of a caller, whose role then decides; see delegation.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // ends when the server stops
@@ -170,8 +170,8 @@ type identity struct {
 	verbs   string
 	// self reports that the peer is this process.
 	self bool
-	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit
-	// says why role is NoRole.
+	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit is
+	// the reason why role is NoRole.
 	certificate bool
 	name        string
 	fingerprint string

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// serveIn starts something that says "serving" and ends with its stdin.
+// serveIn starts a command that prints "serving" and ends when its stdin is closed.
 func serveIn(t *testing.T, cmd *exec.Cmd, start func() error) {
 	t.Helper()
 	in, err := cmd.StdinPipe()

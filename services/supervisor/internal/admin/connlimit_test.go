@@ -28,7 +28,8 @@ func TestBounds_LeaveFilesToOthers(t *testing.T) {
 	}
 }
 
-// tcpDoor is an acceptor at every address of loopback, with real sockets. Whoever says anything is let in.
+// tcpAcceptor returns an acceptor on every address of loopback, with real sockets. It identifies every peer that sends
+// data.
 func tcpAcceptor(t *testing.T, b bounds) (d *acceptor, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

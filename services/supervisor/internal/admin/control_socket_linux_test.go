@@ -56,8 +56,8 @@ func TestAdminSocket_RefusesControlMethods(t *testing.T) {
 	}
 }
 
-// behind runs this test binary in a role behind walls. It descends from the test, which is a person's: what above it
-// stands tells nothing.
+// behind runs this test binary in a role in a sandbox. Its ancestor is the test, a person's process: its ancestors do
+// not identify it as an agent.
 func behind(t *testing.T, c proc.Confinement, args ...string) string {
 	t.Helper()
 	var out []byte

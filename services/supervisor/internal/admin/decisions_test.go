@@ -48,7 +48,7 @@ func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
 	}
 }
 
-// busy replays until it is told to end.
+// busy replays until its context ends.
 type busy struct {
 	nothing
 	begun, end chan struct{}

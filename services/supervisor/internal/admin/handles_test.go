@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// asker has one question that waits, and tells of it wherever questions are told of.
+// asker has one pending question, and returns it from every method that reports questions.
 type asker struct {
 	patient
 	approval *supervisorv1.Approval
@@ -49,7 +49,7 @@ func (a asker) ID(handle string) string {
 	return ""
 }
 
-// told is by which names a caller is told of the question.
+// told returns the ids of the question that a caller receives, by method.
 func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[string]string {
 	t.Helper()
 	names := map[string]string{}

@@ -37,7 +37,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// patient is willing, and watches until it is told to stop. It notes who answers, and how much it is told.
+// patient accepts every call, and watches until the call is cancelled. It records the callers and counts the events.
 type patient struct {
 	willing
 	watching chan struct{}
@@ -67,7 +67,7 @@ func (p patient) Prompt(_ context.Context, req *supervisorv1.PromptRequest, _ fu
 	return nil
 }
 
-// keysOf makes an authority in a folder of its own.
+// keysOf makes an authority in its own folder.
 func keysOf(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
@@ -151,7 +151,7 @@ func TestRoles_CertificateWithoutRoleIsRefused(t *testing.T) {
 	}
 }
 
-// roleless makes a client's folder whose certificate is the authority's and says no role.
+// roleless makes a client's folder whose certificate is signed by the authority and contains no role.
 func roleless(t *testing.T, keys string) (dir string) {
 	t.Helper()
 	block := func(name string) []byte {
@@ -246,7 +246,8 @@ func TestUntrustedCaller_CannotUseMuchMemory(t *testing.T) {
 		t.Errorf("a long request: %v, want RESOURCE_EXHAUSTED", err)
 	}
 
-	// As many calls as one untrusted caller may have, then one more. Another untrusted caller has room, and with it there is none for a third.
+	// One untrusted caller makes as many calls as it may have, then one more. A second untrusted caller has room, and a
+	// third has not.
 	if err := certs.AddClient(keys, certs.Client{Name: "other", Role: certs.Viewer}, certs.Options{}); err != nil {
 		t.Fatal(err)
 	}

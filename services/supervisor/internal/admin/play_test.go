@@ -74,7 +74,7 @@ func play(role string, args []string) (exit int, ok bool) {
 	return 0, false
 }
 
-// playSupervisor serves a socket and runs a script as an agent, whose output is its own, until its stdin ends.
+// playSupervisor serves a socket and runs a script as an agent, with its own stdout and stderr, until its stdin ends.
 func playSupervisor(socket, script string) int {
 	s, err := admin.Start(admin.Options{
 		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Gateway: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{}, Decisions: willing{},
@@ -104,7 +104,7 @@ func playSupervisor(socket, script string) int {
 	return 0
 }
 
-// obedient does whatever it is told.
+// obedient accepts every call.
 type obedient struct{}
 
 func (obedient) RestartHandler(context.Context, *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error) {
@@ -208,8 +208,8 @@ func seeDecisions(socket string) codes.Code {
 	return status.Code(err)
 }
 
-// tryOn says what becomes of reads and of verbs. Decisions are not among the reads: agents may not see them. What gets
-// as far as being told that it says too little was taken.
+// tryOn reports the results of reads and of verbs. Decisions are not among the reads: agents may not read them. A verb
+// was accepted if its error is about a missing field of the request.
 func tryOn(conn grpc.ClientConnInterface) string {
 	got := map[bool][]string{} // by whether it is a verb
 	callAll(conn, func(m protoreflect.MethodDescriptor, verb bool, err error) {
@@ -277,7 +277,7 @@ func invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	}
 }
 
-// playConnect says what becomes of a connection.
+// playConnect prints the result of a connection attempt.
 func playConnect(address string) string {
 	conn, err := net.Dial("unix", address)
 	var errno syscall.Errno

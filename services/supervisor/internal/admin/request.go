@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// Limits of request fields, in bytes unless said otherwise.
+// Limits of request fields, in bytes unless a comment names another unit.
 const (
 	maxName      = 256  // of presets, agents, MCP servers
 	maxAgentName = 128  // characters, as in the configuration

@@ -41,8 +41,8 @@ func free(t *testing.T, method string) bool {
 	return options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// Whoever is not known to be a person, or an operator, makes nothing happen, whatever is registered: a service that is
-// new, too, and one that forgets to declare anything. Making an identity is no way around: callers bring their own.
+// A caller that is neither a person nor an operator cannot cause an effect in any registered service, including new
+// services and those whose descriptor declares no class. Making an identity does not help it: callers have their own.
 func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	asked := make(chan any, 1000)
 	s, err := Start(Options{
@@ -80,7 +80,7 @@ type hasEnded struct{}
 func (hasEnded) Alive() error { return io.EOF }
 func (hasEnded) Close()       {}
 
-// refusesEffects calls everything that a server serves, and more that nobody has sorted, as who.
+// refusesEffects calls every method of a server, and methods without a class, with the identity who.
 func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server) {
 	t.Helper()
 	methods := []string{"/acphost.supervisor.v1.NewService/DoSomething", "/acme.v1.Plugin/Run"}
@@ -128,7 +128,8 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	}
 }
 
-// What nobody has sorted is an operator's: a service that is registered tomorrow, whatever its descriptor leaves out.
+// A method without a class requires an operator: this includes services that are registered later, whatever their
+// descriptors omit.
 func TestClasses_NewServiceNeedsOperator(t *testing.T) {
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// authority makes one in a folder of its own.
+// authority creates an authority in its own folder.
 func authority(t testing.TB, o certs.Options) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")

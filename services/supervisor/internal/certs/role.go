@@ -1,5 +1,5 @@
-// Package certs creates and parses the certificates of callers over the network. The operator has an authority of their
-// own, and a certificate contains the role of its owner.
+// Package certs creates and parses the certificates of callers over the network. The operator has their own authority,
+// and a certificate contains the role of its owner.
 //
 // The package creates the authority and the certificates, reads a role from a certificate, and reloads a server's
 // certificate when its file changes. It knows files and TLS. It must not know which calls a role may make.

@@ -142,7 +142,7 @@ func TestFollow_ShowsHistoryByOption(t *testing.T) {
 		if len(s.m.openQuestions) != want {
 			t.Errorf("%s: %d questions are shown, want %d", history, len(s.m.openQuestions), want)
 		}
-		// The turn that is under way is told by the record, or by the session.
+		// The record, or the state of the session, reports the active turn.
 		if under := s.m.turn != nil; under != (history != HistoryFull) {
 			t.Errorf("%s: a turn is under way: %t", history, under)
 		}

@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// FuzzModel has a person press keys and an agent say things in any order: nothing may panic, and the screen always fits.
+// FuzzModel presses keys and sends events of an agent in any order: nothing may panic, and the screen always fits.
 func FuzzModel(f *testing.F) {
 	f.Add("hi\r0T1T2Q~a3E", "go on")
 	f.Add("/mode\r\x02\r//help\rQ~~\tq", "日本\u202e\x1b[2J")

@@ -15,7 +15,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// evil is what an agent may say anywhere.
+// evil is text that an agent may send anywhere.
 const evil = "x\x1b]0;title\x07\x1b[2J\x1b[31m\u202e\u2066\x9b1m\x00\rEVIL\r\n\x1bPq#\x1b\\y"
 
 // harm is what a terminal would obey in a text that may hold colours of ours.

@@ -145,7 +145,7 @@ func TestTerminal_UnknownSize(t *testing.T) {
 			if err := pty.Setsize(c.ours, &pty.Winsize{Rows: 30, Cols: 64}); err != nil {
 				t.Fatal(err)
 			}
-			// The signal comes when it comes: what is said from then on heeds it.
+			// The signal arrives at any time: later output uses the new width.
 			wide := strings.TrimSpace(strings.Repeat("word ", 12)) + "\r\n"
 			for turns := 2; turns < 200 && !strings.Contains(c.text(), wide); turns++ {
 				signalled(t, syscall.SIGWINCH) // as the terminal does to a job of its own
@@ -167,7 +167,8 @@ const panicking = "CHAT_TEST_PANICS"
 func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	if os.Getenv(panicking) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTerminal_IsRestoredAfterPanic$")
-		// After a panic Bubble Tea closes its reader while that reads: a race of its own, and the process ends anyway.
+		// After a panic Bubble Tea closes its reader during a read: a data race of that library. The process ends
+		// anyway.
 		cmd.Env = append(os.Environ(), panicking+"=1", "GORACE=report_bugs=0", "TMPDIR="+t.TempDir()) // it removes nothing
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "something impossible") {
 			t.Errorf("%v:\n%s", err, out)
@@ -188,7 +189,7 @@ func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	os.Exit(0)
 }
 
-// editorScript writes a program that stands for an editor; the file is its last argument.
+// editorScript writes a program that plays an editor; the file is its last argument.
 func editorScript(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "editor")

@@ -191,7 +191,7 @@ func permission(id string) *supervisorv1.Approval {
 	}
 }
 
-// said sends events of the turn that is under way.
+// said sends events of the active turn.
 func (s *screen) said(events ...*supervisorv1.Event) {
 	s.t.Helper()
 	if s.m.turn == nil {

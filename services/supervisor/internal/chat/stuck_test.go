@@ -56,7 +56,7 @@ func TestTerminal_StuckDoesNotBlockExit(t *testing.T) {
 	_ = ours.Close()
 }
 
-// fill writes to a terminal that nobody reads until it takes no more.
+// fill writes to a terminal that has no reader until a write would block.
 func fill(t *testing.T, f *os.File) {
 	t.Helper()
 	fd := int(f.Fd())
@@ -67,7 +67,7 @@ func fill(t *testing.T, f *os.File) {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel moves what it took to the other end when it has time, and nothing tells when it has.
+	// The kernel moves written bytes to the other end asynchronously, without a notification.
 	text := []byte(strings.Repeat("x", 512))
 	for last := time.Now(); time.Since(last) < 300*time.Millisecond; {
 		n, err := syscall.Write(fd, text)

@@ -28,10 +28,10 @@ import (
 // slow is the time to an agent's answer from which on a warning is reported.
 const slow = 10 * time.Second
 
-// adviceUser says what to do if agents cannot run as their user.
+// adviceUser describes what to do if agents cannot run as their user.
 const adviceUser = "correct agent.user in the configuration, or run acphost as root"
 
-// adviceSandbox says what to do if agents cannot be confined.
+// adviceSandbox describes what to do if agents cannot be confined.
 const adviceSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 
 // adviceVersion2 describes the limits of an agent that supports only version 2 of ACP.
@@ -207,7 +207,7 @@ func (d *doctor) node(ctx context.Context, env []string) {
 	}
 }
 
-// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if there is none.
+// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if none exists.
 func lookPath(environ []string, program string) string {
 	for _, entry := range slices.Backward(environ) { // the last one counts
 		list, ok := strings.CutPrefix(entry, "PATH=")
@@ -225,7 +225,7 @@ func lookPath(environ []string, program string) string {
 	return ""
 }
 
-// adviceFor says what to do about an agent that did not answer.
+// adviceFor describes what to do about an agent that did not answer.
 func adviceFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
 	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {

@@ -60,7 +60,7 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 // refusesRoot is the message of Claude Code when root starts it in a mode without permission requests. It then exits.
 const refusesRoot = "cannot be used with root/sudo privileges"
 
-// NextStep returns advice for a known error message of an agent, "; …"; empty if there is none.
+// NextStep returns advice for a known error message of an agent, "; …"; empty if none exists.
 func NextStep(said string) string {
 	if strings.Contains(said, refusesRoot) {
 		return "; run acphost as a user other than root, or name one that the agent runs as (agent.user)"
@@ -114,7 +114,7 @@ func errorWords(fault []byte) (code int32, words string) {
 	return int32(n), safetext.Cut(words, maxWords)
 }
 
-// goneKind returns how an agent ended, from acphost's message; unspecified if that does not say.
+// goneKind returns how an agent ended, from acphost's message; unspecified if the message does not contain it.
 func goneKind(fault []byte) supervisorv1.ErrorKind {
 	return map[string]supervisorv1.ErrorKind{
 		"crashed": supervisorv1.ErrorKind_ERROR_KIND_CRASHED,

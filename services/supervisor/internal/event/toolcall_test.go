@@ -31,7 +31,7 @@ func asShown(w *folded) *supervisorv1.ToolCall {
 	return c
 }
 
-// asAsked is a tool call as a question about it has it, that says no more than its id.
+// asAsked returns the tool call in a question whose request contains only the tool call's id.
 func asAsked(w *folded) *supervisorv1.PermissionQuestion {
 	events := w.wire.pass(frame.AgentToClient, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
 	q := events[len(events)-1].GetQuestionAsked().GetPermission()
@@ -39,7 +39,7 @@ func asAsked(w *folded) *supervisorv1.PermissionQuestion {
 	return q
 }
 
-// agree checks that all who fold a tool call have it as it is in the state of the session.
+// agree checks that all folds of a tool call equal the tool call in the session's state.
 func agree(w *folded, decided acp.ToolCall) *supervisorv1.ToolCall {
 	w.t.Helper()
 	got := asShown(w)

@@ -43,7 +43,7 @@ func updateIn(line []byte) rawUpdate {
 	return u
 }
 
-// read decodes the object at the start of b; false if there is none.
+// read decodes the object at the start of b; false if none exists.
 func (u *rawUpdate) read(b []byte) bool {
 	n := members(b, func(name, v []byte) {
 		switch string(name) {

@@ -210,7 +210,7 @@ func (s *Server) join(conn net.Conn) *reader {
 	return r
 }
 
-// evictOldest evicts the oldest reader without the token. It returns false if there is none. mu is held.
+// evictOldest evicts the oldest reader without the token. It returns false if none exists. mu is held.
 func (s *Server) evictOldest() bool {
 	for i, r := range s.readers {
 		if r.trusted {

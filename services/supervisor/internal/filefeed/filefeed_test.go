@@ -64,7 +64,7 @@ func (r *rig) touch(session string, touches ...*supervisorv1.FileTouch) {
 	r.publish(session, &supervisorv1.Event{Touches: touches})
 }
 
-// settle waits until the hub has told what was published.
+// settle waits until the hub has delivered all published events.
 func (r *rig) settle() {
 	r.Helper()
 	if err := r.hub.Sync(r.Context()); err != nil {
@@ -296,7 +296,7 @@ func TestFeed_AnswersCalls(t *testing.T) {
 	}
 }
 
-// A reader that does not read is told a snapshot when it goes on, and others are told everything meanwhile.
+// A reader that does not read receives a snapshot when it continues, and other readers receive all events meanwhile.
 func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
@@ -478,7 +478,8 @@ func TestFeed_WatchesFilesOnlyWithReaders(t *testing.T) {
 	}
 }
 
-// A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
+// A reader that is behind may request a snapshot before it receives the pending one: the requested snapshot is the
+// older of the two.
 func TestFeed_LinesNeverGoBack(t *testing.T) {
 	key := sessionKey{"a", "s"}
 	s := &Server{received: true, sessions: map[sessionKey]*session{}}

@@ -92,7 +92,7 @@ func program(what string) {
 	}
 }
 
-// editor stands for a command that has the terminal: it stops, and then waits for Ctrl-C.
+// editor plays a command in the foreground of the terminal: it stops, and then waits for Ctrl-C.
 const editor = `trap 'got=1; echo command: interrupted' INT; trap : TERM
 echo command: begins
 kill -s TSTP $$

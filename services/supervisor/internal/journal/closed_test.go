@@ -76,7 +76,7 @@ func TestJournal_ClosesFileOfClosedSession(t *testing.T) {
 	}
 }
 
-// What is said of a session whose agent is gone ends its file too. An agent cannot say it.
+// A record about a session whose agent has ended ends the session's file too. An agent cannot send that record.
 func TestJournal_ClosesFileOfLostSession(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)

@@ -57,7 +57,7 @@ func written(t *testing.T, j *Journal) {
 	testkit.Eventually(t, "the queue is empty", func() bool { return held(j.queue) == 0 })
 }
 
-// send is a frame of which the journal is told nothing but the line.
+// send passes a frame that contains nothing but the line.
 func send(j *Journal, d frame.Direction, line string) {
 	j.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// forward is the path of a message that nobody needs to change: read, scan, write whatever came together at once.
+// forward is the path of an unchanged message: read it, scan it, and write all messages that arrived together at once.
 func forward(from io.Reader, to io.Writer) error {
 	r, w := NewReader(from, 64<<20), NewWriter(to, 1<<20)
 	var s Scanner

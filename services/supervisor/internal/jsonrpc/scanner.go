@@ -33,7 +33,7 @@ type state struct {
 type spans struct{ id, method, params, session, update span }
 
 // span is a part of a line. Negative ends count from the end of the line. No value starts at 0, so the zero span means
-// that there is none.
+// that none exists.
 type span struct{ from, to int }
 
 func (s span) of(line []byte) []byte {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// stuck is a stream whose writes wait until they are let through.
+// stuck is a stream whose writes block until the test releases them.
 type stuck struct {
 	entered chan struct{}
 	let     chan error

@@ -32,7 +32,7 @@ import (
 
 // Records locates the recorded messages and decisions.
 type Records struct {
-	// Journal is the folder of the journal, Audit the file of the audit. Empty means that there is none.
+	// Journal is the folder of the journal, Audit the file of the audit. Empty means that none exists.
 	Journal, Audit string
 	// Gate knows the files and folders that are acphost's own.
 	Gate *gate.Gate
@@ -43,7 +43,7 @@ type Records struct {
 // RecordedAction is the recorded action of a question.
 type RecordedAction struct {
 	Action *permissionv1.Action
-	// Notes say how it was found, and why it may be decided differently now, one sentence each.
+	// Notes describe how the decision was found, and why it may be decided differently now, one sentence each.
 	Notes []string
 }
 
@@ -140,7 +140,7 @@ type askedAction struct {
 	action *permissionv1.Action // nil: unknown
 }
 
-// search searches a file for the question with a handle. It returns nil if there is none.
+// search searches a file for the question with a handle. It returns nil if none exists.
 func (r Records) search(file, agentID, handle string, names map[string]acp.Initialized) *askedAction {
 	entries, err := journal.OpenReader(file, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ func records(err error, all ...*supervisorv1.AuditRecord) iter.Seq2[*supervisorv
 	}
 }
 
-// byFirstWord decides what a command's first word says.
+// byFirstWord returns the decision that a command's first word names.
 func byFirstWord(req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) != 1 || req.GetFiles()[0].GetName() != "new.yaml" {
 		return nil, status.Errorf(codes.InvalidArgument, "the files are %v", req.GetFiles())

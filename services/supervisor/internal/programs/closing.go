@@ -120,7 +120,7 @@ func (reg *Registry) acceptTurns(s *session) {
 	s.closing = false
 }
 
-// unknown reports whether an error says that the agent does not know the session.
+// unknown reports whether an error states that the agent does not know the session.
 func unknown(err error) bool {
 	e, ok := errors.AsType[*fault.Error](err)
 	return ok && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND

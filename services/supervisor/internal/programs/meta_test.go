@@ -170,7 +170,7 @@ func FuzzMeta_IsOneMemberOfLine(f *testing.F) {
 	})
 }
 
-// withNumbers reads JSON whose numbers may be any: those that no float64 holds, too.
+// withNumbers reads JSON with any numbers, including those that no float64 holds.
 func withNumbers(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -58,7 +58,7 @@ func bot() {
 	}
 }
 
-// process is a Process whose agent is one.
+// process is a Process whose agent is a real process.
 type process struct {
 	*agent.Process
 	sessions *folded.Table

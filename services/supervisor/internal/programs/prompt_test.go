@@ -42,7 +42,7 @@ func TestPrompt_SendsEventsOfTurn(t *testing.T) {
 	}
 }
 
-// turns plays an agent whose turns end when the test says so.
+// turns plays an agent whose turns end when the test ends them.
 type turns struct {
 	prompted chan message
 }

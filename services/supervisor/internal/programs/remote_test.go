@@ -260,8 +260,8 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	}
 }
 
-// Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and
-// the agent is not sent what they have said.
+// If a client and other callers prompt an agent at the same instant, one turn starts. The other prompts are rejected,
+// and their text is not sent to the agent.
 func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {

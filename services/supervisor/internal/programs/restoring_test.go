@@ -398,7 +398,7 @@ func TestRestore_FailedModeBlocksPrompts(t *testing.T) {
 				}
 			}
 
-			// Whoever starts it again, for the cause is gone, has the mode that was wanted.
+			// When the agent starts again after the cause was removed, the session has the requested mode.
 			c.mu.Lock()
 			c.own = nil
 			c.mu.Unlock()

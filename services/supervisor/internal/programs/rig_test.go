@@ -123,7 +123,7 @@ func (a *scripted) answer(m message, result string) {
 	a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result))
 }
 
-// update tells of something in a session.
+// update sends an update of a session.
 func (a *scripted) update(sessionID, update string) {
 	a.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, sessionID, update))
 }
@@ -148,7 +148,7 @@ func (a *scripted) die(e agent.Exit) {
 	_ = a.stdin.Close()
 }
 
-// crash ends it as a fault of its own would.
+// crash ends the agent as a defect would.
 func (a *scripted) crash() {
 	a.die(agent.Exit{Reason: agent.Exited, Code: 3, Tail: []string{"cannot go on"}})
 }
@@ -345,7 +345,7 @@ func (r *rig) link(s Spec, a link.Agent, sessions *folded.Table) *link.Link {
 	})
 }
 
-// newRig returns a Registry whose agents have the parts given beside those that all have.
+// newRig returns a Registry whose agents have the given parts in addition to the default ones.
 func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
@@ -404,7 +404,7 @@ func (r *rig) open(agentID string) *supervisorv1.Session {
 	return s
 }
 
-// prompt gives a prompt and returns what was told of it, in words.
+// prompt sends a prompt, and returns its events as text.
 func (r *rig) prompt(sessionID, text string) ([]string, error) {
 	var told []string
 	err := r.Prompt(r.t.Context(), promptOf(sessionID, text), func(e *supervisorv1.Event) error {

@@ -158,7 +158,7 @@ func TestSessions_OpenedOnce(t *testing.T) {
 	}
 	_, err = r.LoadSession(t.Context(), req)
 	wantFault(t, err, fault.Precondition, noKind, "open already")
-	// Whoever resumes what is open as it is, has it.
+	// A caller that resumes an open session gets it unchanged.
 	s, err := r.ResumeSession(t.Context(), &supervisorv1.ResumeSessionRequest{AgentId: "bot", SessionId: "x", Cwd: "/w"})
 	if err != nil || s.GetSessionId() != "x" || a.saw("session/resume") {
 		t.Errorf("resumed: %v, %v", s, err)

@@ -203,7 +203,7 @@ func (r *Session) Replay(ctx context.Context, upTo uint64) error {
 // own reports whether the part may grow.
 func (r *Session) own() bool { return r.Own != "" && r.part.Header.Instance == r.Own }
 
-// open opens the next readable part. It returns false if there is none.
+// open opens the next readable part. It returns false if none exists.
 func (r *Session) open() bool {
 	for r.next < len(r.Parts) {
 		r.part = r.Parts[r.next]
@@ -234,7 +234,7 @@ func (r *Session) Close() {
 	}
 }
 
-// entry returns the next line of the part. An unreadable line is an entry that says so.
+// entry returns the next line of the part. An unreadable line is returned as an entry that reports it.
 func (r *Session) entry() (*journal.Entry, error) {
 	if e := r.pending; e != nil {
 		r.pending = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// destination says in one word where a method goes: "-" for a method without a route.
+// destination returns the target of a method as one word: "-" for a method without a route.
 func destination(t *route.Table, method string) string {
 	switch r := t.Lookup([]byte(method)); {
 	case r == nil:

@@ -111,7 +111,7 @@ func TestAnswering_FindsHandlersOfKind(t *testing.T) {
 	}
 }
 
-// A call finds its route without memory of its own, also if folders have routes.
+// The lookup of a route does not allocate memory, also if folders have routes.
 func TestFolders_LookupAllocatesNothing(t *testing.T) {
 	table, err := route.Build([]route.Claim{terminalClaim(), claim("builder", route.KindExtension, terminalService)}, map[string]string{"terminal/* below /srv": "builder"})
 	if err != nil {

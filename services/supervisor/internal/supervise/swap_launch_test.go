@@ -41,7 +41,7 @@ func playConfigure(ctx context.Context, _ *pluginv1.ConfigureRequest) ([]string,
 	return nil, nil
 }
 
-// played answers reads with its name. A path under /hang is a pipe in which it says that it hangs.
+// played answers reads with its name. A path under /hang is a pipe to which it writes that it hangs.
 type played struct {
 	fsv1.UnimplementedFileSystemServiceServer
 }

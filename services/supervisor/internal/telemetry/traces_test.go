@@ -175,8 +175,8 @@ func TestSampling_ClientDecisionBeforeRatio(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing keeps nobody waiting: spans gather up to a bound, what is beyond it is lost and counted, and
-// the end waits two seconds.
+// A collector that does not respond blocks no caller: spans are queued up to a limit, further ones are dropped and
+// counted, and the shutdown waits two seconds.
 func TestOTLP_SlowCollectorBlocksNothing(t *testing.T) {
 	c, at := collectTraces(t)
 	o := tracing(at, 1)

@@ -118,7 +118,7 @@ func TestPaths_MapsMarkedFieldsOnly(t *testing.T) {
 	}
 }
 
-// Every field of the contracts that is called like a path says how it has to do with paths.
+// Every field of the contracts with the name of a path has an option about paths.
 func TestPaths_ContractsMarkPathFields(t *testing.T) {
 	known := map[string]bool{
 		"path": true, "cwd": true, "git_dir": true, "resolved_path": true, "allowed_path": true, "program": true, "root": true,
@@ -240,7 +240,8 @@ func TestPaths_UnmappableFailsCall(t *testing.T) {
 	}
 }
 
-// BenchmarkRequestPaths compares a request for a handler whose paths are not mapped with one for a handler whose paths are.
+// BenchmarkRequestPaths compares a request to a handler without mapped paths with a request to a handler with mapped
+// paths.
 func BenchmarkRequestPaths(b *testing.B) {
 	read := method(b, fsv1.File_acphost_fs_v1_fs_proto, "ReadTextFile")
 	params := []byte(`{"sessionId":"0123456789abcdef","path":"/here/services/supervisor/internal/transcode/paths.go"}`)

@@ -62,7 +62,7 @@ func hostileFile(t *testing.T) journal.Session {
 	return written(t, []byte(b.String()))
 }
 
-// ours are the elements that a page has, each as it is written by acphost.
+// ours are the elements of a page, each as acphost writes it.
 var ours = regexp.MustCompile(`^</?(?:!DOCTYPE html|html(?: lang="en")?|head|meta charset="utf-8"|meta http-equiv="Content-Security-Policy" content="[-a-z0-9A-Z' ;&#/=]+"|` +
 	`meta name="referrer" content="no-referrer"|meta name="viewport" content="[-a-z=0-9, ]+"|title|style|body|header|h1|h4|h2 id="turn-[0-9]+"|h2|nav|a(?: href="#turn-[0-9]+")?|dl|dt|dd|main|footer|code|b|p|strong|em|del|ul|ol|li|hr|br|blockquote|table|tr|th|td|pre|div|span|summary|article|details|time` +
 	`|(?:p|pre|span|div|article|details|summary|ul|li) class="[a-z_ ]*"(?: open)?|time datetime="[-0-9T:.Z]+"|ol start="[0-9]+")>$`)

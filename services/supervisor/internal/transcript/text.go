@@ -174,7 +174,8 @@ func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) st
 	return t.r.Output(terminal, out)
 }
 
-// header shows the header of a file: the first one describes the session, others say that the recording continues.
+// header returns the header of a file: the first one describes the session, the others state that the recording
+// continues.
 func (t *Text) header(told Entry) string {
 	h := told.Header
 	t.parts++

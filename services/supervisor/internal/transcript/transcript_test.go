@@ -145,7 +145,7 @@ func TestTranscript_MatchesGoldenFiles(t *testing.T) {
 	}
 }
 
-// writers are what begins to write a session in each format: what is told, and the end.
+// writers begin to write a session in each format; they return a function for each entry, and one for the end.
 var writers = map[string]func(b *strings.Builder) (func(Entry) error, func() error){
 	"txt": func(b *strings.Builder) (func(Entry) error, func() error) {
 		t := NewText(b, render.Options{})
@@ -174,7 +174,7 @@ func update(u string) *journal.Entry {
 	return entry("agent-to-front", "", `{"method":"session/update","params":{"sessionId":"s","update":`+u+`}}`)
 }
 
-// shown is what entries say on a terminal.
+// shown returns entries as they are shown on a terminal.
 func shown(t *testing.T, entries ...*journal.Entry) string {
 	t.Helper()
 	var b strings.Builder
@@ -191,7 +191,7 @@ func shown(t *testing.T, entries ...*journal.Entry) string {
 	return b.String()
 }
 
-// items are what entries say on a page, an item a line.
+// items returns entries as they are shown on a page, one item per line.
 func items(t *testing.T, entries ...*journal.Entry) string {
 	t.Helper()
 	return itemsWith(t, PageOptions{}, entries...)

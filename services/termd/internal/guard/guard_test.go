@@ -15,7 +15,7 @@ import (
 	marks "github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// nobody is the first number that no session has: it is above every kernel's largest process id.
+// nobody is a number that no session has: it is above every kernel's largest process id.
 const nobody = 5_000_000
 
 func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {

@@ -33,7 +33,8 @@ func TestLeader_ClosesItsDescriptors(t *testing.T) {
 	}
 }
 
-// endOne starts a command, and waits for its end. outcomes is what the command's sandbox tells; nil: there is no sandbox.
+// endOne starts a command, and waits for its end. outcomes are the reports of the command's sandbox; nil: there is no
+// sandbox.
 func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 	t.Helper()
 	cmd := exec.Command("true")

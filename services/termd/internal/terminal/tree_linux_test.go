@@ -16,7 +16,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// leftovers are commands that leave processes behind in all the ways there are. Each says "NAME=PID" of what must die.
+// leftovers are commands that leave processes behind in every known way. Each prints "NAME=PID" for the processes that
+// must be ended.
 var leftovers = []struct {
 	name, line string
 	pids       []string

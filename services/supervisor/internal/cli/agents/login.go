@@ -55,7 +55,7 @@ there is instead is listed.`,
 	return cmd
 }
 
-// login replaces this process by the agent's login, or says what to do instead.
+// login replaces this process by the agent's login, or prints what to do instead.
 func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
 	rights, err := agentcmd.Configured(call, "")
 	if err != nil {

@@ -67,7 +67,7 @@ func TestApprovalsAnswer_LateNamesFirstAnswerer(t *testing.T) {
 	}
 }
 
-// An agent takes a question back and asks another one, whose handle it chooses.
+// An agent withdraws a question and asks another one, whose handle it chooses.
 func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 	secret, other := "."+strings.Repeat("A", 26), "."+strings.Repeat("B", 26)
 	for _, c := range []struct{ name, given, waits, shown string }{

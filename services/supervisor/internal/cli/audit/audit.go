@@ -240,8 +240,8 @@ func answeredBy(r *supervisorv1.AuditRecord) string {
 	return "nobody in time"
 }
 
-// summary describes the subject of a record, and for a count the number of repetitions: the first one has a record of
-// its own.
+// summary describes the subject of a record, and for a count the number of repetitions: the first one has its own
+// record.
 func summary(r *supervisorv1.AuditRecord) string {
 	what := intent.Summary(r.GetAction())
 	if n := r.GetRepeats(); n > 0 {

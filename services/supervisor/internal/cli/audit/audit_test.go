@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-// recorded is an environment with an audit of three decisions and a line that is none.
+// recorded is an environment with an audit of three decisions and an invalid line.
 func recorded(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()

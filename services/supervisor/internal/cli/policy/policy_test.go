@@ -24,8 +24,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-// rules stands for permd: rules that deny what has "secret" in it and allow what has "fine", and files that have an
-// error if they say so.
+// rules plays permd: rules that deny words with "secret" and allow words with "fine", and files that have an error if
+// their content requests one.
 type rules struct {
 	permissionv1.PolicyServiceClient
 	stopped int

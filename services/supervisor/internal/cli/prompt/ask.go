@@ -53,7 +53,7 @@ type dialog interface {
 	line() string
 	// typing reports whether every key is text.
 	typing() bool
-	// key processes a key. say is text to print, in whole lines. answer is the answer if it is complete.
+	// key processes a key. say is text to print, in whole lines. answer is not nil once the answer is complete.
 	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
 }
 

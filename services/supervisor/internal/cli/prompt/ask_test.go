@@ -29,7 +29,7 @@ func mayI(id string) *supervisorv1.Approval {
 	}}
 }
 
-// ask puts a question to whoever watches, among the turn's events and before.
+// ask sends a question to all watchers, among the turn's events or before them.
 func (r *aRun) ask(send func(*supervisorv1.Event), a *supervisorv1.Approval) {
 	r.fake.Ask(a)
 	send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: a}})

@@ -21,7 +21,7 @@ const everyField = `{"type":"object","title":"Build","properties":{
 	"tags":{"type":"array","items":{"anyOf":[{"const":"x","title":"Ex"},{"const":"y","title":"Why"},{"const":"z","title":"Zed"}]},"minItems":1,"maxItems":2}
 },"required":["name","tags"]}`
 
-// fill presses keys of a form and returns what was said and the answer.
+// fill presses keys of a form, and returns the printed text and the answer.
 func fill(d dialog, text string) (said string, answer *supervisorv1.AnswerApprovalRequest) {
 	k := &fakeKeyboard{keys: make(chan key), closed: make(chan struct{})}
 	go func() {

@@ -126,7 +126,7 @@ func TestGoroutines_DumpedByGOTRACEBACK(t *testing.T) {
 	}
 }
 
-// stuckWriter is a pipe that nobody reads.
+// stuckWriter is a pipe without a reader.
 type stuckWriter struct {
 	full    chan struct{} // closed by the first write
 	once    sync.Once

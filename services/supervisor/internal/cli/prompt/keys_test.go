@@ -150,7 +150,8 @@ var answers = map[string]string{
 	"where the cursor is, and more": "\x1b[1;1Ra",
 }
 
-// What the terminal says is no key, wherever it is cut in two, and neither is what comes right behind it.
+// Reports that the terminal sends are not keys, wherever a report is split, and neither is the text directly after
+// them.
 func TestKeyParser_IgnoresAnswersOfTerminal(t *testing.T) {
 	for name, text := range answers {
 		for cut := range len(text) {

@@ -272,7 +272,7 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 // cancelGrace limits the time between a signal and the end of a turn, including the call that cancels it.
 const cancelGrace = 600 * time.Millisecond
 
-// cancelNotice says that a signal cancels the turn, and for Ctrl-C what a second one does.
+// cancelNotice is the notice that a signal cancels the turn, and for Ctrl-C the effect of a second one.
 func cancelNotice(s os.Signal) string {
 	if s == os.Interrupt {
 		return "the turn is being cancelled; Ctrl-C again leaves at once"

@@ -125,7 +125,7 @@ func inJournal(t *testing.T, name, file string) map[string]string {
 	return map[string]string{"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
 }
 
-// What is read later must be what was told live; more of it is welcome.
+// The output of show must contain the live output of watch; it may contain more.
 func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "tour.ndjson"))
 	_, watched, _ := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "demo-1", "--no-follow")

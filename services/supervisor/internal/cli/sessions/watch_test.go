@@ -137,7 +137,7 @@ func TestSessionsWatch_RejectsAmbiguousSession(t *testing.T) {
 	}
 }
 
-// following is a call whose output is read as it comes.
+// following is a call whose output is read while it runs.
 type following struct {
 	stdout *os.File
 	cancel context.CancelFunc

@@ -110,7 +110,7 @@ func stateWord(t *supervisorv1.Terminal) output.Word {
 	return output.Faint(word)
 }
 
-// endWord says whether a command runs, or how it ended.
+// endWord describes whether a command runs, or how it ended.
 func endWord(running bool, code *uint32, signal string) string {
 	switch {
 	case running:

@@ -21,7 +21,7 @@ import (
 // noon is when recordings begin.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// recorder is a journal whose clock a test turns.
+// recorder is a journal whose clock a test advances.
 type recorder struct {
 	t   *testing.T
 	j   *journal.Journal

@@ -35,7 +35,7 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 	return nil
 }
 
-// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing says that a configured
+// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing is set if a configured
 // sandbox is not available on this system.
 func Sandboxed(c *config.Config) (in, missing string) {
 	mode := c.Sandbox()

@@ -2,7 +2,7 @@ package command
 
 import "strings"
 
-// CertificateRefusal recognizes errors of crypto/tls about a rejected certificate. It says which end rejected the
+// CertificateRefusal recognizes errors of crypto/tls about a rejected certificate. It describes which end rejected the
 // other's certificate, why, and what to do. TLS reports the rejection of our certificate as an alert.
 func CertificateRefusal(text string) (said string, refused bool) {
 	if _, why, refused := strings.Cut(text, "tls: failed to verify certificate: x509: "); refused {

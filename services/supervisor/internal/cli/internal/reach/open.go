@@ -16,8 +16,8 @@ import (
 // OpenSession is a session with its supervisor.
 type OpenSession = Item[*supervisorv1.Session]
 
-// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if there is
-// none.
+// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if none
+// exists.
 func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
 	list := OpenSessions(ctx, call, all)
 	if agent := req.GetAgentId(); agent != "" {
