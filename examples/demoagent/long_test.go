@@ -35,7 +35,7 @@ func TestLongLines_ReplacesLongAnswers(t *testing.T) {
 		t.Errorf("got %.400q, %v", out, err)
 	}
 	if !strings.Contains(log.String(), "dropped") {
-		t.Errorf("the log is %q, and does not say that a line was dropped", log.String())
+		t.Errorf("the log is %q, and does not state that a line was dropped", log.String())
 	}
 }
 

@@ -168,12 +168,12 @@ func TestTour_UsesCapabilitiesOfClient(t *testing.T) {
 			said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, "tour")
 			for _, want := range c.want {
 				if !strings.Contains(said, want) {
-					t.Errorf("the agent does not say %s", want)
+					t.Errorf("the agent does not send %s", want)
 				}
 			}
 			for _, not := range c.not {
 				if strings.Contains(said, not) {
-					t.Errorf("the agent says %s", not)
+					t.Errorf("the agent sends %s", not)
 				}
 			}
 			if strings.Contains(said, "${") {
@@ -191,7 +191,7 @@ func TestPrompt_ChoosesStopReason(t *testing.T) {
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			if said := rawTurn(t, behaviour{exitInitialize: -1}, `{}`, prompt); !strings.Contains(said, want) {
-				t.Errorf("the agent said %s, want %s in it", said, want)
+				t.Errorf("the agent sent %s, want %s in it", said, want)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func TestElicitation_RequiresCapabilityOfClient(t *testing.T) {
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			if said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, prompt); !strings.Contains(said, c.want) {
-				t.Errorf("the agent said %s, want %s in it", said, c.want)
+				t.Errorf("the agent sent %s, want %s in it", said, c.want)
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestSession_IsStoredForNextProcess(t *testing.T) {
 	loaded := second.ask("session/load", `{"sessionId":"`+id+`","cwd":"/w","mcpServers":[]}`)
 	for _, want := range []string{`"currentModeId":"code"`, "user_message_chunk", id + ": this"} {
 		if !strings.Contains(loaded, want) {
-			t.Errorf("loading told %s, want %s in it", loaded, want)
+			t.Errorf("the loaded history is %s, want %s in it", loaded, want)
 		}
 	}
 	forked := second.ask("session/fork", `{"sessionId":"`+id+`","cwd":"/v","mcpServers":[]}`)
@@ -251,7 +251,7 @@ func TestSession_RequiresLogin(t *testing.T) {
 	}
 	login := p.ask("authenticate", `{"methodId":"browser"}`)
 	if !strings.Contains(login, `"requestId":3`) || !strings.Contains(login, "elicitation/complete") {
-		t.Errorf("the login told %s, want its question to name its request", login)
+		t.Errorf("the login sent %s, want its question to name its request", login)
 	}
 	p.open("/w")
 	p.ask("logout", `{}`)
@@ -308,7 +308,7 @@ func TestCommands_ReportResultsAndErrors(t *testing.T) {
 				t.Errorf("the turn ended with %q, want end_turn", got)
 			}
 			if got := c.said.String(); got != want {
-				t.Errorf("the agent said %q, want %q", got, want)
+				t.Errorf("the agent sent %q, want %q", got, want)
 			}
 		})
 	}

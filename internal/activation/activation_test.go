@@ -114,7 +114,7 @@ func TestListener_RejectsOtherSockets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd, out := activated(t, c.l, c.fds)
 			if s := said(t, cmd, out); !strings.Contains(s, c.want) {
-				t.Errorf("it says %q, want %q", s, c.want)
+				t.Errorf("got %q, want %q", s, c.want)
 			}
 		})
 	}

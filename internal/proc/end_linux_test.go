@@ -45,7 +45,7 @@ func TestEnd_WaitsForGracefulExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(said)) != "goodbye" {
-		t.Errorf("the process said %q, %v, want goodbye", said, err)
+		t.Errorf("the process printed %q, %v, want goodbye", said, err)
 	}
 }
 

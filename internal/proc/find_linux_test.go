@@ -59,7 +59,7 @@ func under(t *testing.T, script string) int {
 		_ = cmd.Wait()
 	})
 	if got := line(t, stdout); got != "ready" {
-		t.Fatalf("the script said %q, want ready", got)
+		t.Fatalf("the script printed %q, want ready", got)
 	}
 	return cmd.Process.Pid
 }

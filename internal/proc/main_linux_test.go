@@ -133,7 +133,7 @@ func line(t *testing.T, r io.Reader) string {
 	case s := <-got:
 		return s
 	case <-testkit.After():
-		t.Fatal("the process said nothing for 20 s")
+		t.Fatal("the process printed nothing for 20 s")
 		return ""
 	}
 }

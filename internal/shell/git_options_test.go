@@ -84,7 +84,7 @@ func TestGitOptions_ListOptionsOfInstalledGit(t *testing.T) {
 		"cat-file for-each-ref name-rev branch tag") {
 		out, err := exec.Command("git", command, "--git-completion-helper-all").Output()
 		if err != nil {
-			t.Skipf("this git does not say which options it has: %v", err)
+			t.Skipf("this git does not state which options it has: %v", err)
 		}
 		for option := range strings.FieldsSeq(string(out)) {
 			option = strings.TrimSuffix(option, "=")

@@ -100,7 +100,7 @@ func TestParse_FindsEverySimpleCommand(t *testing.T) {
 		"a variable that is read":         {"read PATH", "read|PATH (dynamic)"},
 		"a variable that is printed into": {"printf -v PATH x; printf x", "printf|-v|PATH|x (dynamic)\nprintf|x"},
 		"assignment in an expansion":      {": ${PATH:=x}", ":|${PATH:=x} (dynamic)"},
-		"a hash that is none":             {"ls '# a' \"b # c\" d#e \\\n f # g\n", "ls|# a|b # c|d#e|f"},
+		"a hash without a comment":        {"ls '# a' \"b # c\" d#e \\\n f # g\n", "ls|# a|b # c|d#e|f"},
 		"hashes in a here-document":       {"cat <<E\na # \\\nb\nE\n", "cat"},
 		"a backslash at a word's end":     {`ls a\\`, `ls|a\`},
 		"a line that goes on":             {"ls a\\\\\\\nb \"c\\\\\\\nd\"", `ls|a\b|c\d`},

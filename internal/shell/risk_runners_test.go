@@ -74,7 +74,7 @@ func TestContacts_NamesCommandsThatContactMachines(t *testing.T) {
 		"scp a b", "rsync -a a b", "cargo build", "go build ./...", "docker ps", "make install", "python x.py", "git --version",
 	} {
 		if shell.Contacts(strings.Fields(line)) {
-			t.Errorf("%q is said to contact another machine", line)
+			t.Errorf("%q is reported to contact another machine", line)
 		}
 	}
 }

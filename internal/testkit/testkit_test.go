@@ -33,19 +33,19 @@ func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 		return r.said
 	}
 	if said := golden("one"); !strings.Contains(said, file) {
-		t.Errorf("without a file it says %q, want the file's name", said)
+		t.Errorf("without a file got %q, want the file's name", said)
 	}
 	*update = true
 	said := golden("one")
 	*update = false
 	if content, err := os.ReadFile(file); said != "" || err != nil || string(content) != "one" {
-		t.Fatalf("with -update: it says %q, and the file holds %q (%v)", said, content, err)
+		t.Fatalf("with -update: got %q, and the file holds %q (%v)", said, content, err)
 	}
 	if said := golden("one"); said != "" {
 		t.Errorf("the same content fails: %s", said)
 	}
 	if said := golden("two"); !strings.Contains(said, "one") || !strings.Contains(said, "two") {
-		t.Errorf("other content: it says %q, want both contents", said)
+		t.Errorf("other content: got %q, want both contents", said)
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "one" {
 		t.Errorf("the file holds %q (%v) after comparisons, want \"one\"", content, err)
@@ -67,7 +67,7 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 			t.Errorf("a state that holds fails: %s", r.said)
 		}
 		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.said, "the sun rises") {
-			t.Errorf("it says %q, want the state's name", r.said)
+			t.Errorf("got %q, want the state's name", r.said)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 			turn := begin(t, dial(t, &supervisor{turn: c.turn}), &supervisorv1.PromptRequest{})
 			said, end, err := heard(turn)
 			if said != "a" || end.GetStopReason() != c.reason || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("it says %q and ends with %v, %v; want %q, %q", said, end, err, c.reason, c.err)
+				t.Errorf("got %q and ends with %v, %v; want %q, %q", said, end, err, c.reason, c.err)
 			}
 			failed, _ := errors.AsType[*client.Error](err)
 			if (failed != nil && failed.Agent != nil) != c.agent {

@@ -119,7 +119,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 			return asking(ctx, a, n)
 		}, "Decide does not allow by incomplete commands or paths"},
 		"denies without a word": {answer(&permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}), "Decide returns a reason for deny"},
-		"asks again when nobody is there": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
+		"asks when unattended": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
 			"Decide returns allow, deny or nothing for an unanswered question"},
 		"stops at the first sixty": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if n < 60 {
@@ -127,7 +127,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 			}
 			return nil, errors.New("tired")
 		}, "Decide answers many callers at once"},
-		"waits for ever for callers that are gone": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+		"waits forever for callers that are gone": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if n > 0 {
 				return nil, errors.New("still busy with the ones before")
 			}
@@ -162,7 +162,7 @@ type choosy struct {
 
 func (choosy) Answered(_ context.Context, r *permissionv1.AnsweredRequest) (*permissionv1.AnsweredResponse, error) {
 	if r.GetOutcome() == "cancelled" {
-		return nil, status.Error(codes.Unimplemented, "who would tell me that?")
+		return nil, status.Error(codes.Unimplemented, "Answered is not implemented")
 	}
 	return &permissionv1.AnsweredResponse{}, nil
 }

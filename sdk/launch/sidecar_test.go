@@ -167,7 +167,7 @@ func TestSidecar_KeepsSocketFromSecondOne(t *testing.T) {
 	second.Env = append(os.Environ(), role+"=handler", noSleep)
 	out, err := second.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "served by a living process") {
-		t.Errorf("the second ended with %v and said %q", err, out)
+		t.Errorf("the second ended with %v and printed %q", err, out)
 	}
 	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 }
@@ -260,7 +260,7 @@ func TestSidecar_MutualTLS(t *testing.T) {
 				_ = i.Stop(t.Context())
 				t.Errorf("%s: %s was accepted", address, what)
 			} else if !strings.Contains(err.Error(), "with mutual TLS") {
-				t.Errorf("%s: %s: error %v does not say that TLS failed", address, what, err)
+				t.Errorf("%s: %s: error %v does not state that TLS failed", address, what, err)
 			}
 		}
 	}
@@ -355,7 +355,7 @@ func TestSidecar_RejectsOtherSecret(t *testing.T) {
 			_ = i.Stop(t.Context())
 			t.Errorf("%s: it was served", what)
 		} else if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v does not say %q", what, err, c.want)
+			t.Errorf("%s: error %v does not contain %q", what, err, c.want)
 		}
 	}
 }

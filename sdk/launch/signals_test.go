@@ -74,7 +74,7 @@ func TestHandler_StartedByHandPrintsHelp(t *testing.T) {
 			cmd.Env = append(os.Environ(), role+"=handler", noSleep)
 			out, _ := cmd.CombinedOutput()
 			if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(string(out), c.want) {
-				t.Errorf("status %d, want %d; said %q, want %q", got, c.status, out, c.want)
+				t.Errorf("status %d, want %d; printed %q, want %q", got, c.status, out, c.want)
 			}
 		})
 	}

@@ -172,8 +172,8 @@ func TestGit_DoubtsVersionsWithoutEnvironmentSettings(t *testing.T) {
 		{"older", "\x7fELF\x00git/1.8.3.1\x00", true, true},
 		{"one that takes them", "\x7fELF\x00git/2.31.0-rc1\x00", false, false},
 		{"new", "\x7fELF\x00 git/x git/2.54.0 (Apple Git-1)\x00", false, false},
-		{"one that does not say", "#!/bin/sh\nexec /usr/bin/git \"$@\"\ngit/2.40.0\x00", false, true},
-		{"one that says two", "\x7fELF\x00git/2.40.0\x00git/2.20.0\x00", false, true},
+		{"one without a version", "#!/bin/sh\nexec /usr/bin/git \"$@\"\ngit/2.40.0\x00", false, true},
+		{"one with two versions", "\x7fELF\x00git/2.40.0\x00git/2.20.0\x00", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))

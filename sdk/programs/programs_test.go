@@ -137,7 +137,7 @@ func TestFind_FollowsPATH(t *testing.T) {
 				t.Errorf("got %v, want %q, inside %t, doubt %q", got.GetProgram(), c.want, c.inside, c.doubt)
 			}
 			if workspace := strings.Contains(got.GetProgram().GetDoubt(), "workspace"); got.GetProgram().GetDoubtInsideRoots() != workspace {
-				t.Errorf("that the doubt is about the workspace is told as %t", got.GetProgram().GetDoubtInsideRoots())
+				t.Errorf("doubt_inside_roots is %t", got.GetProgram().GetDoubtInsideRoots())
 			}
 			if len(got.GetWrapperPrograms()) != len(c.under) || len(c.under) > 0 && got.GetWrapperPrograms()[0].GetInsideRoots() != c.wrapperInside {
 				t.Errorf("the wrappers: %v", got.GetWrapperPrograms())

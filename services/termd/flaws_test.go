@@ -86,7 +86,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 			}},
 			"Output keeps the newest bytes and cuts at a character",
 		},
-		"truncation is not told": {
+		"truncation is not reported": {
 			flawed{output: func(r *terminalv1.OutputResponse) { r.Truncated = false }},
 			"Output keeps the newest bytes and cuts at a character",
 		},
@@ -94,7 +94,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 			flawed{output: func(r *terminalv1.OutputResponse) { r.Output = r.GetOutput()[:max(0, len(r.GetOutput())-1)] }},
 			"no output of a short command is lost",
 		},
-		"a signal is told with a code": {
+		"a signal is reported with a code": {
 			flawed{wait: func(r *terminalv1.WaitForExitResponse) { r.ExitCode = &zero }},
 			"WaitForExit returns code and signal",
 		},

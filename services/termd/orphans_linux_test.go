@@ -143,7 +143,7 @@ func TestOrphans_UntraceableEndWithLastTerminal(t *testing.T) {
 	})
 	must(t, err)
 	allDie(t, pids)
-	testkit.Eventually(t, "there is nobody but the guard", func() bool {
+	testkit.Eventually(t, "only the guard is left", func() bool {
 		left, err := proc.Descendants(instance.PID())
 		return err == nil && len(left) == 1
 	})

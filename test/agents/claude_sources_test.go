@@ -24,7 +24,7 @@ func TestClaude_SettingSourcesOfFolder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		meta  string
 		heeds bool
-	}{"as it is": {"", true}, "told not to": {nothingOfTheFolder, false}} {
+	}{"by default": {"", true}, "disabled": {nothingOfTheFolder, false}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "")
 			ran := func(what string) string { return filepath.Join(r.home, "ran-"+what) }

@@ -54,7 +54,7 @@ func TestOpenCode_RunsTurn(t *testing.T) {
 	r := newRig(t, "")
 	agent := r.start([]string{cmd, "acp"}, openCodeEnv(t, m, nil)...)
 	if i := agent.GetInfo(); i.GetName() != "OpenCode" || i.GetVersion() == "" || !i.GetCapabilities().GetLoadSession() || len(i.GetAuthMethods()) == 0 {
-		t.Errorf("the agent says %v", i)
+		t.Errorf("the agent sends %v", i)
 	}
 	s := r.open(agent)
 	// Its modes are a config option and nothing else.
@@ -79,7 +79,7 @@ func TestOpenCode_RunsTurn(t *testing.T) {
 	if !slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
 		return e.GetUsage().GetSize() == 100_000 && e.GetUsage().GetUsed() > 0
 	}) {
-		t.Errorf("nothing tells how full the context is; there were:\n%s", listing(u.seen))
+		t.Errorf("no event has the use of the context; there were:\n%s", listing(u.seen))
 	}
 	if strange := m.Strange(); len(strange) > 0 {
 		t.Errorf("the model was asked what it does not know: %q", strange)

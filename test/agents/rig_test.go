@@ -461,7 +461,7 @@ func (u *turn) expectSaid(words ...string) {
 	u.t.Helper()
 	for _, w := range words {
 		if said := u.said(); !strings.Contains(said, w) {
-			u.t.Errorf("the agent said %q, want %q in it; there were:\n%s", said, w, listing(u.seen))
+			u.t.Errorf("the agent sent %q, want %q in it; there were:\n%s", said, w, listing(u.seen))
 		}
 	}
 }
@@ -607,7 +607,7 @@ func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, w
 	told := ""
 	for e, err := range events {
 		if err != nil {
-			r.t.Fatalf("the history ended with %v; the agent had said %q", explain(err), told)
+			r.t.Fatalf("the history ended with %v; the agent had printed %q", explain(err), told)
 		}
 		if e.GetHistory() {
 			told += e.GetAgentMessage().GetContent().GetText().GetText()
@@ -616,7 +616,7 @@ func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, w
 			return
 		}
 	}
-	r.t.Fatalf("the history ended; the agent had said %q", told)
+	r.t.Fatalf("the history ended; the agent had printed %q", told)
 }
 
 // option is the value of a session's option.

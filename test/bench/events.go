@@ -185,7 +185,7 @@ func (s *served) turn(watchers []watch) ([]*tally, error) {
 		for !t.watches.Load() {
 			select {
 			case <-t.over:
-				return nil, errors.New("a watcher was told nothing")
+				return nil, errors.New("a watcher received nothing")
 			default:
 			}
 			if err := s.prompt(ctx, s.agent, "s", "flood 1", caller.add); err != nil {

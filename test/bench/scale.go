@@ -36,7 +36,7 @@ func (s *scaling) flags(f *flag.FlagSet) {
 	f.IntVar(&s.sessions, "sessions", 1000, "scale: sessions of one agent; 0: none")
 	f.IntVar(&s.watchers, "watchers", 50, "scale: watchers of everything; 0: none")
 	f.IntVar(&s.rate, "rate", 1000, "scale: events a second for the watchers, of ten agents together")
-	f.IntVar(&s.seconds, "seconds", 10, "scale: how long the watchers are told")
+	f.IntVar(&s.seconds, "seconds", 10, "scale: how long the watchers receive events")
 	f.DurationVar(&s.soak, "soak", 20*time.Second, "scale: how long sessions are opened, used and closed; 0: not at all")
 	f.BoolVar(&s.journal, "journal", true, "scale: record the sessions")
 }

@@ -79,7 +79,7 @@ func TestAgent_KilledAfterItClosesOutput(t *testing.T) {
 	e := h.Initialize(`{}`).Refused(-32603)
 	e2e.ExpectContains(t, "the error", e.Message, "closed its standard output")
 	if status := h.ExpectExit(); status == 0 {
-		t.Errorf("the exit status is 0, want one that tells of a failure")
+		t.Errorf("the exit status is 0, want the one of a failure")
 	}
 	p.ExpectNobody(t, nil)
 }

@@ -207,11 +207,11 @@ func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	e2e.ExpectContains(t, "doctor", words, "whether the policy lets it start inside was not tried",
 		"try it: acphost prompt --sandbox enforce --policy workspace --network none hello -- copilot --acp", "no problem, ")
 	if err != nil || strings.Contains(words, "it works") || strings.Contains(words, "everything is in order") {
-		t.Errorf("doctor says that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
+		t.Errorf("doctor states that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
 	}
 	made, err := p.Shell(t, tools, acphost+" init --agent gemini --yes")
 	if e2e.ExpectContains(t, "init", made, "acphost chat --agent gemini"); err != nil || strings.Contains(made, "it works") {
-		t.Errorf("init says that an agent works that it did not start (%v):\n%s", err, made)
+		t.Errorf("init states that an agent works that it did not start (%v):\n%s", err, made)
 	}
 }
 

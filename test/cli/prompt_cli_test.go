@@ -97,7 +97,7 @@ func TestPrompt_PrintsJSONEvents(t *testing.T) {
 			t.Fatalf("a line is no event: %v\n%s", err, line)
 		}
 		if !json.Valid([]byte(last.GetRaw())) && last.GetRaw() != "" {
-			t.Errorf("the raw JSON is none: %s", line)
+			t.Errorf("the raw JSON is invalid: %s", line)
 		}
 		if last.GetAvailableCommands() == nil { // told when the session is opened: before the turn, or in it
 			kept.WriteString(line)
@@ -134,12 +134,12 @@ func TestPrompt_ExitStatusOfTurn(t *testing.T) {
 		want int
 		says string
 	}{
-		"no agent":               {[]string{"prompt", "hello"}, 2, "--agent"},
-		"no text":                {[]string{"prompt", "--", "agent"}, 2, "text"},
-		"no such command":        {[]string{"prompt", "hello", "--", "no-such-agent"}, 127, "no-such-agent"},
-		"a command that is none": {[]string{"prompt", "hello", "--", "/etc/passwd"}, 126, "/etc/passwd"},
-		"no such file":           {[]string{"prompt", "--file", "missing", "hello", "--", e2e.Program("demoagent")}, 1, "missing"},
-		"no such session":        {[]string{"prompt", "--session", "demo-NONE", "hello", "--", e2e.Program("demoagent")}, 1, "demo-NONE"},
+		"no agent":           {[]string{"prompt", "hello"}, 2, "--agent"},
+		"no text":            {[]string{"prompt", "--", "agent"}, 2, "text"},
+		"no such command":    {[]string{"prompt", "hello", "--", "no-such-agent"}, 127, "no-such-agent"},
+		"an unknown command": {[]string{"prompt", "hello", "--", "/etc/passwd"}, 126, "/etc/passwd"},
+		"no such file":       {[]string{"prompt", "--file", "missing", "hello", "--", e2e.Program("demoagent")}, 1, "missing"},
+		"no such session":    {[]string{"prompt", "--session", "demo-NONE", "hello", "--", e2e.Program("demoagent")}, 1, "demo-NONE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +162,7 @@ func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 	}{
 		"by a rule":               {"Please fix the spelling.", "readonly", []string{"--fail-on-denied"}, 8, []string{"action denied: edit ", "(rule no-writes: "}},
 		"without the flag":        {"Please fix the spelling.", "readonly", nil, 0, []string{"action denied: edit "}},
-		"nobody is there":         {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"no user was here to answer 1 question: ", "diary.md"}},
+		"unattended":              {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"no user was here to answer 1 question: ", "diary.md"}},
 		"nothing":                 {"repeat hello", "readonly", []string{"--fail-on-denied"}, 0, nil},
 		"the turn takes too long": {"sleep 600000", "workspace", []string{"--timeout", "1s"}, 124, []string{"the turn has not ended after 1s (--timeout)"}},
 	} {
@@ -176,7 +176,7 @@ func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 			}
 			e2e.ExpectContains(t, "standard error", errs, c.errs...)
 			if len(c.errs) == 0 && strings.Contains(errs, "denied") {
-				t.Errorf("something is said to be denied: %s", errs)
+				t.Errorf("an action is reported as denied: %s", errs)
 			}
 			if strings.Contains(out, "Edit notes.md") {
 				t.Errorf("the answer has tool calls in it: %s", out)
@@ -274,7 +274,7 @@ func TestPrompt_InterruptLeavesNoProcess(t *testing.T) {
 		"twice, it ends whatever the agent does": {"hang", "hanging", func(t *testing.T, p *wire.Process) {
 			e2e.Send(t, p, syscall.SIGINT)
 			if !testkit.Poll(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
-				t.Error("it does not say that the turn is being cancelled")
+				t.Error("it does not state that the turn is being cancelled")
 			}
 			_ = p.Cmd.Process.Signal(syscall.SIGINT) // it may have ended, with 6, half a second after the first one
 		}, 130},

@@ -25,7 +25,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		question := s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Refuse(s.Expect("session/request_permission"), &wire.Error{Code: -32601, Message: "no such dialog"})
 		if e := question.Refused(-32601); e.Message != "no such dialog" {
-			t.Errorf("the agent was told %q", e.Message)
+			t.Errorf("the agent received %q", e.Message)
 		}
 		endTurn(s, call, asked)
 		s.Finish()
@@ -42,7 +42,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		t.Parallel()
 		status, out, errs := e2e.NewPlace(t).Cli(t, e2e.DemoCommand("ask")...)
 		if status != 0 || strings.Contains(out, "ask ok: allow") {
-			t.Errorf("the status is %d, and the agent said %q", status, out)
+			t.Errorf("the status is %d, and the agent sent %q", status, out)
 		}
 		e2e.ExpectContains(t, "standard error", out+errs, "no user")
 	})
@@ -67,7 +67,7 @@ func TestUpdateOutsideTurn_ReachesAllObservers(t *testing.T) {
 		says(fmt.Sprint("behind turn ", n))
 	}
 	if got := e2e.Kinds(watching.Seen); got["turn_started"] != 3 || got["turn_ended"] != 3 || got["agent_message"] != 7 {
-		t.Errorf("the watcher was told %v, want 3 turns and 7 messages", got)
+		t.Errorf("the watcher received %v, want 3 turns and 7 messages", got)
 	}
 	s.ExpectQuiet()
 	s.Finish()
@@ -114,7 +114,7 @@ func TestSessionLoad_FailureOpensNoSession(t *testing.T) {
 		call := s.Send("session/load", map[string]any{"sessionId": "old", "cwd": p.Work, "mcpServers": []any{}})
 		s.Agent.Refuse(s.Agent.Expect("session/load"), &wire.Error{Code: -32002, Message: "no such session", Data: json.RawMessage(`{"uri":"old"}`)})
 		if e := call.Refused(-32002); e.Message != "no such session" || string(e.Data) != `{"uri":"old"}` {
-			t.Errorf("the editor was told %v %s", e, e.Data)
+			t.Errorf("the editor received %v %s", e, e.Data)
 		}
 		s.Reads("old", p.File(t, "a.txt", "a\n")).Refused(-32602)
 		s.ExpectQuiet()

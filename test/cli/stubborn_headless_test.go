@@ -54,7 +54,7 @@ func TestAgentExit_LeavesOtherAgents(t *testing.T) {
 	s.Running(one.GetId(), 1)
 	going.Stopped("end_turn")
 	if !strings.Contains(going.Said(), "piece 19") {
-		t.Errorf("the other agent said %q", going.Said())
+		t.Errorf("the other agent sent %q", going.Said())
 	}
 	s.Finish()
 }
@@ -88,7 +88,7 @@ func TestAgentOutput_EscapesTerminalSequences(t *testing.T) {
 			whole += e.GetAgentMessage().GetContent().GetText().GetText()
 		}
 		if !strings.HasSuffix(whole, ": "+escapes) {
-			t.Errorf("as JSON the agent said %q, want it whole", whole)
+			t.Errorf("as JSON the agent sent %q, want it whole", whole)
 		}
 	}
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("repeat "+escapes)...))

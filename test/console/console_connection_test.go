@@ -148,10 +148,10 @@ func TestConnection_Reconnects(t *testing.T) {
 	tab.until("the question is there", `!!document.querySelector("article.question")`)
 	tab.until("the note is gone", `!document.querySelector(".down")`)
 	if n := eval[int](tab, `document.body.innerText.split(": during the cut").length - 1`); n != 1 {
-		t.Errorf("what was said during the cut is shown %d times", n)
+		t.Errorf("the text sent during the cut is shown %d times", n)
 	}
 	if n := eval[int](tab, `document.body.innerText.split(": before the cut").length - 1`); n != 1 {
-		t.Errorf("what was said before the cut is shown %d times", n)
+		t.Errorf("the text sent before the cut is shown %d times", n)
 	}
 	tab.until("it is answered", `(document.querySelector("article.question button.allow:enabled")?.click(), !!document.querySelector(".answered"))`)
 	asked.Stopped("end_turn")

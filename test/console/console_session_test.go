@@ -23,7 +23,7 @@ import (
 func (p *webPage) tells(lane, words string) chromedp.CSS {
 	p.t.Helper()
 	which := fmt.Sprintf(`[...document.querySelectorAll(".bar.%s")].find((b) => b.getAttribute("aria-label").includes(%s))`, lane, quoted(words))
-	p.until(fmt.Sprintf("a %s says %q", lane, words), which)
+	p.until(fmt.Sprintf("a %s contains %q", lane, words), which)
 	return chromedp.CSS(fmt.Sprintf(`[data-bar="%s"]`, eval[string](p, which+`.dataset.bar`)))
 }
 
@@ -173,7 +173,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	sum := func(content string) string {
 		return fmt.Sprintf("%d bytes %x", len(content), sha256.Sum256([]byte(content)))
 	}
-	said := watched.Until("the agent says what it got", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
+	said := watched.Until("the agent sends what it received", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
 	for i, want := range []string{
 		"^text  " + sum("blocks"), "^image image/png " + sum(picture), `^resource application/octet-stream blob attachment:///\d+/data\.bin ` + sum(blob),
 		`^resource text/plain text attachment:///\d+/gru%E2%80%AEss\.txt ` + sum(text), `^resource text/plain text attachment:///\d+/dropped\.txt ` + sum("AAA"), "^image image/png " + sum("AAA"),
@@ -264,7 +264,7 @@ func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 		t.Errorf("the question shows a fence: %s", shown)
 	}
 	if info := eval[string](tab, `document.querySelector("article.question figcaption").innerText`); info != "sh" {
-		t.Errorf("behind the fence stands %q", info)
+		t.Errorf("after the fence is %q", info)
 	}
 	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app style").length`); n != 0 {
 		t.Errorf("there are %d elements that an agent has named", n)

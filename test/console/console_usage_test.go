@@ -50,7 +50,7 @@ func TestUsage_PlotsAndSaves(t *testing.T) {
 		}
 	}
 	if words := eval[string](tab, `document.querySelector(".plot [role=img]").getAttribute("aria-label")`); !strings.Contains(words, "claude 3K") || !strings.Contains(words, formula+" 6K") {
-		t.Errorf("the plot of tokens says %q", words)
+		t.Errorf("the plot of tokens has the text %q", words)
 	}
 	if n := eval[int](tab, `document.querySelectorAll("table.days tbody tr").length`); n != 6 {
 		t.Errorf("the table has %d rows, want 6", n)

@@ -72,7 +72,7 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 		}
 	}
 	if out := p.Acphost(t, 0, "policy", "replay", "--policy", file); !strings.Contains(out, got.GetSummary()) {
-		t.Errorf("the command says %s, the call %q", out, got.GetSummary())
+		t.Errorf("the command prints %s, the call %q", out, got.GetSummary())
 	}
 	if same := replay("workspace"); same.GetDiffer() != 0 || same.GetDecisions() != got.GetDecisions() {
 		t.Errorf("by the policy that decided: %v", same)
@@ -158,7 +158,7 @@ func TestReplay_RequiresRole(t *testing.T) {
 		cancel()
 	}
 	if _, err := service.ReplayPolicy(g.Ctx, &supervisorv1.ReplayPolicyRequest{Policy: []byte(looser)}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a replay by nobody: %v", err)
+		t.Errorf("a replay without a caller: %v", err)
 	}
 	if _, err := service.ReplayPolicy(bearing(g.Ctx, g.Token("operator")), &supervisorv1.ReplayPolicyRequest{Policy: make([]byte, 1<<20+1)}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a replay of too large a file: %v", err)
@@ -209,7 +209,7 @@ func TestReplay_CancelLeavesNothing(t *testing.T) {
 		res, err = s.Decided.ReplayPolicy(s.Ctx, &supervisorv1.ReplayPolicyRequest{Policy: []byte(looser), Limit: 100_000})
 	}
 	if err != nil || res.GetDiffer() != 20_000 || len(res.GetDifferences()) != 500 || res.GetDifferences()[499].GetDecision().GetRecord().GetId() != "19999" {
-		t.Errorf("a large one: %d differ, %d are told, %v", res.GetDiffer(), len(res.GetDifferences()), err)
+		t.Errorf("a large one: %d differ, %d are reported, %v", res.GetDiffer(), len(res.GetDifferences()), err)
 	}
 	s.Finish()
 }

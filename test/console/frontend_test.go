@@ -126,7 +126,7 @@ rules:
 	for e := range seenByViewer {
 		if id, ok := e2e.Dig(e.Data, "questionAsked", "id").(string); ok {
 			if ids[id] {
-				t.Errorf("a viewer is told the id of a question: %s", id)
+				t.Errorf("a viewer receives the id of a question: %s", id)
 			}
 			break
 		}
@@ -138,14 +138,14 @@ rules:
 			break
 		}
 		if e2e.Dig(e.Data, "turnEnded") != nil {
-			t.Error("what the agent said did not come after Last-Event-ID")
+			t.Error("what the agent sent did not come after Last-Event-ID")
 			break
 		}
 	}
 	if !slices.ContainsFunc(p.Decisions(t), func(d e2e.Decision) bool {
 		return d.AnsweredBy == "gateway people for Łucja" && d.Outcome == "allowed"
 	}) {
-		t.Errorf("the audit does not say who answered: %+v", p.Decisions(t))
+		t.Errorf("the audit does not state who answered: %+v", p.Decisions(t))
 	}
 	http.DefaultClient.CloseIdleConnections()
 	g.Leave()

@@ -35,7 +35,7 @@ func TestOIDC_PersonSignsIn(t *testing.T) {
 	tab := b.open(console(g)+e2e.SessionAt(s), desktopWidth, desktopHeight)
 	provider.Person(idp.Claims{"groups": []string{"Guests"}})
 	tab.button("Sign in with " + name)
-	tab.arrives("the page says why not", `document.body.innerText.includes("none of the groups that have a role here")`)
+	tab.arrives("the page states the reason", `document.body.innerText.includes("none of the groups that have a role here")`)
 	tab.clean("a sign-in that is refused")
 	provider.Person(idp.Claims{"groups": []string{"Reviewers"}, "email": "ada@example.org", "email_verified": true})
 	tab.button("Sign in with " + name)

@@ -293,7 +293,7 @@ func TestPod_SeparatesContainers(t *testing.T) {
 		delete(seen, name)
 	}
 	if len(seen) > 0 {
-		t.Errorf("nobody has thought of %v", seen)
+		t.Errorf("%v is not covered", seen)
 	}
 	if s := pod.Spec.SecurityContext; s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the Pod is not restricted: %+v", s)

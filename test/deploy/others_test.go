@@ -128,7 +128,7 @@ func TestUnits_UsersMatchConfiguration(t *testing.T) {
 		}
 		user := regexp.MustCompile(`(?m)^User=(.*)$`).FindSubmatch(text)
 		if user == nil || users[string(user[1])] == "" {
-			t.Errorf("%s runs as nobody that there is: %q", unit, user)
+			t.Errorf("%s runs as an unknown user: %q", unit, user)
 			continue
 		}
 		socket := regexp.MustCompile(`(?m)--listen=(unix://\S+)`).FindSubmatch(text)

@@ -162,7 +162,7 @@ func TestDocs_LinesOfEachPage(t *testing.T) {
 	}
 	for i, n := range notRun {
 		if !used[i] {
-			t.Errorf("%s has no line %q, which is said not to be run", n.page, n.line)
+			t.Errorf("%s has no line %q, which is listed as not run", n.page, n.line)
 		}
 	}
 	s.Finish()

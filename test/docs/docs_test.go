@@ -79,7 +79,7 @@ func TestDocs_ExamplesMatchOutput(t *testing.T) {
 				}
 			}
 			if status, out, errs := p.Cli(t, "config", "check", "--config", file); status != 0 {
-				t.Errorf("%s shows\n%s\nand acphost config check says\n%s%s", page, block, out, errs)
+				t.Errorf("%s shows\n%s\nand acphost config check prints\n%s%s", page, block, out, errs)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestDocs_RecipesWork(t *testing.T) {
 	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
 	control := regexp.MustCompile(`"control": *"([^"]+)"`).FindStringSubmatch(listed)
 	if socket == nil || control == nil {
-		t.Fatalf("acphost ps --json says %s", listed)
+		t.Fatalf("acphost ps --json printed %s", listed)
 	}
 	ran := 0
 	for _, page := range pages(t) {

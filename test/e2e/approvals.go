@@ -63,7 +63,7 @@ func Ended(t *testing.T, changes interface {
 	for {
 		m, err := changes.Recv()
 		if err != nil {
-			t.Fatalf("the end of the question %s was not told: %v", id, err)
+			t.Fatalf("the end of the question %s was not sent: %v", id, err)
 		}
 		if a := m.GetAnswered(); a.GetId() == id {
 			return a

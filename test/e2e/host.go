@@ -151,7 +151,7 @@ func ExpectContains(t testing.TB, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s does not say %q:\n%s", what, part, Shorten(text))
+			t.Errorf("%s does not contain %q:\n%s", what, part, Shorten(text))
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (s *Stream) Until(what string, f func(*supervisorv1.Event) bool) *superviso
 // Says receives events up to a piece of the agent's message that contains words.
 func (s *Stream) Says(words string) *supervisorv1.Event {
 	s.T.Helper()
-	return s.Until(fmt.Sprintf("the agent said %q", words), func(e *supervisorv1.Event) bool {
+	return s.Until(fmt.Sprintf("the agent sends %q", words), func(e *supervisorv1.Event) bool {
 		return strings.Contains(e.GetAgentMessage().GetContent().GetText().GetText(), words)
 	})
 }

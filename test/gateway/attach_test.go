@@ -32,7 +32,7 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its answer.
 	watcher := g.Client(t, "watcher", g.Token("viewer"), "?attach")
 	watcher.Attaches(session, map[string]any{"historyPolicy": "none"})
-	testkit.Eventually(t, "the log says in plain words that the watcher has no agent", func() bool {
+	testkit.Eventually(t, "the log states that the watcher has no agent", func() bool {
 		return strings.Contains(g.Running.Stderr(), `agent="(none: attaches to sessions)"`)
 	})
 	turn := func(words string) {
@@ -60,7 +60,7 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 		turn("while " + name)
 		for _, want := range past[told:] {
 			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, want) {
-				t.Errorf("%s is told %q, want %q", name, said, want)
+				t.Errorf("%s receives %q, want %q", name, said, want)
 			}
 		}
 		var left map[string]any
@@ -71,7 +71,7 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 		// The client receives no event of the session: the next message is the response to the next request.
 		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32001)
 		if rest := second.Waiting(); len(rest) > 0 {
-			t.Errorf("%s: after it has detached it is told %s", name, rest[0].Raw)
+			t.Errorf("%s: after it has detached it receives %s", name, rest[0].Raw)
 		}
 		second.Close()
 	}
@@ -276,7 +276,7 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	again.Send("session/attach", map[string]any{"sessionId": session}).Refused(-32600) // behind which nothing is asked
 	for _, m := range again.Waiting() {
 		if m.Method == "session/request_permission" {
-			t.Errorf("it is asked for ever: %s", m.Raw)
+			t.Errorf("it is asked forever: %s", m.Raw)
 		}
 	}
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
@@ -343,16 +343,16 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 		t.Errorf("the turn ended with %q", ended.StopReason)
 	}
 	if said := texts(second.Waiting()); said != session+": mine" { // all of it before the answer, and not what was prompted
-		t.Errorf("who prompted is told %q", said)
+		t.Errorf("who prompted receives %q", said)
 	}
 	if said, _ := hears(third, "turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
-		t.Errorf("another one is told %q", said)
+		t.Errorf("another one receives %q", said)
 	}
 	if e := third.Prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
 		t.Errorf("an approver prompts: %v", e)
 	}
 	if m := owner.ExpectWhere("what came of another one's prompt", func(m wire.Message) bool { return e2e.PieceOf(m) != "" }); e2e.PieceOf(m) != session+": mine" {
-		t.Errorf("the owner is told %s", m.Raw)
+		t.Errorf("the owner receives %s", m.Raw)
 	}
 
 	// One turn at a time, for every client that begins.
@@ -444,7 +444,7 @@ func TestAttach_BrokenStreamResumes(t *testing.T) {
 	again.Attaches(session, nil)
 	said, _ := hears(again, "turn_complete")
 	if len(said) != count+1 || said[count] != fmt.Sprintf("agent piece %d\n", count-1) {
-		t.Errorf("told again, there are %d messages, the last %q", len(said), said[len(said)-1])
+		t.Errorf("after a repetition there are %d messages, the last %q", len(said), said[len(said)-1])
 	}
 	again.Close()
 	owner.Close()

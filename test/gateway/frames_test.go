@@ -140,8 +140,8 @@ func TestFrames_StreamEndsWithReason(t *testing.T) {
 
 	c, _ = open()
 	c.Write("{}\n\n{}")
-	ends("a frame that is none", c, codes.InvalidArgument, "frames[")
-	gone("a frame that is none")
+	ends("an invalid frame", c, codes.InvalidArgument, "frames[")
+	gone("an invalid frame")
 
 	for role, want := range map[string]codes.Code{"viewer": codes.PermissionDenied, "approver": codes.PermissionDenied} {
 		if _, err := openAgent(e, e.Gateway(role), "puppet"); status.Code(err) != want {
@@ -152,7 +152,7 @@ func TestFrames_StreamEndsWithReason(t *testing.T) {
 		t.Errorf("an agent that the configuration does not have: %v", e2e.Explain(err))
 	}
 	if _, err := openAgent(e, service, "nobody-knows-it"); status.Code(err) != codes.NotFound {
-		t.Errorf("a preset that nobody knows: %v", e2e.Explain(err))
+		t.Errorf("an unknown preset: %v", e2e.Explain(err))
 	}
 
 	c, a = open()
@@ -196,7 +196,7 @@ func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 		last = now
 		return halted
 	}) || last > total/2 {
-		t.Errorf("the agent wrote %d bytes that nobody read", last)
+		t.Errorf("the agent wrote %d unread bytes", last)
 	}
 	c, err := openAgent(e, service, "puppet")
 	if err != nil {

@@ -78,7 +78,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 				client.Prompts("repeat hello").Result(nil)
 			}
 			logs := func() string { return g.Running.Stderr() + g.Stderr() }
-			testkit.Eventually(t, "the log says what was dropped", func() bool { return strings.Contains(logs(), want) })
+			testkit.Eventually(t, "the log states what was dropped", func() bool { return strings.Contains(logs(), want) })
 			if n := strings.Count(logs(), "was dropped"); n != min(len(want), 1) {
 				t.Errorf("the logs have %d lines about messages that were dropped:\n%s", n, logs())
 			}

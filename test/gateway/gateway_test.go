@@ -25,7 +25,7 @@ func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 	start := func(says string) *wire.Process {
 		t.Helper()
 		g := wire.Start(t, wire.Options{Name: "gateway's starter", Command: []string{e2e.Program("gatewayd"), "--listen", at}, Dir: p.Work, Env: p.Env()})
-		testkit.Eventually(t, "gatewayd says "+says, func() bool { return strings.Contains(g.Stderr(), says) })
+		testkit.Eventually(t, "gatewayd prints "+says, func() bool { return strings.Contains(g.Stderr(), says) })
 		return g
 	}
 	refused := func(says string) {
@@ -54,7 +54,7 @@ func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.ExpectExit()
-	testkit.Eventually(t, "gatewayd says that its supervisor has ended", func() bool { return strings.Contains(g.Stderr(), "has ended: start") })
+	testkit.Eventually(t, "gatewayd states that its supervisor has ended", func() bool { return strings.Contains(g.Stderr(), "has ended: start") })
 	if got := g.ExpectExit(); got != 1 {
 		t.Errorf("gatewayd's exit status is %d once its supervisor has ended, want 1", got)
 	}

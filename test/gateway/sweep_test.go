@@ -106,7 +106,7 @@ func (sw *sweep) all() {
 	known := strings.Fields(passes[sw.version])
 	for _, method := range slices.Sorted(maps.Keys(sw.methods)) {
 		if handled[sw.version][method] == nil && !slices.Contains(known, method) {
-			sw.schema.t.Errorf("%s has %s, which the sweep does not know: say in passes or handled what acphost does with it", sw.url, method)
+			sw.schema.t.Errorf("%s has %s, which the sweep does not know: add what acphost does with it to passes or handled", sw.url, method)
 		}
 	}
 	if strings.HasSuffix(sw.url, "unstable.json") { // which has all that the version has

@@ -302,7 +302,7 @@ func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervis
 		}
 	}
 	if len(asked) != 3 || len(answered) != 3 || len(given) != 3 {
-		t.Fatalf("%d questions were told and %d answers, and %d were given; want 3 of each", len(asked), len(answered), len(given))
+		t.Fatalf("%d questions were sent and %d answers, and %d were given; want 3 of each", len(asked), len(answered), len(given))
 	}
 	for id, q := range asked {
 		if a := answered[id]; a.GetAnsweredBy() != "tester" || a.GetOutcome() != given[id].GetOutcome() || a.GetTime() == nil {

@@ -26,7 +26,7 @@ func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 	prompted := s.Agent.Expect("session/prompt")
 	select {
 	case <-sent:
-		t.Error("the agent could write what nobody read")
+		t.Error("the agent could write unread messages without limit")
 	default:
 	}
 	release()

@@ -58,7 +58,7 @@ func TestHandler_DeathIsReportedWithReason(t *testing.T) {
 	call := s.Read("a.txt")
 	s.Signal(fsd, syscall.SIGKILL)
 	if e := call.Refused(-32603); !strings.Contains(e.Message, "handler fs") || strings.Contains(e.Message, p.Home) {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	s.Finish()
 }
@@ -204,7 +204,7 @@ func expectRefusals(s *e2e.Fixture, handler string, ids []string) {
 			s.T.Fatalf("a request was answered with %s, want -32603", m.Raw)
 		}
 		if !strings.Contains(string(m.Error.Data), `"handler":"`+handler+`"`) {
-			s.T.Errorf("an error does not say whose it is: %s", m.Raw)
+			s.T.Errorf("an error does not state whose it is: %s", m.Raw)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestRead_RejectsSpecialFilesAtOnce(t *testing.T) {
 			t.Errorf("the read of %q was answered with %v, want an error with %q", name, e, want)
 		}
 		if e != nil && strings.Contains(strings.ToLower(e.Message), "not found") {
-			t.Errorf("the read of %q says that it is missing: %v", name, e)
+			t.Errorf("the read of %q states that it is missing: %v", name, e)
 		}
 	}
 	var part struct{ Content string }

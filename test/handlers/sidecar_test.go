@@ -52,7 +52,7 @@ func TestSidecar_DaemonsServe(t *testing.T) {
 	// One that dies is missed at once, and found again when it is back.
 	running["fsd"].Kill()
 	if e := s.Read("a.txt").Refused(-32603); !strings.Contains(e.Message, "fs") {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	daemons.Sidecar(t, "fsd")
 	if !testkit.Poll(func() bool { return s.Read("a.txt").Answer().Error == nil }) {
@@ -142,7 +142,7 @@ func TestSidecar_RequiresAuthentication(t *testing.T) {
 			t.Errorf("fsd %q ended well", args)
 		}
 		if !strings.Contains(string(out), "--tls-cert") {
-			t.Errorf("fsd %q says %q", args, out)
+			t.Errorf("fsd %q printed %q", args, out)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestUser_HandlersActAsUserOfAgent(t *testing.T) {
 	uid := fmt.Sprint(h.AgentUser.UID)
 	if got := prints(s, `id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
 		uid+"\n"+uid+"\nnobody\n0\n"+h.AgentUser.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
-		t.Errorf("a command says %q", got)
+		t.Errorf("a command prints %q", got)
 	}
 	if got := prints(s, "cat secret.txt; echo x >closed/x; ls "+hidden); strings.Count(got, "ermission denied") != 3 {
 		t.Errorf("a command got what its user may not: %q", got)
@@ -73,7 +73,7 @@ func TestUser_HandlersActAsUserOfAgent(t *testing.T) {
 		if m := refused.Answer(); m.Error == nil {
 			t.Errorf("the file handler did what the agent's user may not: %s", m.Raw)
 		} else if strings.Contains(string(m.Raw), "root's alone") {
-			t.Errorf("a refusal tells what it refuses: %s", m.Raw)
+			t.Errorf("a rejection contains what it rejects: %s", m.Raw)
 		}
 	}
 	if text, err := os.ReadFile(h.Path("secret.txt")); err != nil || string(text) != "root's alone\n" {
@@ -113,7 +113,7 @@ func TestUser_StateShowsUserOfHandlers(t *testing.T) {
 				uid = fmt.Sprint(h.AgentUser.UID)
 			}
 			if st.GetUser() != want[st.GetName()] || userOf(t, st.GetPid()) != uid {
-				t.Errorf("handler %s is said to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
+				t.Errorf("handler %s is reported to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
 			}
 		}
 		return found
@@ -211,7 +211,7 @@ func TestUser_RejectsHandlersOfOtherUser(t *testing.T) {
 			if status == 0 {
 				t.Errorf("it was started: %s", out)
 			}
-			e2e.ExpectContains(t, "what is said", errs, c.says...)
+			e2e.ExpectContains(t, "the output", errs, c.says...)
 		})
 	}
 }
@@ -260,7 +260,7 @@ rules:
 		s.Status(q, "failed")
 	}
 	if len(told) != 1 {
-		t.Errorf("what is told differs by what is there: %v", told)
+		t.Errorf("the errors depend on what exists: %v", told)
 	}
 	s.Finish()
 }
@@ -280,7 +280,7 @@ func TestUser_ServeRunsAgentsAsOneUser(t *testing.T) {
 	}
 	st, err := s.State.GetStatus(s.Ctx, &supervisorv1.GetStatusRequest{})
 	if err != nil || st.GetProtection().GetAgentUser() != "nobody" {
-		t.Errorf("the status says %v (%v)", st.GetProtection(), err)
+		t.Errorf("the status is %v (%v)", st.GetProtection(), err)
 	}
 	s.Finish()
 }
@@ -316,7 +316,7 @@ func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	q := s.Asked()
 	s.Choose(q, "allow_once")
 	if got := e2e.Content(read); got != "old" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	s.Status(q, "in_progress")
 	s.Status(q, "completed")

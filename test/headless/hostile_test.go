@@ -38,7 +38,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 		x.ScriptedAgent.Reply(asked, map[string]any{"stopReason": "end_turn"})
 		turn.Stopped("end_turn")
 		if want := "I am " + x.GetName(); turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	if _, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: "same"}); err == nil {
@@ -50,7 +50,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	all[0].Update("same", e2e.Chunk("I am in the right one"))
 	watching.Says("I am in the right one")
 	if k := watching.Said(); strings.Contains(k, "wrong") || strings.Contains(k, "two") {
-		t.Errorf("one's session was told %q", k)
+		t.Errorf("one's session received %q", k)
 	}
 	// The same id twice from one agent would make two sessions one.
 	if err := s.Opens(all[0].Agent, all[0].ScriptedAgent, "same"); err == nil {
@@ -92,7 +92,7 @@ func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 		t.Errorf("the turn ended with %v", end)
 	}
 	if !strings.Contains(turn.Said(), "still here \u202e\x1b[31m") {
-		t.Errorf("the agent said %q", turn.Said())
+		t.Errorf("the agent sent %q", turn.Said())
 	}
 	// What was not understood is there all the same, as it came.
 	raw := 0
@@ -102,7 +102,7 @@ func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 		}
 	}
 	if raw != 3 {
-		t.Errorf("of 3 odd updates %d were told:\n%s", raw, e2e.Listing(turn.Seen))
+		t.Errorf("of 3 odd updates %d were sent:\n%s", raw, e2e.Listing(turn.Seen))
 	}
 	second := s.Prompts(agent, "s")
 	actor.Reply(actor.Expect("session/prompt"), map[string]any{"stopReason": "end_turn"})
@@ -166,7 +166,7 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 		t.Errorf("a question that its turn left behind cannot be answered: %v", e2e.Explain(err))
 	}
 	if got := e2e.Chosen(t, question); got != "yes" {
-		t.Errorf("the agent was told %q, want yes", got)
+		t.Errorf("the agent received %q, want yes", got)
 	}
 
 	// A question without options, and an invalid one.
@@ -209,7 +209,7 @@ func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	}
 	resp, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: session})
 	if err != nil || !resp.GetSession().GetTurnActive() || resp.GetSession().GetUpdates() >= pieces {
-		t.Errorf("while nobody reads the agent has sent all: %d updates, a turn %v (%v)", resp.GetSession().GetUpdates(), resp.GetSession().GetTurnActive(), err)
+		t.Errorf("without a reader the agent has sent all: %d updates, a turn %v (%v)", resp.GetSession().GetUpdates(), resp.GetSession().GetTurnActive(), err)
 	}
 	turn := &e2e.Stream{T: t, Next: func() (*supervisorv1.Event, error) {
 		m, err := events.Recv()
@@ -251,7 +251,7 @@ func TestPrompt_Large(t *testing.T) {
 		}
 	}
 	if !warned {
-		t.Errorf("nobody was warned:\n%s", e2e.Listing(turn.Seen))
+		t.Errorf("no warning was logged:\n%s", e2e.Listing(turn.Seen))
 	}
 	for name, req := range map[string]*supervisorv1.PromptRequest{
 		"no blocks": {SessionId: id}, "an empty block": {SessionId: id, Prompt: []*supervisorv1.ContentBlock{{}}},

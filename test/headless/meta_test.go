@@ -106,7 +106,7 @@ func TestMeta_KeysReachOnlyAgent(t *testing.T) {
 	all.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	for _, e := range append(turn.Seen, all.Seen...) {
 		if strings.Contains(prototext.Format(e), "hush") {
-			t.Errorf("told is %v", prototext.Format(e))
+			t.Errorf("got %v", prototext.Format(e))
 		}
 	}
 	s.Finish()
@@ -138,7 +138,7 @@ func metas(s *e2e.Server, session, meta string) (opened, prompted string) {
 	turn.Stopped("end_turn")
 	var told struct{ Opened, Prompted json.RawMessage }
 	if err := json.Unmarshal([]byte(turn.Said()), &told); err != nil {
-		s.T.Fatalf("the agent said %q: %v", turn.Said(), err)
+		s.T.Fatalf("the agent sent %q: %v", turn.Said(), err)
 	}
 	return string(told.Opened), string(told.Prompted)
 }

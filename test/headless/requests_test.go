@@ -109,7 +109,7 @@ func TestServices_RequestsReachAgentAsACP(t *testing.T) {
 	} else {
 		for i := range all {
 			if !proto.Equal(told[i], all[i]) {
-				t.Errorf("block %d of the prompt was told as %v, want %v", i, told[i], all[i])
+				t.Errorf("block %d of the prompt was sent as %v, want %v", i, told[i], all[i])
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func TestForm_AcceptDeclineCancel(t *testing.T) {
 		}
 		turn.Stopped("end_turn")
 		if got := "elicit ok: " + want; turn.Said() != got {
-			t.Errorf("the agent said %q, want %q", turn.Said(), got)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), got)
 		}
 	}
 	s.Finish()
@@ -244,7 +244,7 @@ func TestRestartAgent_KeepsSessions(t *testing.T) {
 		turn := s.Prompt(id, "repeat on")
 		turn.Stopped("end_turn")
 		if want := id + ": on"; turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	s.Finish()
@@ -289,7 +289,7 @@ func TestEvents_HandlerRestart(t *testing.T) {
 	turn = s.Prompt(id, "/read "+p.Path("a.txt"))
 	turn.Stopped("end_turn")
 	if !strings.Contains(turn.Said(), "read ok: text") {
-		t.Errorf("the agent said %q", turn.Said())
+		t.Errorf("the agent sent %q", turn.Said())
 	}
 	s.Finish()
 }

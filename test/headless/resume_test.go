@@ -80,7 +80,7 @@ func TestAgentKilled_SessionResumes(t *testing.T) {
 			turn = s.Prompt(id, "repeat after the end")
 			turn.Stopped("end_turn")
 			if want := id + ": after the end"; turn.Said() != want {
-				t.Errorf("the agent said %q, want %q", turn.Said(), want)
+				t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 			}
 			shown, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: id})
 			if err != nil || shown.GetSession().GetTurns() != 2 || shown.GetSession().GetTurnActive() || c.without == "load" && shown.GetSession().GetMode() != "code" {
@@ -183,7 +183,7 @@ func TestSession_ResumedByAnotherSupervisor(t *testing.T) {
 	turn := second.Prompt(id, "repeat there")
 	turn.Stopped("end_turn")
 	if want := fmt.Sprintf("%s: there", id); turn.Said() != want {
-		t.Errorf("the agent said %q, want %q", turn.Said(), want)
+		t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 	}
 	second.Finish()
 }

@@ -108,7 +108,7 @@ func TestWatch_StartWithinTurn(t *testing.T) {
 		for _, w := range watching {
 			w.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 			if w.Said() != turn.Said() || e2e.Kinds(w.Seen)["gap"] > 0 {
-				t.Fatalf("one who watches was told\n%s", e2e.Listing(w.Seen))
+				t.Fatalf("a watcher received\n%s", e2e.Listing(w.Seen))
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func TestWatchEvents_All(t *testing.T) {
 			return false
 		}
 	}) {
-		t.Fatal("no event was told")
+		t.Fatal("no event was sent")
 	}
 	agent := s.Start(p.Demo()).GetId()
 	watching.Until("the agent runs", func(e *supervisorv1.Event) bool {

@@ -45,7 +45,7 @@ var machines = []machine{
 		"/proc/sys/kernel/yama/ptrace_scope=1", confined,
 		procTests, "/sandbox.test -test.v -test.short -test.timeout=15m",
 	}},
-	{"Linux 6.12, Yama 2: nobody may trace", "linux-6.12", []string{
+	{"Linux 6.12, Yama 2: no tracing", "linux-6.12", []string{
 		"/proc/sys/kernel/yama/ptrace_scope=2", "/sandbox.test -test.v -test.short -test.timeout=5m",
 	}},
 	{"Linux 6.1, Landlock 2", "linux-6.1", []string{

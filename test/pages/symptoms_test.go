@@ -41,7 +41,7 @@ func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 			words := regexp.MustCompile(`\d+`).ReplaceAllString(m[1], "%d")
 			for part := range strings.SplitSeq(words, "…") {
 				if part = strings.TrimSpace(part); !strings.Contains(said.String(), part) {
-					t.Errorf("docs/troubleshooting.md quotes %q: no program says %q", m[1], part)
+					t.Errorf("docs/troubleshooting.md quotes %q: no program prints %q", m[1], part)
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	}
 	block := regexp.MustCompile("(?s)\n## Docker Compose\n.*?```sh\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("docs/deploy.md does not say how to start Compose")
+		t.Fatal("docs/deploy.md does not state how to start Compose")
 	}
 	env = map[string]string{}
 	for line := range strings.Lines(string(block[1])) {

@@ -103,7 +103,7 @@ func (r *running) eventually(after string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-r.ctx.Done():
-			r.t.Fatalf("it does not work again after %s; the agent said last %q", after, r.last)
+			r.t.Fatalf("it does not work again after %s; the agent sent last %q", after, r.last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -241,7 +241,7 @@ func TestPod_RunsGemini(t *testing.T) {
 		t.Errorf("the file holds %q (%v)", text, err)
 	}
 	if out, err := r.Container("agent").Exec(r.ctx, "/programs/acphost", "audit", "query", "--json").Output(); err != nil || !strings.Contains(string(out), "made.txt") {
-		t.Errorf("the record of decisions does not tell of the file: %v %s", err, out)
+		t.Errorf("the record of decisions does not contain the file: %v %s", err, out)
 	}
 }
 

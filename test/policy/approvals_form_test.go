@@ -41,6 +41,6 @@ func TestApprovals_FormAnswerIsValidated(t *testing.T) {
 		t.Fatalf("what fits is refused, with the status %d: %s", code, said)
 	}
 	turn.Stopped("end_turn")
-	e2e.ExpectContains(t, "what the agent says", turn.Said(), `elicit ok: accept`, `"target":"release"`)
+	e2e.ExpectContains(t, "the agent's message", turn.Said(), `elicit ok: accept`, `"target":"release"`)
 	s.Finish()
 }

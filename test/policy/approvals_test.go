@@ -83,7 +83,7 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 		}
 		turn.Stopped("end_turn")
 		if want := "ask ok: " + option; turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	s.Finish()
@@ -156,11 +156,11 @@ func TestApprovals_TimeoutDenies(t *testing.T) {
 	turn := s.Prompt(session, "ask")
 	answered := turn.Until("the answer", func(e *supervisorv1.Event) bool { return e.GetQuestionAnswered() != nil }).GetQuestionAnswered()
 	if answered.GetAnsweredBy() != "nobody" {
-		t.Errorf("the question was answered by %v, want nobody", answered)
+		t.Errorf("the question was answered by %v, want nobody as the answerer", answered)
 	}
 	turn.Stopped("end_turn")
 	if strings.Contains(turn.Said(), "ok: allow") {
-		t.Errorf("without anybody the agent was told %q", turn.Said())
+		t.Errorf("without anybody the agent received %q", turn.Said())
 	}
 	s.Finish()
 }
@@ -200,12 +200,12 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := e2e.Chosen(t, question); got != "no" {
-		t.Errorf("the agent was told %q, want what the program said", got)
+		t.Errorf("the agent received %q, want the program's answer", got)
 	}
 	var withdrawn struct{ RequestID any }
 	sc.Expect("$/cancel_request").Decode(t, &withdrawn)
 	if !e2e.EqualJSON(t, withdrawn.RequestID, atEditor.ID) {
-		t.Errorf("the editor was told that %v is over, want %s", withdrawn.RequestID, atEditor.ID)
+		t.Errorf("the editor was notified that %v is over, want %s", withdrawn.RequestID, atEditor.ID)
 	}
 	sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if a := e2e.Ended(t, changes, q.GetId()); a.GetAnsweredBy() != resp.GetAnswer().GetAnsweredBy() || a.GetOptionId() != "no" || a.GetAnsweredBy() == "front" {
@@ -218,10 +218,10 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 	q = asked()
 	sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if got := e2e.Chosen(t, question); got != "yes" {
-		t.Errorf("the agent was told %q, want what the editor said", got)
+		t.Errorf("the agent received %q, want what the editor sent", got)
 	}
 	if a := e2e.Ended(t, changes, q.GetId()); a.GetAnsweredBy() != "front" || a.GetOptionId() != "yes" {
-		t.Errorf("watchers learnt %v, want that the editor said yes", a)
+		t.Errorf("watchers learnt %v, want that the editor sent yes", a)
 	}
 	_, err = calls.Approvals.AnswerApproval(ctx, &supervisorv1.AnswerApprovalRequest{Id: q.GetId(), Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: "no"}})
 	if status.Code(err) != codes.FailedPrecondition || answerOf(err).GetAnsweredBy() != "front" {
@@ -241,7 +241,7 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 		got, a, err := e2e.Chosen(t, question), e2e.Ended(t, changes, q.GetId()), <-result
 		if a.GetOptionId() != got || (err == nil) != (got == "no") || (a.GetAnsweredBy() == "front") != (got == "yes") {
-			t.Errorf("the agent was told %q, watchers learnt %v, and the program got %v", got, a, err)
+			t.Errorf("the agent received %q, watchers learnt %v, and the program got %v", got, a, err)
 		}
 	}
 	// The agent receives no second answer.

@@ -405,7 +405,7 @@ func askedFor(s *e2e.Fixture, with ...any) string {
 func expectNoTrace(t testing.TB, p *e2e.Place, trace string) {
 	t.Helper()
 	if _, err := os.Stat(trace); err == nil {
-		t.Errorf("%s: a program of the workspace ran, and nobody was asked", filepath.Base(trace))
+		t.Errorf("%s: a program of the workspace ran, and there was no question", filepath.Base(trace))
 		_ = os.Remove(trace)
 	}
 }

@@ -100,7 +100,7 @@ func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	s.Send("_acphost/ask", e2e.Params("x", 1)).Refused(-32601)
 	s.Notify("_x/tell", e2e.Params("x", 1))
 	if m := s.Agent.Next(); m.Method != "_x/tell" {
-		t.Errorf("the agent was told in acphost's name: %s", m.Raw)
+		t.Errorf("the agent received a notification in acphost's name: %s", m.Raw)
 	}
 	// acphost also reports the output of a terminal that it shows.
 	var made struct{ TerminalID string }
@@ -116,7 +116,7 @@ func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	record := p.Journaled(t)
 	for line := range strings.Lines(record) {
 		if strings.Contains(line, "the agent says so") && !strings.Contains(line, `"handler":"refused"`) {
-			t.Errorf("the record has the agent's word as if it had been told: %s", line)
+			t.Errorf("the record has the agent's claim as a fact: %s", line)
 		}
 	}
 }
@@ -171,12 +171,12 @@ func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	q := s.Asked()
 	mine, err := p.Dial(t, s.PID()).Approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
 	if err != nil || len(mine.GetApprovals()) != 1 {
-		t.Fatalf("a person is told of %v (%v)", mine, err)
+		t.Fatalf("a person is notified of %v (%v)", mine, err)
 	}
 	id := mine.GetApprovals()[0].GetId()
 	handle := e2e.HandleOf(id)
 	if len(id) != len(handle)+27 {
-		t.Fatalf("a person is told the id %q", id)
+		t.Fatalf("a person receives the id %q", id)
 	}
 	for _, line := range []string{
 		e2e.Program("acphost") + " approvals list --json",

@@ -112,7 +112,7 @@ func TestOutside_AllowedWrite(t *testing.T) {
 	q = o.Asked()
 	o.Choose(q, "allow_once")
 	if got := e2e.Content(read); got != "new" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	o.Status(q, "in_progress")
 	o.Status(q, "completed")
@@ -201,7 +201,7 @@ func TestOutside_SwappedFileIsRejected(t *testing.T) {
 			o.Choose(q, "allow_once")
 			refused := refusal(t, write)
 			if strings.Contains(strings.ToLower(refused.Message), "not found") {
-				t.Errorf("the agent is told of a missing file: %s", refused.Message)
+				t.Errorf("the agent is notified of a missing file: %s", refused.Message)
 			}
 			o.holds(t, "victim", "victim")
 			for _, at := range []string{"elsewhere/f", "sub/f"} {
@@ -263,7 +263,7 @@ func TestOutside_RuleNamesPath(t *testing.T) {
 	o.put(t, "notes/a", "noted")
 	o.put(t, "b.txt", "text")
 	if got := e2e.Content(o.reads(o.at("notes/a"))); got != "noted" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	o.writes(o.at("notes/new"), "new").Result(nil)
 	o.holds(t, "notes/new", "new")

@@ -74,7 +74,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
 		if got := lastDecision(t, p); got.Plugin != "businesshours 1.0.0" || got.Rule != "after-hours" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		s.Finish()
 	})
@@ -94,7 +94,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 			t.Errorf("the agent's question was answered with %q", got)
 		}
 		if got := lastDecision(t, p); got.Plugin != "policy-node 1.0.0" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		if state := s.Handler("permission"); !state.MutualTLS {
 			t.Errorf("it is %+v, want mutual TLS", state)

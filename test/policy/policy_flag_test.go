@@ -106,7 +106,7 @@ func TestDoctor_WarnsWithoutRules(t *testing.T) {
 	e2e.ExpectContains(t, "doctor", out, "agents' commands run unasked", "--policy workspace")
 	_, out, _ = p.Cli(t, append([]string{"doctor"}, p.Policy(t, runsAll, "")...)...)
 	if strings.Contains(out, "run unasked") {
-		t.Errorf("with a policy doctor says\n%s", out)
+		t.Errorf("with a policy doctor prints\n%s", out)
 	}
 }
 

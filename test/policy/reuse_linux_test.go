@@ -25,7 +25,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 		}
 		if got := lastDecision(t, p); got.Rule != rule || got.Reused != reused || got.Outcome != "allowed" || got.AnsweredBy != "policy" || got.PolicyDigest == "" ||
 			!strings.HasPrefix(got.Plugin, "permd ") || len(got.Action.Paths) != 1 || got.Action.Paths[0].Path != p.Path(name) {
-			t.Errorf("%s: the audit says %+v", name, got)
+			t.Errorf("%s: the audit has %+v", name, got)
 		}
 	}
 	refused := func(name, rule string) {
@@ -33,7 +33,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 		s.Read(name).Refused(-32603)
 		s.Expect("session/update") // the user is told
 		if got := lastDecision(t, p); got.Rule != rule || got.Reused || got.Outcome != "denied" {
-			t.Errorf("%s: the audit says %+v", name, got)
+			t.Errorf("%s: the audit has %+v", name, got)
 		}
 	}
 	allowed("a", "reading", false)

@@ -29,14 +29,14 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	q := s.Expect("session/request_permission")
 	id := waitingQuestion(t, s, p)
 	open, verdict, notes := whyApproval(t, p, flags, id)
-	e2e.ExpectContains(t, "what is said of an open question", notes, "made of the recorded frames")
+	e2e.ExpectContains(t, "the output for an open question", notes, "made of the recorded frames")
 	if verdict != "VERDICT_ASK pushing" || open.GetCommand().GetText() != "git push origin main && ls" || open.GetMode() != "careful" || open.GetDoor() != permissionv1.Door_DOOR_REQUEST {
 		t.Errorf("%s, of %v", verdict, open)
 	}
 	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
 	e2e.Chosen(t, asked)
 	answered, verdict, notes := whyApproval(t, p, flags, id)
-	e2e.ExpectContains(t, "what is said of an answered question", notes, "as it was judged then, from the audit")
+	e2e.ExpectContains(t, "the output for an answered question", notes, "as it was judged then, from the audit")
 	if verdict != "VERDICT_ASK pushing" {
 		t.Errorf("the answered question's verdict is %s", verdict)
 	}
@@ -70,12 +70,12 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	e2e.Chosen(t, asked)
 	a, _, notes = whyApproval(t, p, flags, secret)
 	shows(a)
-	e2e.ExpectContains(t, "what is said of a question with a secret", notes, "may have been judged otherwise")
+	e2e.ExpectContains(t, "the output for a question with a secret", notes, "may have been judged otherwise")
 	s.Finish()
 
 	// The session has ended; the handle alone is enough.
 	a, _, notes = whyApproval(t, p, flags, client.Handle(id))
-	e2e.ExpectContains(t, "what is said of an ended session", notes, "from the audit")
+	e2e.ExpectContains(t, "the output for an ended session", notes, "from the audit")
 	if a.GetKind() != "fs.write" {
 		t.Errorf("after the end, it is about %v", a)
 	}

@@ -54,7 +54,7 @@ type feedNode struct {
 func readFeed(t testing.TB, p *e2e.Place, supervisor *wire.Process) *feedReader {
 	t.Helper()
 	said := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
-	testkit.Eventually(t, "port and token are said", func() bool { return said.MatchString(supervisor.Stderr()) })
+	testkit.Eventually(t, "port and token are printed", func() bool { return said.MatchString(supervisor.Stderr()) })
 	found := said.FindStringSubmatch(supervisor.Stderr())
 	cmd := wire.Command(t, "node", e2e.Peer(t, "feed-reader.mjs"), found[1])
 	cmd.Env = p.Env()

@@ -77,7 +77,7 @@ func TestCancel_IsForwardedToEditor(t *testing.T) {
 	}
 	s.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32800,"message":"as you wish"}}`, asked.ID))
 	if e := call.Refused(-32800); e.Message != "as you wish" {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	// And the other way: an editor's cancellation is the agent's to follow.
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))

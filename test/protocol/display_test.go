@@ -92,7 +92,7 @@ func TestDisplay_EditorWithoutTerminalsGetsText(t *testing.T) {
 	var last string
 	for _, m := range s.Settled(func(m wire.Message) bool { return strings.Contains(string(m.Raw), "two") }) {
 		if strings.Contains(string(m.Raw), id) {
-			t.Errorf("the editor was told of a terminal that it does not know: %s", m.Raw)
+			t.Errorf("the editor was notified of a terminal that it does not know: %s", m.Raw)
 		}
 		for _, c := range update(t, m).Content {
 			if c.Type == "content" {

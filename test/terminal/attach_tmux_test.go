@@ -88,7 +88,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	x.Says("/quit")
 	x.Exits()
 	if all := x.All(); strings.Contains(all, "the session goes on") || strings.Contains(all, "esc cancels") {
-		t.Errorf("the screen says that it goes on:\n%s", all)
+		t.Errorf("the screen states that it goes on:\n%s", all)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestChatAttach_EditorSession(t *testing.T) {
 	x.Shows("denied (Reject)", "ask ok: reject")
 	var answered struct{ RequestID json.RawMessage }
 	if h.Expect("$/cancel_request").Decode(t, &answered); string(answered.RequestID) != string(asked.ID) {
-		t.Errorf("the editor is told that %s is answered, want %s", answered.RequestID, asked.ID)
+		t.Errorf("the editor is notified that %s is answered, want %s", answered.RequestID, asked.ID)
 	}
 	x.Keys("C-u")
 	x.Says("/quit")

@@ -103,7 +103,7 @@ func TestAllowed_OpensNoOtherFile(t *testing.T) {
 				wantKind(t, err, c.write)
 			}
 			if _, err := d.List(context.Background(), b, c.path, 0); kindOf(err) != Escapes {
-				t.Errorf("a list says %v", err)
+				t.Errorf("a list is %v", err)
 			}
 		})
 	}

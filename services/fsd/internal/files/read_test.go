@@ -100,7 +100,7 @@ func TestRead_RejectsBinaryFiles(t *testing.T) {
 				_, err := New().Read(context.Background(), in(ws), path, lines)
 				wantKind(t, err, NotText)
 				if err != nil && !strings.Contains(err.Error(), "not a text file") {
-					t.Errorf("the error does not say it: %v", err)
+					t.Errorf("the error does not state it: %v", err)
 				}
 			}
 		})

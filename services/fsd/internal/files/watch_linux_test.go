@@ -113,7 +113,7 @@ var changes = []struct {
 			must(t, os.Mkdir(dir+"/far", 0o755))
 			must(t, os.Link(dir+"/ws/f", dir+"/far/policy"))
 		}},
-	{name: "a folder stands where a file stood", protected: "own/policy", after: true,
+	{name: "a folder replaces a file", protected: "own/policy", after: true,
 		make: func(t testing.TB, dir string) { put(t, dir+"/own", "a file") },
 		change: func(t testing.TB, dir string) {
 			must(t, os.Remove(dir+"/own"))

@@ -319,7 +319,7 @@ func TestWrite_ReportsReadOnlyFileSystem(t *testing.T) {
 			_, err := write(New(), in(ws), path, "new")
 			wantKind(t, err, Denied)
 			if err != nil && !strings.Contains(err.Error(), "read-only") {
-				t.Errorf("the error does not say why: %v", err)
+				t.Errorf("the error does not state why: %v", err)
 			}
 		}
 	})

@@ -131,8 +131,8 @@ func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 		"another port of this host":             {append([]string{"Origin", "http://acp.example:3000"}, in...), 403},
 		"no origin":                             {append([]string{"Origin", ""}, in...), 403},
 		"the origin null":                       {append([]string{"Origin", "null"}, in...), 403},
-		"another site, says the browser":        {append([]string{"Sec-Fetch-Site", "cross-site"}, in...), 403},
-		"the same site, says the browser":       {append([]string{"Sec-Fetch-Site", "same-site"}, in...), 403},
+		"another site by Sec-Fetch-Site":        {append([]string{"Sec-Fetch-Site", "cross-site"}, in...), 403},
+		"the same site by Sec-Fetch-Site":       {append([]string{"Sec-Fetch-Site", "same-site"}, in...), 403},
 		"an address that was made to lead here": {append([]string{"Host", "evil.example", "Origin", "http://evil.example"}, in...), 421},
 	} {
 		if res := r.do("POST", "/service", "{}", c.headers...); res.StatusCode != c.want {

@@ -270,7 +270,7 @@ func TestDesktop_EscapesAgentText(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := d.Send(ctx, hostile); err == nil {
-		t.Error("it hangs, and nobody says so")
+		t.Error("it hangs, and this is not reported")
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := newDesktop("linux"); err == nil || !strings.Contains(err.Error(), "libnotify-bin") {

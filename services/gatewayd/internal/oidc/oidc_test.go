@@ -54,7 +54,7 @@ func TestBearer_AcceptsTokenOfProvider(t *testing.T) {
 		}
 		r.pass(2 * time.Hour)
 		if caller.Valid() {
-			t.Errorf("%s: it stands when it has expired", alg)
+			t.Errorf("%s: it is valid after its expiry", alg)
 		}
 		r.pass(-2 * time.Hour)
 	}

@@ -19,7 +19,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 	operator := r.secrets["operator"]
 	expired := r.token("operator", -time.Second)
 	for name, headers := range map[string][]string{
-		"nobody":                        {"Authorization", ""},
+		"no token":                      {"Authorization", ""},
 		"an empty token":                {"Authorization", "Bearer "},
 		"no scheme":                     {"Authorization", operator},
 		"another scheme":                {"Authorization", "Basic " + operator},
@@ -34,7 +34,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 			for _, method := range []string{"POST", "GET", "DELETE", "OPTIONS", "PUT"} {
 				res := r.want(401, "", method, hello, append(headers, "Acp-Connection-Id", id)...)
 				if res.Get("WWW-Authenticate") == "" {
-					t.Errorf("%s: it is not said how to sign in", method)
+					t.Errorf("%s: it is not reported how to sign in", method)
 				}
 			}
 		})
@@ -72,7 +72,7 @@ func TestServer_RejectsOtherHostsAndOrigins(t *testing.T) {
 		for _, res := range []http.Header{res, pre} {
 			for name := range res {
 				if strings.HasPrefix(name, "Access-Control-") {
-					t.Errorf("%s is told %s", origin, name)
+					t.Errorf("%s receives %s", origin, name)
 				}
 			}
 		}
@@ -138,7 +138,7 @@ func TestConnection_LimitPerOwner(t *testing.T) {
 	r.connect()
 	_, id := r.connect()
 	if res := r.want(429, "too many", "POST", hello); res.Get("Retry-After") == "" {
-		t.Error("it is not said when to try again")
+		t.Error("it is not reported when to try again")
 	}
 	other := []string{"Authorization", "Bearer " + r.token("operator", time.Hour)}
 	r.connect(other...)

@@ -92,7 +92,7 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 			code := fmt.Sprintf(`"id":0,"error":{"code":%d,"message":"Initialize failed"`, c.want.RPC)
 			header := r.want(c.want.HTTP, code, "POST", hello)
 			if again := header.Get("Retry-After") != ""; again != (c.want == apierror.TooMany) {
-				t.Errorf("whether to come again is said: %t", again)
+				t.Errorf("the answer has Retry-After: %t", again)
 			}
 			ws, _ := r.dial()
 			if got, end := r.says(ws, hello); !strings.Contains(got, code) || end != c.want.Close {

@@ -82,7 +82,7 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if _, _, ok := d.Find(got.secrets); ok || caller.Valid() {
-			t.Error("a browser stays signed in for longer than was said")
+			t.Error("a browser stays signed in for longer than the session's lifetime")
 		}
 	})
 }
@@ -116,10 +116,10 @@ func TestCode_BelongsToOneBrowser(t *testing.T) {
 			}
 		}
 		if err := <-confirmed; !errors.Is(err, ErrNoBrowser) {
-			t.Errorf("the browser was away, and confirming says %v", err)
+			t.Errorf("the browser was away, and confirming returned %v", err)
 		}
 		if got, _, _ := d.Claim(s, firefox, anybody); got != nil {
-			t.Error("a browser was let in after its person was told that it was not")
+			t.Error("a browser was let in after its person was notified that it was not")
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestBegin_KeepsNoState(t *testing.T) {
 		}
 		shown[code] = true
 		if got, _, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
-			t.Fatal("a code that nobody has confirmed is good, or has ended")
+			t.Fatal("an unconfirmed code is accepted, or has expired")
 		}
 	}
 	if len(d.confirmations)+len(d.sessions) != 0 {
@@ -283,7 +283,7 @@ func TestLook_ReportsRejectedBrowser(t *testing.T) {
 			t.Errorf("the browser: got %v, %v", got, err)
 		}
 		if err := <-told; !errors.Is(err, agent) {
-			t.Errorf("the person is told %v", err)
+			t.Errorf("the person receives %v", err)
 		}
 		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); err == nil {
 			t.Error("it is confirmed all the same")

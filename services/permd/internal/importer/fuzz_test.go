@@ -125,7 +125,7 @@ func neverLooser(t *testing.T, p imported, lines [][]string, rules []rule, one f
 		text := strings.Join(line, " && ")
 		got, want := verdict(policy.Decide([]policy.Part{{Policy: p.Policy}}, act(text))), theirs(line, one)
 		if got == "allow" && want != "allow" || want == "deny" && got != "deny" {
-			t.Fatalf("%s: got %s, where the other program says %s of it\n%q\n%s", text, got, want, rules, p.text)
+			t.Fatalf("%s: got %s, where the other program returns %s\n%q\n%s", text, got, want, rules, p.text)
 		}
 	}
 }

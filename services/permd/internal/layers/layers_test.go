@@ -370,7 +370,7 @@ func TestTrust_SurvivesCrash(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("but a belief that is none is refused", func(t *testing.T) {
+	t.Run("but an invalid state is rejected", func(t *testing.T) {
 		if _, err := Load(settings, []byte("none"), policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Error("it was taken")
 		}

@@ -120,8 +120,8 @@ func TestDecide_DynamicWords(t *testing.T) {
 		"a word after what is no such command":         {run([]uint32{2}, "git", "log", "x"), allow},
 		"a word where the second may be":               {run([]uint32{1}, "git", "x", "--force"), ask},
 		"a word after the options in another spelling": {run([]uint32{3}, "rm", "-f", "-r", "x"), deny},
-		"nobody says which":                            {run(nil, "ls", "x"), ask},
-		"nobody says which, of what is denied":         {run(nil, "rm", "-rf", "x"), deny},
+		"without names":                                {run(nil, "ls", "x"), ask},
+		"without names, denied":                        {run(nil, "rm", "-rf", "x"), deny},
 	} {
 		if got := decide(p, tt.action); got.GetVerdict() != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)

@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 		{"a variable for the loader", about(exec, line("ls"), env("LANG=C", "LD_PRELOAD=/x")), ask, ""},
 		{"a variable for git", about(exec, line("git status"), env("GIT_SSH_COMMAND=x")), ask, ""},
 		{"a pager that is a program", about(exec, line("git log"), env("PAGER=/ws/x")), ask, ""},
-		{"a variable that nobody knows", about(exec, line("ls"), env("FOO=1")), ask, ""},
+		{"an unknown variable", about(exec, line("ls"), env("FOO=1")), ask, ""},
 		{"a variable without a value", about(exec, line("ls"), env("LANG")), ask, ""},
 		{"in a directory outside", about(exec, line("ls"), cwd("/etc")), ask, ""},
 		{"in a directory by way of dots", about(exec, line("ls"), cwd("/ws/a/..")), ask, ""},
@@ -312,7 +312,7 @@ func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 		"no rule matches":                    {about("fs.read", path("/etc/x")), true},
 		"no rule matches what is not parsed": {about("_acme.com/x", unparsed), false},
 		"a rule asks":                        {about("terminal.create", line("git push")), true},
-		"a rule asks and says no":            {about("terminal.create", line("npm publish")), false},
+		"a rule asks and denies":             {about("terminal.create", line("npm publish")), false},
 		"a rule may deny it":                 {about("terminal.create", line("$x")), false},
 		"a change of mode":                   {about("tool.switch_mode"), false},
 		"an allowed action":                  {about("tool.think"), false},
@@ -441,7 +441,7 @@ rules:
 	}{
 		"two rules that ask": {exec("rm -rf build && curl http://x"), ask, "trees",
 			"`rm -rf build` (command 1 of 2): " + trees + "; `curl http://x` (command 2 of 2): " + network},
-		"commands of the same rule stand together": {exec("curl a; rm -rf b; wget c"), ask, "trees",
+		"commands of the same rule are grouped": {exec("curl a; rm -rf b; wget c"), ask, "trees",
 			"`rm -rf b` (command 2 of 3): " + trees + "; `curl a` (command 1 of 3), `wget c` (command 3 of 3): " + network},
 		"one rule": {exec("ls; curl a; wget c"), ask, "network",
 			"`curl a` (command 2 of 3), `wget c` (command 3 of 3): This can carry files to anywhere."},
@@ -453,7 +453,7 @@ rules:
 		"two rules that deny": {about("terminal.create", line("sudo ls; halt; cat .env"), path("/ws/.env")), deny, "root",
 			"`sudo ls` (command 1 of 3): An agent does not change its user (rule root); `halt` (command 2 of 3): the policy forbids this (rule stop); " +
 				"/ws/.env: Secrets stay (rule secrets)"},
-		"a denial says nothing of rules that ask": {exec("sudo ls; curl a"), deny, "root",
+		"a denial omits rules that ask": {exec("sudo ls; curl a"), deny, "root",
 			"`sudo ls` (command 1 of 2): An agent does not change its user."},
 		"what may be denied, and what is asked about": {exec("cat $x; curl a"), ask, "secrets",
 			"acphost cannot check this command: the value of `$x` is only known when it runs (rule secrets); " +

@@ -75,8 +75,8 @@ func TestAllow_RequiresCertainFacts(t *testing.T) {
 		{"one of two outside", look, about(exec, line("cat a /etc/passwd"), does(0, reads("/ws/a"), reads("/etc/passwd"))), ask},
 		{"a read that leads outside", look, about(exec, line("cat a"), does(0, reads("/ws/a", leading("/etc/passwd")))), ask},
 		{"a read by dots", look, about(exec, line("cat ../x"), does(0, reads("/ws/../x", leading("/x")))), ask},
-		{"a read that is said to lie inside and does not", look, about(exec, line("cat x"), does(0, reads("/etc/x", func(u *permissionv1.FileUse) { u.InsideRoots = true }))), allow},
-		{"a read that is not said to lie inside", look, about(exec, line("cat x"), does(0, reads("/ws/x", func(u *permissionv1.FileUse) { u.InsideRoots = false }))), ask},
+		{"a read with a false inside_roots", look, about(exec, line("cat x"), does(0, reads("/etc/x", func(u *permissionv1.FileUse) { u.InsideRoots = true }))), allow},
+		{"a read without inside_roots", look, about(exec, line("cat x"), does(0, reads("/ws/x", func(u *permissionv1.FileUse) { u.InsideRoots = false }))), ask},
 		{"a read that is not resolved", look, about(exec, line("cat a"), does(0, reads("/ws/a", leading("")))), ask},
 		{"a read without a path", look, about(exec, line("cat a"), does(0, reads(""))), ask},
 		{"a use that is neither", look, about(exec, line("cat a"), does(0, reads("/ws/a", func(u *permissionv1.FileUse) { u.Access = 0 }))), ask},
@@ -362,7 +362,7 @@ rules:
 	user := policy.Part{Policy: p, Layer: permissionv1.Layer_LAYER_USER}
 	mixed := exec("go test; frob")
 	if got := policy.Decide([]policy.Part{user, untrusted}, mixed); got.GetVerdict() != ask {
-		t.Errorf("a rule of a workspace that nobody trusts: got %v", got)
+		t.Errorf("a rule of an untrusted workspace: got %v", got)
 	}
 	untrusted.Layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
 	if got := policy.Decide([]policy.Part{user, untrusted}, mixed); got.GetVerdict() != allow || got.GetRule() != "test, w" {

@@ -54,7 +54,7 @@ func follows(t *testing.T, explained *permissionv1.ExplainResponse, layer permis
 			t.Fatalf("no reason or line: %v", c)
 		}
 		if c.GetMatched() != "yes" && strings.HasPrefix(c.GetWhy(), "it matches every action") {
-			t.Fatalf("a reason that is none: %v", c)
+			t.Fatalf("an invalid reason: %v", c)
 		}
 		matched[c.GetEffect()+" "+c.GetMatched()] = true
 	}

@@ -66,7 +66,7 @@ func TestCheck_PointlessRulesMakeNoDifference(t *testing.T) {
 		}
 	}
 	if pointless < 75 {
-		t.Errorf("got %d pointless rules, which is too few to tell anything", pointless)
+		t.Errorf("got %d pointless rules, which is too few for a test", pointless)
 	}
 }
 

@@ -62,16 +62,16 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 		test *permissionv1.RuleTest
 		want string // verdict and rule
 	}{
-		{"a program, where walls stand", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start"}, "allow inside"},
+		{"a program, in the sandbox", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start"}, "allow inside"},
 		{"a program, without a wall", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start", Walls: []string{"files"}}, "ask "},
 		{"a line that may push, since what it starts is decided", &permissionv1.RuleTest{Command: "sh -c '$x push'", On: "process.start"}, "allow inside"},
 		{"a line that pushes", &permissionv1.RuleTest{Command: "sh -c 'ls && git push'", On: "process.start"}, "ask push"},
 		{"a program that is denied", &permissionv1.RuleTest{Command: "sudo ls", On: "process.start"}, "deny root"},
 		{"a program that is given a secret", &permissionv1.RuleTest{Command: "cat .env", On: "process.start"}, "deny secret"},
-		{"a command, where walls stand", &permissionv1.RuleTest{Command: "x=$(y); ./$x > z", Walls: inside}, "allow inside"},
-		{"a command that may be denied, where walls stand", &permissionv1.RuleTest{Command: "cat $x", Walls: inside}, "allow inside"},
-		{"a command that is denied, where walls stand", &permissionv1.RuleTest{Command: "cat .env", Walls: inside}, "deny secret"},
-		{"a command that pushes, where walls stand", &permissionv1.RuleTest{Command: "git push", Walls: inside}, "ask push"},
+		{"a command, in the sandbox", &permissionv1.RuleTest{Command: "x=$(y); ./$x > z", Walls: inside}, "allow inside"},
+		{"a command that may be denied, in the sandbox", &permissionv1.RuleTest{Command: "cat $x", Walls: inside}, "allow inside"},
+		{"a command that is denied, in the sandbox", &permissionv1.RuleTest{Command: "cat .env", Walls: inside}, "deny secret"},
+		{"a command that pushes, in the sandbox", &permissionv1.RuleTest{Command: "git push", Walls: inside}, "ask push"},
 		{"a command that is held by walls", &permissionv1.RuleTest{Command: "rm -r x", Walls: inside}, "allow inside"},
 		{"a command without a wall", &permissionv1.RuleTest{Command: "rm -r x", Walls: []string{"files"}}, "ask remove"},
 		{"a command without walls", &permissionv1.RuleTest{Command: "./x"}, "ask "},

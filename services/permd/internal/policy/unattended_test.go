@@ -106,7 +106,7 @@ func TestDecide_RejectsOptionsThatChangePrograms(t *testing.T) {
 func TestParse_RejectsStarForEveryKind(t *testing.T) {
 	_, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, effect: deny, on: ['*']}]"), policy.Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), "leave on out for every kind") {
-		t.Errorf("got %v, want an error that says what to write for every kind", err)
+		t.Errorf("got %v, want an error that states what to write for every kind", err)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestPolicies_DecideAsDocumented(t *testing.T) {
 				t.Errorf("%s: %s: got %s by rule %q (%s), want %s", name, d.what, verdict, got.GetRule(), got.GetReason(), d.want)
 			}
 			if got.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
-				t.Errorf("%s: %s: is allowed when nobody answers", name, d.what)
+				t.Errorf("%s: %s: is allowed without an answer", name, d.what)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func TestPolicies_AskBeforeConnecting(t *testing.T) {
 		a := &permissionv1.Action{Kind: "net.connect", Roots: []string{"/w"}, Endpoint: &permissionv1.Endpoint{Host: "example.com", Port: 443, Addresses: []string{"1.1.1.1"}}}
 		got := policy.Decide([]policy.Part{{Policy: p}}, a)
 		if got.GetVerdict() != permissionv1.Verdict_VERDICT_ASK || got.GetUnattended() != permissionv1.Verdict_VERDICT_DENY {
-			t.Errorf("%s: got %v, want it asked, and denied if nobody is there", name, got)
+			t.Errorf("%s: got %v, want it asked, and denied when unattended", name, got)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func TestBatch_CutsOffSlowWatcher(t *testing.T) {
 		t.Errorf("%v: does not name the last cursor, %s", slow, last)
 	}
 	if n := len(p.feed.kept()); n != 0 {
-		t.Errorf("%d events are held, for nobody", n)
+		t.Errorf("%d events are held without a watcher", n)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestBatch_LimitsEventsWithGap(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	cursor := p.allOf(t, "s", "")[0].GetCursor()
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.turn("s", "work")
 	var got []string
 	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Encoded) error {

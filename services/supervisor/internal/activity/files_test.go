@@ -123,7 +123,7 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 		expect := func(want string) {
 			t.Helper()
 			if got := <-told; got != want {
-				t.Errorf("told %q, want %q", got, want)
+				t.Errorf("got %q, want %q", got, want)
 			}
 		}
 		expect("")
@@ -142,7 +142,7 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 		expect("-/w/b")
 		synctest.Wait()
 		if len(told) > 0 {
-			t.Errorf("told more: %q", <-told)
+			t.Errorf("received more: %q", <-told)
 		}
 		list, err := h.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: "a", SessionId: "s"})
 		if err != nil || len(list.GetSessions()) != 1 || len(list.GetSessions()[0].GetFiles()) != 1 || list.GetSessions()[0].GetRoots()[0] != "/w" {

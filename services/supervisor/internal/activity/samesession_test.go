@@ -37,13 +37,13 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 				want = []string{"session/new", "session/load"}
 			}
 			if got := said(); !slices.Equal(got, want[:len(want)/2]) {
-				t.Errorf("a session was told as %q", got)
+				t.Errorf("the events of a session are %q", got)
 			}
 			if events := p.allOf(t, "s", ""); events[0].GetSessionOpened().GetMethod() != "session/new" {
 				t.Errorf("the first event is %v", events[0])
 			}
 			if got := p.allOf(t, "s", first[len(first)-1].GetCursor()); len(got) == 0 {
-				t.Error("nothing is told behind a cursor of the earlier session")
+				t.Error("no events are sent after a cursor of the earlier session")
 			}
 
 			p.CloseSessions("a-1", "the agent is gone") // a session that is loaded goes on
@@ -52,7 +52,7 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			l.say(frame.AgentToClient, `{"id":1,"result":{}}`)
 			l.chunk("s", "more")
 			if got := said(); !slices.Equal(got, want) {
-				t.Errorf("a session that was loaded was told as %q, want %q", got, want)
+				t.Errorf("the events of a loaded session are %q, want %q", got, want)
 			}
 		})
 	}

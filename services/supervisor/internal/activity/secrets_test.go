@@ -63,7 +63,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	calls, answers := 0, 0
 	for _, ev := range live {
 		if strings.Contains(prototext.Format(ev), "hush") {
-			t.Errorf("told is %s", prototext.Format(ev))
+			t.Errorf("got %s", prototext.Format(ev))
 		}
 		if ev.GetSessionId() == "s" {
 			ofSession = append(ofSession, ev)
@@ -76,7 +76,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 		}
 	}
 	if calls != 2 || answers != 2 {
-		t.Errorf("%d calls and %d answers are told, want 2 of each", calls, answers)
+		t.Errorf("%d calls and %d answers are reported, want 2 of each", calls, answers)
 	}
 	same(t, "from the record", p.allOf(t, "s", ""), ofSession)
 	p.shut(t)

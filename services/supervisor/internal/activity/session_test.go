@@ -192,7 +192,7 @@ func TestSession_ReadsFilesOfSeveralSupervisors(t *testing.T) {
 	}
 	same(t, "without a supervisor", got, want[4:])
 	if err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s"}, func(*supervisorv1.Event) error { return nil }); err != nil {
-		t.Errorf("a session that nobody has any more does not end: %v", err)
+		t.Errorf("a watch of a removed session does not end: %v", err)
 	}
 	for _, tt := range []struct {
 		session, cursor string
@@ -239,7 +239,7 @@ func TestSession_UsesMemoryWithoutRecord(t *testing.T) {
 		t.Fatalf("got %v", events)
 	}
 	same(t, "behind the first", p.allOf(t, "s", events[0].GetCursor()), events[1:])
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.turn("s", "work")
 	if got := p.allOf(t, "s", events[1].GetCursor()); got[0].GetGap() == nil || got[1].GetTurnStarted() == nil {
 		t.Errorf("got %v", got)
@@ -375,6 +375,6 @@ func TestSession_CancelledCallEnds(t *testing.T) {
 	cancel()
 	wg.Wait()
 	if p.joined(0); len(p.watchers) != 0 || len(p.ports["agent-1"].sessions) != 0 {
-		t.Error("the watcher is still told")
+		t.Error("the watcher still receives events")
 	}
 }

@@ -133,7 +133,7 @@ func TestWatch_UnwatchedChunksAreGap(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	cursor := p.allOf(t, "s", "")[0].GetCursor()
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.chunk("s", "nor this")
 	l.turn("s", "work") // with one more
 	if err := p.Sync(t.Context()); err != nil {
@@ -344,7 +344,7 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 		h.Drain(t.Context())
 		watching.Wait()
 		if told != events {
-			t.Errorf("the watcher was told %d events, want %d", told, events)
+			t.Errorf("the watcher received %d events, want %d", told, events)
 		}
 		h.Drain(t.Context()) // nobody watches
 	})
@@ -475,10 +475,10 @@ func TestWatch_UnwatchedCallsWakeNoReader(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, errEnough) {
-		t.Fatalf("told %v, then %v", told, err)
+		t.Fatalf("got %v, then %v", told, err)
 	}
 	if told[0].GetCallStarted().GetPath() != "/w/f" || told[1].GetRaw() != `{"content":"short"}` || told[3].GetCallEnded() == nil || told[3].GetRaw() != "" {
-		t.Errorf("told %v", told)
+		t.Errorf("got %v", told)
 	}
 	// So is who asks what is known.
 	l.read(3, "")

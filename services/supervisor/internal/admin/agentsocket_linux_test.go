@@ -38,7 +38,7 @@ func serveIn(t *testing.T, cmd *exec.Cmd, start func() error) {
 		_ = cmd.Wait()
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("got %q, %v", line, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func serve(t *testing.T) (socket string) {
 		}
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("the supervisor says %q, %v", line, err)
+		t.Fatalf("the supervisor printed %q, %v", line, err)
 	}
 	return socket
 }
@@ -149,7 +149,7 @@ func TestControlSocket_UnseenCallerOutsidePIDNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("the supervisor says %q, %v", line, err)
+		t.Fatalf("the supervisor printed %q, %v", line, err)
 	}
 	if got := try(socket); got != refused {
 		t.Error(got)

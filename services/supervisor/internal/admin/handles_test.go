@@ -127,7 +127,7 @@ func TestApprovals_HideAnswerIDsFromViewers(t *testing.T) {
 				want = id
 			}
 			if got != want {
-				t.Errorf("%s is told of %q by %s, want %q", name, got, where, want)
+				t.Errorf("%s is notified of %q by %s, want %q", name, got, where, want)
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func TestRoles_CertificateWithoutRoleIsRefused(t *testing.T) {
 	conn := as(t, s, roleless(t, keys))
 	callAll(conn, func(m protoreflect.MethodDescriptor, _ bool, err error) {
 		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "acphost:role:viewer") {
-			t.Errorf("%s: %v, want PERMISSION_DENIED that says what is missing", m.FullName(), err)
+			t.Errorf("%s: %v, want PERMISSION_DENIED that states what is missing", m.FullName(), err)
 		}
 	})
 	if err := check(t, conn); status.Code(err) != codes.PermissionDenied {

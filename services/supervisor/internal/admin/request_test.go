@@ -85,7 +85,7 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"a name that is too long", start(&supervisorv1.StartAgentRequest{Preset: "p", Name: strings.Repeat("x", 129)}), "name: "},
 
 		{"a session", open(&supervisorv1.NewSessionRequest{AgentId: "a", Cwd: "/x", AdditionalDirectories: []string{"/y"}}), ""},
-		{"a session of nobody", open(&supervisorv1.NewSessionRequest{Cwd: "/x"}), "agent_id: it is required"},
+		{"a session without an agent", open(&supervisorv1.NewSessionRequest{Cwd: "/x"}), "agent_id: it is required"},
 		{"a session nowhere", open(&supervisorv1.NewSessionRequest{AgentId: "a"}), "cwd: it takes an absolute path"},
 		{"a relative root", open(&supervisorv1.NewSessionRequest{AgentId: "a", Cwd: "/x", AdditionalDirectories: []string{"/y", "z"}}), "additional_directories[1]"},
 		{"an MCP server", open(mcp(stdio(&supervisorv1.McpStdio{Command: "/m", Env: map[string]string{"A": "b"}}))), ""},
@@ -107,7 +107,7 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"a link to nowhere", ask(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Name: "x"}}}), "prompt[0].resource_link.uri"},
 		{"a resource of nothing", ask(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{Uri: "x"}}}), "prompt[0].resource: neither"},
 		{"meta that is no object", ask(&supervisorv1.ContentBlock{Content: text("x")[0].GetContent(), Meta: "[]"}), "prompt[0].meta"},
-		{"a prompt for nobody", ended(sessions.Prompt(ctx, &supervisorv1.PromptRequest{Prompt: text("x")})), "session_id: it is required"},
+		{"a prompt without a session", ended(sessions.Prompt(ctx, &supervisorv1.PromptRequest{Prompt: text("x")})), "session_id: it is required"},
 
 		{"an option that is on", set(&supervisorv1.SetConfigOptionRequest{SessionId: "s", ConfigId: "c", To: &supervisorv1.SetConfigOptionRequest_Enabled{}}), ""},
 		{"an option of nothing", set(&supervisorv1.SetConfigOptionRequest{SessionId: "s", ConfigId: "c"}), "value, enabled"},
@@ -125,9 +125,9 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"of a day without an end", spent(0), "days: say when each day begins"},
 		{"of more than a year", spent(daily...), "got 368"},
 		{"of a day that begins at no full quarter of an hour", spent(0, 901), "days[1]: a day begins"},
-		{"of a time that is none", spent(0, 1<<62), "days[1]: a day begins"},
+		{"of an invalid time", spent(0, 1<<62), "days[1]: a day begins"},
 		{"of days that are in no order", spent(900, 900), "days[1]: it is not after"},
-		{"a no that is none", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}}), "decline: it is true"},
+		{"an invalid rejection", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}}), "decline: it is true"},
 	} {
 		st := status.Convert(c.err)
 		switch {

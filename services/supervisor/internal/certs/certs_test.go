@@ -110,7 +110,7 @@ func TestRole_GatewayIsSeparate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if role, err := certs.RoleOf(cert); role != certs.Gateway || err != nil {
-		t.Errorf("the certificate says %v (%v)", role, err)
+		t.Errorf("the certificate contains %v (%v)", role, err)
 	}
 }
 
@@ -279,19 +279,19 @@ func TestRole_RejectsSeveralRoles(t *testing.T) {
 		cert *x509.Certificate
 		want certs.Role
 	}{
-		"one":                 {uris("acphost:role:approver"), certs.Approver},
-		"one among others":    {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
-		"none":                {uris(), certs.NoRole},
-		"two":                 {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
-		"one that is none":    {uris("acphost:role:none"), certs.NoRole},
-		"an unheard one":      {uris("acphost:role:root"), certs.NoRole},
-		"with a query":        {uris("acphost:role:operator?x"), certs.NoRole},
-		"with an empty query": {uris("acphost:role:operator?"), certs.NoRole},
-		"with a fragment":     {uris("acphost:role:operator#x"), certs.NoRole},
-		"a server's":          {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, certs.NoRole},
-		"for nothing said":    {&x509.Certificate{URIs: uris("acphost:role:operator").URIs}, certs.NoRole},
-		"for anything":        {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, certs.NoRole},
-		"in another's words":  {uris("other:role:operator"), certs.NoRole},
+		"one":                    {uris("acphost:role:approver"), certs.Approver},
+		"one among others":       {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
+		"none":                   {uris(), certs.NoRole},
+		"two":                    {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
+		"an invalid one":         {uris("acphost:role:none"), certs.NoRole},
+		"an unheard one":         {uris("acphost:role:root"), certs.NoRole},
+		"with a query":           {uris("acphost:role:operator?x"), certs.NoRole},
+		"with an empty query":    {uris("acphost:role:operator?"), certs.NoRole},
+		"with a fragment":        {uris("acphost:role:operator#x"), certs.NoRole},
+		"a server's":             {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, certs.NoRole},
+		"for an unspecified use": {&x509.Certificate{URIs: uris("acphost:role:operator").URIs}, certs.NoRole},
+		"for anything":           {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, certs.NoRole},
+		"in another's words":     {uris("other:role:operator"), certs.NoRole},
 	} {
 		if role, err := certs.RoleOf(c.cert); role != c.want || (err == nil) != (c.want != certs.NoRole) {
 			t.Errorf("%s: %v, %v, want %v", name, role, err, c.want)
@@ -332,7 +332,7 @@ func TestReload_AppliesFromNextHandshake(t *testing.T) {
 	greet("with broken files, the new one", fresh, true)
 	greet("with broken files, once more", fresh, true)
 	if n := strings.Count(logged.String(), "cannot be used"); n != 1 {
-		t.Errorf("it was told %d times, want once: %s", n, logged.String())
+		t.Errorf("it was reported %d times, want once: %s", n, logged.String())
 	}
 	swap(first)
 	greet("at the end, the old one", old, true)
@@ -480,9 +480,9 @@ func TestGateway_CertificateHasCallerRole(t *testing.T) {
 	}
 	for name, uris := range map[string][]string{
 		"a viewer that calls for others": {"acphost:role:viewer", "acphost:acts-as:operator"},
-		"said twice":                     {"acphost:role:gateway", "acphost:acts-as:viewer", "acphost:acts-as:operator"},
+		"repeated":                       {"acphost:role:gateway", "acphost:acts-as:viewer", "acphost:acts-as:operator"},
 		"for a gateway":                  {"acphost:role:gateway", "acphost:acts-as:gateway"},
-		"for nobody known":               {"acphost:role:gateway", "acphost:acts-as:root"},
+		"for an unknown role":            {"acphost:role:gateway", "acphost:acts-as:root"},
 		"without a role":                 {"acphost:acts-as:viewer"},
 	} {
 		cert := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}

@@ -17,7 +17,7 @@ func TestSidecar_AcceptsOnlyItsSupervisor(t *testing.T) {
 	}
 	supervisor := filepath.Join(dir, certs.SupervisorDir)
 	if role, err := certs.RoleOf(parse(t, certs.ClientFiles(supervisor).Cert)); role != certs.NoRole || err == nil {
-		t.Errorf("the supervisor's certificate says the role %v, %v", role, err)
+		t.Errorf("the supervisor's certificate has the role %v, %v", role, err)
 	}
 	sidecar := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.SidecarDir)))
 	for _, host := range []string{"localhost", "127.0.0.1", "fsd.internal"} {

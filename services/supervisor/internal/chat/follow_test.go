@@ -102,7 +102,7 @@ func TestFollow_RefusedPromptStaysInInput(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the turn is told to its end first", func(t *testing.T) {
+	t.Run("the turn ends first", func(t *testing.T) {
 		s := joinScreen(t, HistoryFull, "", false)
 		s.write("mine")
 		s.press("enter")

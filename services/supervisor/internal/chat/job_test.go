@@ -181,7 +181,7 @@ func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	c.see("new session")
 	c.write("/export x.md\r")
 	if e := c.end(); e.err == nil {
-		t.Error("nobody is told")
+		t.Error("the user is not notified")
 	}
 	if t.Failed() {
 		os.Exit(1)

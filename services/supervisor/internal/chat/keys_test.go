@@ -489,11 +489,11 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	long(s)
 	if got := s.view(); !strings.Contains(got, "v show all: 40 more lines") {
-		t.Errorf("nothing says how much is not shown:\n%s", got)
+		t.Errorf("nothing states how much is not shown:\n%s", got)
 	}
 	s.press("a")
 	if got := s.view(); !strings.Contains(got, "40 lines not shown") {
-		t.Errorf("nothing says so where it is allowed:\n%s", got)
+		t.Errorf("nothing reports it where it is allowed:\n%s", got)
 	}
 	s.press("x") // goes back
 	if got := s.printed(); strings.Contains(got, "make b98") {

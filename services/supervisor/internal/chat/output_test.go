@@ -70,7 +70,7 @@ func TestOutput_EndStaysVisible(t *testing.T) {
 	s.send(turnMsg{turn: 1, err: io.EOF})
 	s.printed()
 	if v := s.view(); !strings.Contains(v, "ctrl+o shows 21 more lines") {
-		t.Errorf("it is not said how to see the rest:\n%s", v)
+		t.Errorf("it is not reported how to see the rest:\n%s", v)
 	}
 	s.press("ctrl+o")
 	if p := s.printed(); !strings.Contains(p, "21 lines that were left out:\n    │ line 21\n") || !strings.HasSuffix(p, "│ line 41") {

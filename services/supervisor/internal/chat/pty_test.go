@@ -223,7 +223,7 @@ func TestTerminal_HangupEndsChat(t *testing.T) {
 	case e := <-c.result:
 		c.over = true
 		if e.err == nil {
-			t.Error("no error says that the terminal is gone")
+			t.Error("no error states that the terminal is gone")
 		}
 	case <-testkit.After():
 		t.Fatal("the chat does not end")

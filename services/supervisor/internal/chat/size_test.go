@@ -95,7 +95,7 @@ func TestQuestion_TruncatedIsPrintedAbove(t *testing.T) {
 	}
 	s.send(tea.WindowSizeMsg{Width: 80, Height: 16})
 	if strings.Contains(s.view(), "last words") || !strings.Contains(s.view(), "stands above") || !strings.Contains(s.printed(), "last words") {
-		t.Errorf("on a smaller screen it does not stand above:\n%s", s.view())
+		t.Errorf("on a smaller screen it is not above:\n%s", s.view())
 	}
 }
 

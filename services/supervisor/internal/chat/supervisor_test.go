@@ -168,7 +168,7 @@ func TestSession_ContinuesAfterCrash(t *testing.T) {
 	s.send(turnMsg{turn: 1, err: errEOF})
 	got := s.printed()
 	if strings.Count(got, "it exited with status 3") != 1 || strings.Count(got, "the last words") != 1 {
-		t.Errorf("it is not said once:\n%s", got)
+		t.Errorf("it is not printed once:\n%s", got)
 	}
 	if s.m.turn != nil || len(s.m.queue) != 1 {
 		t.Fatalf("what is queued was sent to an agent that is gone")

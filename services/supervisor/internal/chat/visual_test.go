@@ -144,7 +144,7 @@ func TestExternalEditor_NeedsConfirmation(t *testing.T) {
 	}
 	s.send(tea.TerminalVersionMsg{})
 	if s.press("k", "k"); s.m.away || s.m.edit.Text() != "half a textkk" {
-		t.Fatalf("keys that come with what the terminal says open it, or are lost: %q", s.m.edit.Text())
+		t.Fatalf("keys that arrive with a report of the terminal open it, or are lost: %q", s.m.edit.Text())
 	}
 	s.press("ctrl+x", "ctrl+e", "k", "x")
 	if s.m.away || s.m.confirming != nil {
@@ -165,6 +165,6 @@ func TestExternalEditor_NeedsConfirmation(t *testing.T) {
 		t.Errorf("the input is %q, the question %+v", s.m.edit.Text(), q)
 	}
 	if !strings.Contains(s.printed(), "and a word") {
-		t.Error("the problem is not said")
+		t.Error("the problem is not shown")
 	}
 }

@@ -62,7 +62,7 @@ func TestRoot_BrokenPipeEndsQuietly(t *testing.T) {
 		t.Errorf("status %d, want %d", status, command.StatusUnread)
 	}
 	if said, err := os.ReadFile(errs.Name()); err != nil || len(said) > 0 {
-		t.Errorf("it says %q, %v", said, err)
+		t.Errorf("got %q, %v", said, err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestRoot_UsageErrors(t *testing.T) {
 		{"an unknown command of config", []string{"config", "chek"}, nil, 2, `there is no command "chek"`},
 		{"an unknown flag", []string{"run", "--observ", "x"}, nil, 2, "unknown flag: --observ: did you mean \"--observe\"?\nSee \"acphost run --help\"."},
 		{"a flag's value", []string{"run", "--fs=editor", "x"}, nil, 2, `expected handler, front or deny, got "editor"`},
-		{"permission denied to nobody", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
+		{"permission denied without a subject", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
 		{"a route without a target", []string{"run", "--route=fs/*", "x"}, nil, 2, `expected METHOD=WHO, got "fs/*"`},
 		{"a route that cannot be", []string{"run", "--route=initialize=deny", "x"}, nil, 2, "initialize cannot be routed"},
 		{"a log level", []string{"run", "--log-level=loud", "x"}, nil, 2, `--log-level: expected debug, info, warn or error, got "loud"`},
@@ -128,7 +128,7 @@ func TestHelp_Text(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stdout, want) {
-					t.Errorf("help does not say %q:\n%s", want, stdout)
+					t.Errorf("help does not contain %q:\n%s", want, stdout)
 				}
 			}
 			if strings.Contains(stdout, "guard") {
@@ -149,7 +149,7 @@ func TestHelp_ListsExitStatusOfEachCommand(t *testing.T) {
 		}
 		_, stdout, _ := (&call{}).run(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		if n := strings.Count(stdout, "\nExit status:\n"); n != 1 || !strings.Contains(stdout, "signal") && !strings.Contains(stdout, "SIGTERM") {
-			t.Errorf("%s --help has %d sections \"Exit status\", want one that says what a signal does:\n%s", cmd.CommandPath(), n, stdout)
+			t.Errorf("%s --help has %d sections \"Exit status\", want one that states what a signal does:\n%s", cmd.CommandPath(), n, stdout)
 		}
 	}
 	check(newRoot(&command.Call{Env: func(string) string { return "" }}, programs{}))

@@ -175,7 +175,7 @@ func TestParse_ReportsUnusableForms(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("%.80s: it says %q, want %q", schema, got, want)
+			t.Errorf("%.80s: got %q, want %q", schema, got, want)
 		}
 	}
 }

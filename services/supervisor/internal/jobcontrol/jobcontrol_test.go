@@ -167,7 +167,7 @@ func TestForeground_IgnoresOtherFiles(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	if !Foreground(r) {
-		t.Error("a pipe is said to be another job's")
+		t.Error("a pipe is reported as another job's")
 	}
 	if err := AwaitForeground(t.Context(), r); err != nil {
 		t.Error(err)
@@ -205,6 +205,6 @@ func TestBorrower_StartError(t *testing.T) {
 	var b Runner
 	b.Suspend() // nobody
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
-		t.Error("it is said to have run")
+		t.Error("it is reported as run")
 	}
 }

@@ -219,7 +219,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	if len(failing) != 1 || failing[0] != "true true" {
-		return fmt.Errorf("it was told %q, want once that there is no room", failing)
+		return fmt.Errorf("it received %q, want once that there is no room", failing)
 	}
 	return nil
 }

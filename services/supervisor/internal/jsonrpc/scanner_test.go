@@ -33,7 +33,7 @@ func TestScan_Members(t *testing.T) {
 	}{
 		{"a request", `{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/x"}}`,
 			KindRequest, 0, "1", "fs/read_text_file", "s", absent},
-		{"an id that stands last", `{"method":"m","params":[1,{"sessionId":"no"}],"id":"a\"b"}`,
+		{"an id at the end", `{"method":"m","params":[1,{"sessionId":"no"}],"id":"a\"b"}`,
 			KindRequest, 0, `"a\"b"`, "m", absent, absent},
 		{"an id of null", `{"id":null,"method":"m"}`, KindRequest, 0, "null", "m", absent, absent},
 		{"a number in an odd spelling", `{"id":-1.50e+3,"method":"m"}`, KindRequest, 0, "-1.50e+3", "m", absent, absent},

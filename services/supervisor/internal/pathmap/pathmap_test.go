@@ -159,7 +159,7 @@ func TestMaps_RejectMappedPathsInCommands(t *testing.T) {
 		{"a range of commits", line("/home/me/src", "git diff HEAD~3..HEAD"), ""},
 		{"an address", line("/home/me/src", "curl https://example.com/home/me/src"), ""},
 		{"after a change of folder", line("/home/me/src", "cd a && cat ../b"), ""},
-		{"where whoever decides does not know the folder either", line("/home/me/src/a", "cd .. && cd .. && ls"), ""},
+		{"where the policy does not know the folder either", line("/home/me/src/a", "cd .. && cd .. && ls"), ""},
 
 		{"an operand", line("/home/me/src", "cat /home/me/src/a"), "the word /home/me/src/a names /home/me/src/a, but the sidecar sees /home/me/src as /workspace"},
 		{"the folder", line("/home/me/src", "ls /home/me/src"), "but the sidecar sees"},

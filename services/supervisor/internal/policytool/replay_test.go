@@ -117,7 +117,7 @@ func TestReplay_ListsDifferences(t *testing.T) {
 	text := indented(t, object, err)
 	for _, want := range []string{`"decisions": 1305`, `"would_be": "deny"`, `"was": "ask"`, `"rule": "no-removal"`} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the JSON does not say %s", want)
+			t.Errorf("the JSON does not contain %s", want)
 		}
 	}
 }

@@ -233,7 +233,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 		{"a question without a policy", policytool.Question{Command: "make", Kind: "tool.execute"}, nil, nil, ask, "", ""},
 		{"a program of the workspace", policytool.Question{Command: "tool x"}, files, but("tool is DIR/bin/tool, a program of the workspace"), ask, "", "workspace_programs: true"},
 		{"a nested repository", policytool.Question{Command: "cd sub && git status"}, files, but("git works on DIR/sub/.git, which is not the folder .git of a root of the session"), ask, "", "open the session in the folder of that repository"},
-		{"a nested repository that is not what stands in the way", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
+		{"a nested repository that is not the reason", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
 		{"what is only known when it runs", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
 		{"a rule that asks", policytool.Question{Command: "make"}, files, &permissionv1.DecideResponse{Verdict: ask, Rule: "r"}, ask, "r", ""},
 	} {

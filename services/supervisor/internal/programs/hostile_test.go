@@ -66,7 +66,7 @@ func TestStuckAgent_CallsTimeOut(t *testing.T) {
 			t.Error(err)
 		}
 		if told := <-ended; !strings.HasPrefix(told[len(told)-1], "failed ") {
-			t.Errorf("told %q", told)
+			t.Errorf("got %q", told)
 		}
 		r.Close()
 		r.hub.Close()
@@ -136,7 +136,7 @@ func TestRequestFlood_IsAnsweredOrEndsAgent(t *testing.T) {
 	_, a := r.start()
 	r.open("bot")
 	if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-		t.Errorf("told %q, %v", told, err)
+		t.Errorf("got %q, %v", told, err)
 	}
 	for range 2000 {
 		if m := a.next(""); m.Error.Code != -32601 {
@@ -180,6 +180,6 @@ func TestCalls_EndWithContext(t *testing.T) {
 		}
 	}
 	if told, err := r.prompt("s1", "still open"); err != nil || len(told) != 2 {
-		t.Errorf("told %q, %v", told, err)
+		t.Errorf("got %q, %v", told, err)
 	}
 }

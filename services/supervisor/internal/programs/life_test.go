@@ -34,7 +34,7 @@ func TestRestart_UntilTooManyCrashes(t *testing.T) {
 				t.Errorf("restart %d came after %v, want about %v", i+1, took, least)
 			}
 			if ag.GetRestarts() != uint32(i+1) || ag.GetError().GetKind() != crashedKind || ag.GetPid() == 0 {
-				t.Errorf("it runs again, and tells why it ended before: %v", ag)
+				t.Errorf("it runs again, and still has the reason of its last end: %v", ag)
 			}
 			a = r.latest()
 		}
@@ -192,7 +192,7 @@ func TestRestart_ResumesOrLoadsSessions(t *testing.T) {
 					told = append(told, words(e))
 				}
 				if want := []string{"notice The session could not be resumed", "closed it could not be resumed"}; !slices.Equal(told, want) || len(ag.GetSessionIds()) != 0 {
-					t.Errorf("told %q, want %q; open are %q", told, want, ag.GetSessionIds())
+					t.Errorf("got %q, want %q; open are %q", told, want, ag.GetSessionIds())
 				}
 				_, err := r.prompt("s1", "hi")
 				wantFault(t, err, fault.NotFound, unknownKind, "is open here any more", "bot-1", "cannot go on")
@@ -203,7 +203,7 @@ func TestRestart_ResumesOrLoadsSessions(t *testing.T) {
 				t.Errorf("it got %s, want %s", got, want)
 			}
 			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-				t.Errorf("told %q, %v", told, err)
+				t.Errorf("got %q, %v", told, err)
 			}
 		})
 	}
@@ -292,7 +292,7 @@ func TestRestartAgent_ResumesAtOnceAndIsNotCounted(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		if told, err := r.prompt("s1", "hi"); err != nil || len(told) != 2 {
-			t.Errorf("told %q, %v", told, err)
+			t.Errorf("got %q, %v", told, err)
 		}
 		r.Close()
 		r.hub.Close()
@@ -377,11 +377,11 @@ func TestResume_CloseDuringResumeReachesAgent(t *testing.T) {
 	a.crash()
 	<-resuming
 	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || told {
-		t.Errorf("got %v, %v, want that the agent was not told yet", told, err)
+		t.Errorf("got %v, %v, want that the agent was not asked yet", told, err)
 	}
 	close(resume)
 	if got := string(r.latest().next("session/close").Params); got != `{"sessionId":"s1"}` {
-		t.Errorf("it was told to close %s", got)
+		t.Errorf("it was asked to close %s", got)
 	}
 	if ag := r.until("bot", running, 1); len(ag.GetSessionIds()) != 0 {
 		t.Errorf("open are %q", ag.GetSessionIds())

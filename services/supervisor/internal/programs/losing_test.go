@@ -37,7 +37,7 @@ func TestLostSession_NoticeHasReason(t *testing.T) {
 			r.until("bot", running, 1)
 			events, told := tellsOf(t, sub, 2)
 			if want := []string{"notice The session could not be resumed", "closed " + method + " failed"}; !slices.Equal(told, want) {
-				t.Fatalf("told %q, want %q", told, want)
+				t.Fatalf("got %q, want %q", told, want)
 			}
 			n := events[0].GetNotice()
 			if n.GetSeverity() != "error" || !n.GetFromAcphost() {
@@ -45,11 +45,11 @@ func TestLostSession_NoticeHasReason(t *testing.T) {
 			}
 			for _, part := range []string{"bot-1", `"s1"`, method, "the agent does not know the session", "it was never stored"} {
 				if !strings.Contains(n.GetDescription(), part) {
-					t.Errorf("the notice says %q, and not %q", n.GetDescription(), part)
+					t.Errorf("the notice is %q, and not %q", n.GetDescription(), part)
 				}
 			}
 			if strings.Count(n.GetDescription(), method) > 1 {
-				t.Errorf("the notice says twice what was tried: %q", n.GetDescription())
+				t.Errorf("the notice repeats the attempt: %q", n.GetDescription())
 			}
 			_, err := r.prompt("s1", "hi")
 			wantFault(t, err, fault.NotFound, unknownKind, "is open here any more", method, "it was never stored")
@@ -79,7 +79,7 @@ func TestLostSession_ReopenClearsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-		t.Errorf("told %q, %v", told, err)
+		t.Errorf("got %q, %v", told, err)
 	}
 	if _, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil {
 		t.Fatal(err)
@@ -100,10 +100,10 @@ func TestLostSession_FailedAgentHasReason(t *testing.T) {
 		r.until("bot", failed, 0)
 		events, told := tellsOf(t, sub, 2)
 		if want := []string{"notice The agent has failed, and the session with it", "closed the agent is gone"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+			t.Errorf("got %q, want %q", told, want)
 		}
 		if d := events[0].GetNotice().GetDescription(); !strings.Contains(d, "exited with status 3") {
-			t.Errorf("the notice says %q", d)
+			t.Errorf("the notice is %q", d)
 		}
 		r.Close()
 		r.hub.Close()
@@ -120,6 +120,6 @@ func TestStopAgent_ClosesSessionsWithoutNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, told := tellsOf(t, sub, 1); told[0] != "closed the agent is gone" {
-		t.Errorf("told %q", told)
+		t.Errorf("got %q", told)
 	}
 }

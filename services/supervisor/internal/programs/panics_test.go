@@ -117,7 +117,7 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 				wantEnded(t, r.latest())
 			},
 		},
-		"client elsewhere that is told of its agent": {
+		"client elsewhere that receives its agent's state": {
 			inject: func(t *testing.T, r *rig) {
 				in, client := io.Pipe()
 				defer func() { _ = client.Close() }()

@@ -104,7 +104,7 @@ func TestPrompt_CallerLeavesTurnContinues(t *testing.T) {
 			}
 			for range cancelled {
 				if got := string(a.next("session/cancel").Params); got != `{"sessionId":"s1"}` {
-					t.Errorf("it was told to cancel %s", got)
+					t.Errorf("it was asked to cancel %s", got)
 				}
 			}
 			a.answer(m, `{"stopReason":"cancelled"}`)
@@ -172,7 +172,7 @@ func TestStopAgent_EndsTurns(t *testing.T) {
 	}
 	told := <-done
 	if told[len(told)-1] != "failed STOPPED" {
-		t.Errorf("told %q", told)
+		t.Errorf("got %q", told)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestPrompt_BackpressureLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != chunks {
-			t.Errorf("%d chunks of %d were told", n, chunks)
+			t.Errorf("%d chunks of %d were sent", n, chunks)
 		}
 		r.Close()
 		r.hub.Close()
@@ -372,7 +372,7 @@ func TestDrain_CancelsLongTurns(t *testing.T) {
 		wantWords(t, <-done, "started", "ended cancelled")
 		r.Close()
 		if told := <-done; told[len(told)-1] != "failed STOPPED" {
-			t.Errorf("told %q", told)
+			t.Errorf("got %q", told)
 		}
 		_ = two
 		r.hub.Close()

@@ -163,7 +163,7 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 	}
 	wantFault(t, <-c.err, fault.OfAgent, crashedKind, `agent "bot-1": it exited with status 3`)
 	if told := strings.Join(<-watched, ", "); !strings.HasSuffix(told, "closed the agent is gone, STOPPED") {
-		t.Errorf("those who watch were told %q", told)
+		t.Errorf("those who watch received %q", told)
 	}
 
 	c, a = open()
@@ -226,7 +226,7 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	goOn <- true
 	c.want(update)
 	if said := <-told; len(said) == 0 || said[len(said)-1] != "ended end_turn" {
-		t.Errorf("who prompted was told %q", said)
+		t.Errorf("who prompted received %q", said)
 	}
 
 	c.send(prompt)
@@ -256,7 +256,7 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	c.cut()
 	<-c.err
 	if said := <-told; len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "failed") {
-		t.Errorf("with agent %s gone, who prompted was told %q", a.GetId(), said)
+		t.Errorf("with agent %s gone, who prompted received %q", a.GetId(), said)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 				case err != nil && strings.Contains(err.Error(), "has a turn under way"):
 					refused <- "somebody else"
 				default:
-					refused <- fmt.Sprintf("somebody else was told %q (%v)", said, err)
+					refused <- fmt.Sprintf("another caller received %q (%v)", said, err)
 				}
 			}()
 		}
@@ -301,7 +301,7 @@ func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 			case strings.Contains(line, refusal):
 				refused <- "the client"
 			default:
-				refused <- fmt.Sprintf("the client was told %q (%v)", line, err)
+				refused <- fmt.Sprintf("the client received %q (%v)", line, err)
 			}
 		}()
 		<-begun

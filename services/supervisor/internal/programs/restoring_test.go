@@ -229,10 +229,10 @@ func TestRestore_SetsModeModelAndOptions(t *testing.T) {
 			}
 			r.shows(t, "read-only", "large", "on")
 			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-				t.Errorf("told %q, %v", told, err)
+				t.Errorf("got %q, %v", told, err)
 			}
 			if all := notices(t, r, sub); len(all) != 0 {
-				t.Errorf("it is told %v", all)
+				t.Errorf("it receives %v", all)
 			}
 		})
 	}
@@ -347,12 +347,12 @@ func TestRestore_RepeatsSettingsResetByMode(t *testing.T) {
 			all := notices(t, r, sub)
 			if !stubborn {
 				if now.model != "large" || len(all) != 0 {
-					t.Errorf("with model %q it is told %v", now.model, all)
+					t.Errorf("with model %q it receives %v", now.model, all)
 				}
 				return
 			}
 			if len(all) != 1 || all[0].GetSeverity() != "warning" || !strings.Contains(all[0].GetDescription(), `its model was "large" and is "small" now (the agent took it, and then said otherwise)`) {
-				t.Errorf("it is told %v", all)
+				t.Errorf("it receives %v", all)
 			}
 		})
 	}
@@ -390,11 +390,11 @@ func TestRestore_FailedModeBlocksPrompts(t *testing.T) {
 			}
 			all := notices(t, r, sub)
 			if len(all) != 1 || all[0].GetSeverity() != "error" || all[0].GetTitle() != "The session's mode could not be restored" {
-				t.Fatalf("it is told %v", all)
+				t.Fatalf("it receives %v", all)
 			}
 			for _, part := range []string{`"bot-1"`, `"s1"`, `"read-only"`, `"auto"`, tt.why, "takes no prompt"} {
 				if !strings.Contains(all[0].GetDescription(), part) {
-					t.Errorf("the notice says %q, and not %q", all[0].GetDescription(), part)
+					t.Errorf("the notice is %q, and not %q", all[0].GetDescription(), part)
 				}
 			}
 
@@ -475,11 +475,11 @@ func TestRestore_FailedModelAndOptionAreReported(t *testing.T) {
 	}
 	all := notices(t, r, sub)
 	if len(all) != 1 || all[0].GetSeverity() != "warning" || all[0].GetTitle() != "The session is not as it was" {
-		t.Fatalf("it is told %v", all)
+		t.Fatalf("it receives %v", all)
 	}
 	for _, part := range []string{`its model was "large" and is "tiny" now (there is no model "large": there are tiny)`, `its option "brave" was "on" and may be another one now (there is no option "brave": there are effort)`} {
 		if !strings.Contains(all[0].GetDescription(), part) {
-			t.Errorf("the notice says %q, and not %q", all[0].GetDescription(), part)
+			t.Errorf("the notice is %q, and not %q", all[0].GetDescription(), part)
 		}
 	}
 }
@@ -504,7 +504,7 @@ func TestRestore_CrashKeepsWantedSettings(t *testing.T) {
 		t.Error(err)
 	}
 	if all := notices(t, r, sub); len(all) != 0 {
-		t.Errorf("it is told %v", all)
+		t.Errorf("it receives %v", all)
 	}
 }
 
@@ -548,6 +548,6 @@ func TestRestore_ClosedSessionIsNotReported(t *testing.T) {
 	close(goOn)
 	r.until("bot", running, 1)
 	if all := notices(t, r, sub); len(all) != 0 {
-		t.Errorf("it is told %v", all)
+		t.Errorf("it receives %v", all)
 	}
 }

@@ -93,7 +93,7 @@ func TestCalls_UnsupportedAreNotSent(t *testing.T) {
 	}
 	told, err := r.CloseSession(ctx, &supervisorv1.CloseSessionRequest{SessionId: "s1"})
 	if err != nil || told || len(a.got) != 0 || strings.Join(a.forgot, " ") != "s1" {
-		t.Errorf("closed: told %v, %v; the link forgot %q", told, err, a.forgot)
+		t.Errorf("closed: got %v, %v; the link forgot %q", told, err, a.forgot)
 	}
 	_, err = r.prompt("s1", "still there?")
 	wantFault(t, err, fault.NotFound, unknownKind, "no session")
@@ -132,7 +132,7 @@ func TestSessions_FoundByUniqueID(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(agents) != 2 || agents[0] != "bot-2" {
-		t.Errorf("told of %q", agents)
+		t.Errorf("notified of %q", agents)
 	}
 	_, err = r.prompt("s9", "hi")
 	wantFault(t, err, fault.NotFound, unknownKind, "s9")
@@ -281,7 +281,7 @@ func TestNewSession_AbandonedIsClosed(t *testing.T) {
 	}
 	close(answerIt)
 	if got := string(a.next("session/close").Params); got != `{"sessionId":"late"}` {
-		t.Errorf("it was told to close %s", got)
+		t.Errorf("it was asked to close %s", got)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestVersion2_TurnEndsWithAgentOrSession(t *testing.T) {
 			<-accepted
 			end(r, a)
 			if told := <-done; len(told) < 2 || told[0] != "started" {
-				t.Errorf("the turn was told as %q", told)
+				t.Errorf("the events of the turn are %q", told)
 			}
 		})
 	}

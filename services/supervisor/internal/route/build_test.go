@@ -185,10 +185,10 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 			name: "a handler that there is not", claims: []route.Claim{fsClaim()}, configured: map[string]string{"fs/*": "fsx"}, want: []string{`routes: fs/*: there is no handler "fsx"`},
 		},
 		{
-			name: "a method that nobody declares sent to a handler", configured: map[string]string{"_x/y": "handler"}, want: []string{`routes: _x/y: "handler", but no handler declares it`},
+			name: "an undeclared method sent to a handler", configured: map[string]string{"_x/y": "handler"}, want: []string{`routes: _x/y: "handler", but no handler declares it`},
 		},
 		{
-			name: "a namespace that nobody declares sent to a handler", configured: map[string]string{"_x/*": "handler"}, want: []string{`routes: _x/*: "handler", but no handler declares a method of this namespace`},
+			name: "an undeclared namespace sent to a handler", configured: map[string]string{"_x/*": "handler"}, want: []string{`routes: _x/*: "handler", but no handler declares a method of this namespace`},
 		},
 		{
 			name: "a method sent to a handler that does not declare it", claims: []route.Claim{fsClaim(), terminalClaim()}, configured: map[string]string{"_x/y": "fs"},
@@ -222,7 +222,7 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error does not say %q:\n%v", want, err)
+					t.Errorf("error does not contain %q:\n%v", want, err)
 				}
 			}
 		})

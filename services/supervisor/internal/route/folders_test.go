@@ -88,7 +88,7 @@ func TestFolders_RejectsInvalidRoutes(t *testing.T) {
 		{"a word", []route.Claim{terminalClaim(), builder}, map[string]string{"terminal/* below /srv": "front"}, "expected a handler's name"},
 		{"a handler that there is not", []route.Claim{terminalClaim()}, map[string]string{"terminal/* below /srv": "builder"}, `there is no handler "builder"`},
 		{"a handler that does not declare it", []route.Claim{terminalClaim(), fsClaim(), builder}, map[string]string{"fs/* below /srv": "builder"}, `does not declare`},
-		{"a namespace of nobody", []route.Claim{terminalClaim(), builder}, map[string]string{"_y/* below /srv": "builder", "terminal/* below /srv": "builder"}, "declares no method of this namespace"},
+		{"an undeclared namespace", []route.Claim{terminalClaim(), builder}, map[string]string{"_y/* below /srv": "builder", "terminal/* below /srv": "builder"}, "declares no method of this namespace"},
 		{"half a capability", []route.Claim{terminalClaim(), builder}, map[string]string{"terminal/*": "terminal", "terminal/create below /srv": "builder"}, "one capability"},
 		{"a capability that the client has elsewhere", []route.Claim{terminalClaim(), builder},
 			map[string]string{"terminal/*": "front", "terminal/* below /srv": "builder"}, "advertised once"},

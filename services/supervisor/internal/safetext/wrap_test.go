@@ -26,13 +26,13 @@ func TestWrap_BreaksAtWords(t *testing.T) {
 		{"an indent that leaves too little goes", "one two", "||||", 6, []string{"one", "two"}},
 		{"wide characters count twice", "日本語", "", 4, []string{"日本", "語"}},
 		{"a line may be broken beside wide characters", "ab日本", "", 4, []string{"ab日", "本"}},
-		{"a wide character does not stand half on a row", "日本", "", 3, []string{"日", "本"}},
+		{"a wide character is not split between rows", "日本", "", 3, []string{"日", "本"}},
 		{"marks stay with their letter", "e\u0301e\u0301e\u0301", "", 2, []string{"e\u0301e\u0301", "e\u0301"}},
 		{"a picture of several parts is one", "👩‍👩‍👧👩‍👩‍👧", "", 2, []string{"👩‍👩‍👧", "👩‍👩‍👧"}},
 		{"colours are taken up", "\x1b[31mred word\x1b[0m x", "", 4, []string{"\x1b[31mred\x1b[0m", "\x1b[31mword\x1b[0m", "x"}},
 		{"colours go on behind a line feed", "\x1b[2ma\nb\x1b[0m\nc", "", 4, []string{"\x1b[2ma\x1b[0m", "\x1b[2mb\x1b[0m", "c"}},
 		{"colours are no columns", "\x1b[1mab\x1b[0m cd", "", 5, []string{"\x1b[1mab\x1b[0m cd"}},
-		{"a character that is wider than the row stands alone", "日", "", 1, []string{"日"}},
+		{"a character that is wider than the row is alone", "日", "", 1, []string{"日"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Wrap(tt.text, tt.width, tt.hang); !slices.Equal(got, tt.want) {

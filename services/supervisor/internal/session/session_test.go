@@ -231,15 +231,15 @@ func TestModeSet_RestoresModeAfterError(t *testing.T) {
 		steps []step
 		want  string
 	}{
-		"refused":                             {[]step{sets("1", "a"), answers("1", true)}, "plan"},
-		"taken":                               {[]step{sets("1", "a"), answers("1", false)}, "a"},
-		"two, both refused":                   {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", true)}, "plan"},
-		"two, both refused, the second first": {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", true)}, "plan"},
-		"two, the second refused":             {[]step{sets("1", "a"), sets("2", "b"), answers("1", false), answers("2", true)}, "a"},
-		"two, the second refused first":       {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", false)}, "a"},
-		"two, the first refused":              {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", false)}, "b"},
-		"refused, though the agent told it":   {[]step{sets("1", "a"), tells("a"), answers("1", true)}, "a"},
-		"refused, and another one was told":   {[]step{sets("1", "a"), tells("c"), answers("1", true)}, "c"},
+		"refused":                                {[]step{sets("1", "a"), answers("1", true)}, "plan"},
+		"taken":                                  {[]step{sets("1", "a"), answers("1", false)}, "a"},
+		"two, both refused":                      {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", true)}, "plan"},
+		"two, both refused, the second first":    {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", true)}, "plan"},
+		"two, the second refused":                {[]step{sets("1", "a"), sets("2", "b"), answers("1", false), answers("2", true)}, "a"},
+		"two, the second refused first":          {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", false)}, "a"},
+		"two, the first refused":                 {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", false)}, "b"},
+		"rejected, though the agent reported it": {[]step{sets("1", "a"), tells("a"), answers("1", true)}, "a"},
+		"rejected, and another one was reported": {[]step{sets("1", "a"), tells("c"), answers("1", true)}, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, _, _ := newTable(t)
@@ -305,14 +305,14 @@ func TestTable_ReportsChanges(t *testing.T) {
 		before := changes
 		step.do()
 		if got := changes - before; got < step.told || got%100 == 0 {
-			t.Errorf("step %d: told %d, want at least %d", i, got, step.told)
+			t.Errorf("step %d: notified of %d, want at least %d", i, got, step.told)
 		}
 	}
 	before := changes
 	table.Updated([]byte("s"), 1)
 	table.Read("scope", "/w/a", "digest")
 	if changes != before {
-		t.Error("what changes no decision was told")
+		t.Error("a change without effect on decisions was reported")
 	}
 }
 
@@ -329,7 +329,7 @@ func TestTable_ReportsChangeBeforeTurnEnd(t *testing.T) {
 	was := told
 	table.PromptEnded("2", "end_turn")
 	if before != was+1 {
-		t.Errorf("told %d changes before the end of the turn, want 1", before-was)
+		t.Errorf("notified of %d changes before the end of the turn, want 1", before-was)
 	}
 }
 

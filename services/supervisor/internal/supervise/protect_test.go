@@ -35,7 +35,7 @@ func TestProtect_SentToLaterInstances(t *testing.T) {
 	}, func(o *Options) { o.Configure = settings })
 	want := [][]string{{"/own"}, {"/own", "/key"}, {"/own", "/key"}}
 	if !slices.EqualFunc(told, want, slices.Equal) {
-		t.Errorf("told were %q, want %q", told, want)
+		t.Errorf("sent were %q, want %q", told, want)
 	}
 	if len(settings.GetHost().GetProtectedPaths()) != 1 {
 		t.Error("what it was made with was changed")

@@ -145,10 +145,10 @@ func TestSwap_FailedRealSwapLeavesNothing(t *testing.T) {
 		spec launch.Spec
 		why  string
 	}{
-		"not there":           {real("/no/such/program"), "no such file"},
-		"ends at once":        {real(script), "it is broken"},
-		"another digest":      {wrongDigest, "sha256"},
-		"nobody at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket", SecretFile: secret}, "dial"},
+		"not there":                {real("/no/such/program"), "no such file"},
+		"ends at once":             {real(script), "it is broken"},
+		"another digest":           {wrongDigest, "sha256"},
+		"no listener at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket", SecretFile: secret}, "dial"},
 	} {
 		if _, err := h.Swap(t.Context(), Swap{Spec: c.spec}); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
@@ -217,7 +217,7 @@ func TestSwap_OldProcessKilledEndsDrain(t *testing.T) {
 		answer <- err
 	}()
 	if got := <-first; got != "hanging" {
-		t.Fatalf("the call says %q", got)
+		t.Fatalf("the call returns %q", got)
 	}
 	old := int(h.Status().GetPid())
 	type result struct {

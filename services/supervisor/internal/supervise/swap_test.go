@@ -195,7 +195,7 @@ func TestSwap_DrainTimeout(t *testing.T) {
 	}{
 		{"it answers in time", 4 * time.Second, time.Minute, 4 * time.Second, 0},
 		{"it does not", time.Hour, time.Minute, 10 * time.Second, 1},
-		{"what may take for ever is not waited for", time.Hour, 0, 0, 1},
+		{"unlimited calls are not waited for", time.Hour, 0, 0, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			first, second := newFake(), other()
@@ -526,7 +526,7 @@ func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if got, want := strings.Join(told, ", "), "STARTING /bin/faked, READY /bin/faked, READY /bin/other"; got != want {
-			t.Errorf("told %s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}, func(o *Options) {
 		o.OnChange = func(s *supervisorv1.HandlerStatus) {

@@ -286,7 +286,7 @@ func FuzzResponse(f *testing.F) {
 			}
 			return
 		} else if err != nil {
-			t.Fatalf("%v, but protojson says %s", err, text)
+			t.Fatalf("%v, but protojson returns %s", err, text)
 		}
 		back := dynamicpb.NewMessage(m.Output)
 		if err := protojson.Unmarshal(got, back); err != nil {

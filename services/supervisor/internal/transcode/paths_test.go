@@ -136,7 +136,7 @@ func TestPaths_ContractsMarkPathFields(t *testing.T) {
 					continue
 				}
 				if use, err := pathUse(fd); err != nil || use == acpv1.PathUse_PATH_USE_UNSPECIFIED {
-					t.Errorf("%s says nothing of paths (%v)", fd.FullName(), err)
+					t.Errorf("%s has no option about paths (%v)", fd.FullName(), err)
 				}
 			}
 		}

@@ -83,7 +83,7 @@ func TestDecision_IsShownWithItsAction(t *testing.T) {
 			[]Decision{decision(3, "call", "deny", "denied", "no-one", run("one")), decision(3, "call", "allow", "allowed", "twos", run("two"))},
 			"command two|no end of it is recorded {rule twos}\ncommand one|failed: denied {rule no-one}",
 		},
-		"what is told nowhere else": {
+		"a decision without another record": {
 			at(entry("front-to-agent", "", `{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`), entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`)),
 			[]Decision{decision(1, "call", "deny", "denied", "secrets", write()), decision(1, "call", "allow", "cancelled", "x", run("make")), {AuditRecord: &supervisorv1.AuditRecord{Time: timestamppb.New(began), Note: "torn"}}},
 			"turn Turn 1\nuser |go\ndecision denied: write /w/a {rule secrets}\ndecision cancelled: run make in /w {rule x}\nend Turn 1 ended after 2.0 s: end_turn",

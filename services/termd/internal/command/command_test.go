@@ -136,7 +136,7 @@ func quiet(t *testing.T, err error) {
 	t.Helper()
 	for _, words := range []string{"not found", "ENOENT", "does not exist", "no such file"} {
 		if strings.Contains(strings.ToLower(err.Error()), strings.ToLower(words)) {
-			t.Errorf("the error says %q: %v", words, err)
+			t.Errorf("the error is %q: %v", words, err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
 	lines := strings.Fields(string(told))
 	slices.Sort(lines)
 	if want := []string{"+5000000", "+5000001"}; err != nil || !slices.Equal(lines, want) {
-		t.Errorf("it is told %q (%v), want %q", lines, err, want)
+		t.Errorf("it receives %q (%v), want %q", lines, err, want)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestExit_GrandchildHoldsTerminal(t *testing.T) {
 				t.Errorf("got %v %.200q", status, text)
 			}
 			if err := term.Watch(soon(t), func(Event) error { return nil }); err != nil {
-				t.Errorf("the watcher is not told of the end: %v", err)
+				t.Errorf("the watcher is not notified of the end: %v", err)
 			}
 			pid := pids(t, term, "b")[0]
 			if !live(pid) {

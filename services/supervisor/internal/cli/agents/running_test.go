@@ -59,7 +59,7 @@ func TestAgentsStart_ChoosesServingSupervisor(t *testing.T) {
 				t.Fatalf("status %d, %q, want %q: %s", status, stdout, c.says, stderr)
 			}
 			if editor.Started != nil || !proto.Equal(serve.Started, c.want) {
-				t.Errorf("it was told %v (and the editor's %v), want %v", serve.Started, editor.Started, c.want)
+				t.Errorf("it received %v (and the editor's %v), want %v", serve.Started, editor.Started, c.want)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func TestApprovalsList_ShowsOptions(t *testing.T) {
 		t.Errorf("the list is %+v", list)
 	}
 	if strings.ContainsAny(stdout, "\x1b\x07") {
-		t.Errorf("what an agent says moves the terminal: %q", stdout)
+		t.Errorf("an agent's text controls the terminal: %q", stdout)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestApprovalsAnswer_CallsOwningSupervisor(t *testing.T) {
 				t.Fatalf("status %d, %q, want %q: %s", status, stdout, c.want, stderr)
 			}
 			if !c.is(p.Answered) || p.Answered.GetAnsweredBy() != "cli" {
-				t.Errorf("the supervisor was told %v", p.Answered)
+				t.Errorf("the supervisor received %v", p.Answered)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 				t.Fatalf("status %d, answered %v: %s", status, p.Answered, said)
 			}
 			if status, said := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
-				t.Errorf("what is said to wait: status %d, answered %v: %s", status, p.Answered, said)
+				t.Errorf("a question that is reported as pending: status %d, answered %v: %s", status, p.Answered, said)
 			}
 		})
 	}

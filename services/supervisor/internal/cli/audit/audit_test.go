@@ -83,7 +83,7 @@ func TestRecordLine_UnaskedActionsAlignColumns(t *testing.T) {
 		return strings.Index(recordLine(call, &supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
 	}
 	if got, want := rule("done, not asked"), rule("allowed"); got != want {
-		t.Errorf("the rule stands at %d, and elsewhere at %d", got, want)
+		t.Errorf("the rule is in column %d, and elsewhere in %d", got, want)
 	}
 }
 

@@ -58,7 +58,7 @@ func start(t *testing.T) *running {
 	t.Cleanup(func() { r.conn.Close() })
 	line := make([]byte, len("connected 11\n"))
 	if _, err := io.ReadFull(r.conn, line); err != nil || string(line) != "connected 11\n" {
-		t.Fatalf("it says %q, %v: %s", line, err, r.stderr())
+		t.Fatalf("got %q, %v: %s", line, err, r.stderr())
 	}
 	return r
 }
@@ -72,7 +72,7 @@ func TestDial_ConnectsProgramToSupervisor(t *testing.T) {
 	}
 	got, err := supervisorv1.NewSupervisorStateServiceClient(client).GetStatus(t.Context(), &supervisorv1.GetStatusRequest{})
 	if err != nil || got.GetPid() != 11 {
-		t.Errorf("the supervisor says %v, %v", got, err)
+		t.Errorf("the supervisor returned %v, %v", got, err)
 	}
 	client.Close()
 	r.file.Close()

@@ -20,9 +20,9 @@ func TestPrintFinal_PrintsLastMessage(t *testing.T) {
 	}{
 		"a turn without tools":                  {[]*supervisorv1.Event{says("One, "), says("two.")}, "One, two.\n"},
 		"after the last tool call":              {[]*supervisorv1.Event{says("I look."), calls("t", "Read", "completed"), says("It is "), says("42.")}, "It is 42.\n"},
-		"before it, if nothing is said after":   {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed")}, "It is 42.\n"},
-		"before it, if a blank is said after":   {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed"), says("\n")}, "It is 42.\n"},
-		"without what is told again":            {[]*supervisorv1.Event{{History: true, Event: says("Old.").Event}, says("New.")}, "New.\n"},
+		"before it, if no text follows":         {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed")}, "It is 42.\n"},
+		"before it, if a blank follows":         {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed"), says("\n")}, "It is 42.\n"},
+		"without repeated text":                 {[]*supervisorv1.Event{{History: true, Event: says("Old.").Event}, says("New.")}, "New.\n"},
 		"with nothing that a terminal obeys":    {[]*supervisorv1.Event{says("\x1b[2Jno")}, "\\u{1b}[2Jno\n"},
 		"nothing":                               {nil, ""},
 		"an update of a call begins no new one": {[]*supervisorv1.Event{says("It is "), reports("t", "completed"), says("42.")}, "It is 42.\n"},
@@ -97,7 +97,7 @@ func TestPrompt_NamesDeniedActions(t *testing.T) {
 			rec.Outcome = "done, not asked"
 			return rec
 		}()}, true, 8, "acphost: the agent reports that it did what the policy denies, without asking: write /w/.env (rule secrets)\n"},
-		"by nobody, which the question's end tells": {[]*supervisorv1.AuditRecord{write("/w/a", "edits", "", "nobody")}, true, 0, ""},
+		"by nobody, according to the question's end": {[]*supervisorv1.AuditRecord{write("/w/a", "edits", "", "nobody")}, true, 0, ""},
 		"more than are named": {func() (all []*supervisorv1.AuditRecord) {
 			for range maxNamed + 3 {
 				all = append(all, write("/w/x", "r", "", "policy"))
@@ -128,7 +128,7 @@ func TestPrompt_TimeoutCancelsTurn(t *testing.T) {
 		end  *supervisorv1.Event
 		want int
 	}{
-		"and says so":                  {turnEnded("cancelled"), 124},
+		"and reports it":               {turnEnded("cancelled"), 124},
 		"and ends by itself meanwhile": {turnEnded("end_turn"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

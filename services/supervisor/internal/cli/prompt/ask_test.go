@@ -466,7 +466,7 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 			}
 			out := r.out.String()
 			if !strings.Contains(out, "… 40 more lines: v shows all. Press a A 1 r R 2, or Ctrl-C") {
-				t.Errorf("nothing says how much is not shown: %q", out)
+				t.Errorf("nothing states how much is not shown: %q", out)
 			}
 			if strings.Contains(out, "make b98") != c.shown || strings.Contains(out, "40 lines not shown. Type kk for") == c.shown {
 				t.Errorf("the screen shows %q", out)

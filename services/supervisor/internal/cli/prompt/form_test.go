@@ -60,10 +60,10 @@ func TestForm_IsFilledFieldByField(t *testing.T) {
 			d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: everyField}}, nil)
 			said, answer := fill(d, c.keys)
 			if got := answer.GetAccept(); got != c.want {
-				t.Errorf("got %s, want %s; it said\n%s", got, c.want, said)
+				t.Errorf("got %s, want %s; it printed\n%s", got, c.want, said)
 			}
 			if strings.Contains(said, "\u202e") || !strings.Contains(said, "[2] Release\\u{202e}") {
-				t.Errorf("it said\n%s", said)
+				t.Errorf("it printed\n%s", said)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestForm_InvalidSchemaIsOnlyDeclined(t *testing.T) {
 	} {
 		d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, nil)
 		if got := d.intro(); !strings.Contains(got, want) {
-			t.Errorf("%s: it says %q, want %q", schema, got, want)
+			t.Errorf("%s: got %q, want %q", schema, got, want)
 		}
 		if _, answer := fill(d, "\n\n\x1ba"); answer != nil {
 			t.Errorf("%s: answered %v", schema, answer)
@@ -141,7 +141,7 @@ func TestForm_ChecksValues(t *testing.T) {
 	}
 	for _, words := range []string{`expected a text that matches the pattern "^[a-z]+$"`, "expected an e-mail address", "expected a date"} {
 		if !strings.Contains(said, words) {
-			t.Errorf("it does not say %q:\n%s", words, said)
+			t.Errorf("it does not contain %q:\n%s", words, said)
 		}
 	}
 }

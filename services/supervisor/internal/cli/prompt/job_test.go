@@ -113,7 +113,7 @@ func TestSIGQUIT_EndsPromptAtOnce(t *testing.T) {
 	}
 	<-k.closed
 	if said := r.errs.String(); strings.Contains(said, "goroutine") {
-		t.Errorf("nobody wanted to know that: %s", said)
+		t.Errorf("unexpected output: %s", said)
 	}
 }
 

@@ -414,7 +414,7 @@ func TestPrompt_UsageErrors(t *testing.T) {
 	status, stdout, _ := (&commandtest.Call{}).Run(t, newCommand, "prompt", "--help")
 	for _, want := range []string{"Exit status:", "130", "--image FILE", "log in to the agent", "turnEnded"} {
 		if status != 0 || !strings.Contains(stdout, want) {
-			t.Errorf("help does not say %q", want)
+			t.Errorf("help does not contain %q", want)
 		}
 	}
 }
@@ -570,7 +570,7 @@ func TestPrompt_PrintsAgentStderrByLine(t *testing.T) {
 		t.Errorf("standard error is %q", lines)
 	}
 	if out := r.out.String(); strings.Count(out, "\r\x1b[K") < 2 {
-		t.Errorf("the question stands where the line is printed: %q", out)
+		t.Errorf("the question is on the printed line: %q", out)
 	}
 	if _, err := io.WriteString(words, "too late\n"); err == nil {
 		t.Error("words are taken when the prompt is over")

@@ -123,7 +123,7 @@ func TestLog_FlagBeforeEnvironmentBeforeFile(t *testing.T) {
 		level slog.Level
 		json  bool
 	}{
-		{"nothing said", nil, "", "", slog.LevelWarn, false},
+		{"no flags", nil, "", "", slog.LevelWarn, false},
 		{"the file", nil, "", "log: {level: info, format: json}", slog.LevelInfo, true},
 		{"the environment over the file", nil, "error", "log: {level: info}", slog.LevelError, false},
 		{"the flag over all", []string{"--log-level=debug", "--log-format=text"}, "error", "log: {level: info, format: json}", slog.LevelDebug, false},

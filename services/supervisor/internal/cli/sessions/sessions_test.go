@@ -156,7 +156,7 @@ func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 		lines, rest = lines+1, after
 	}
 	if lines < 60 {
-		t.Errorf("watch said no more than %d lines:\n%s", lines, watched)
+		t.Errorf("watch printed only %d lines:\n%s", lines, watched)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestList_OmitsEndedSupervisors(t *testing.T) {
 		complaint   bool
 	}{
 		{"its socket is gone", filepath.Join(dir, "gone.sock"), status.Error(codes.Unavailable, "no such file"), false},
-		{"nobody listens", killed, status.Error(codes.Unavailable, "connection refused"), false},
+		{"no listener", killed, status.Error(codes.Unavailable, "connection refused"), false},
 		{"it listens", listening, status.Error(codes.Unavailable, "it is busy"), true},
 		{"it has failed", filepath.Join(dir, "gone.sock"), status.Error(codes.Internal, "broken"), true},
 		{"it is elsewhere", "host.example:7443", status.Error(codes.Unavailable, "no route"), true},
@@ -59,7 +59,7 @@ func TestList_OmitsEndedSupervisors(t *testing.T) {
 			}
 			text, _ := os.ReadFile(said.Name())
 			if complained := strings.Contains(string(text), "supervisor 1 does not say"); complained != tt.complaint || (call.Status != 0) != tt.complaint {
-				t.Errorf("status %d, and it said %q", call.Status, text)
+				t.Errorf("status %d, and got %q", call.Status, text)
 			}
 		})
 	}
