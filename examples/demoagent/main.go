@@ -120,7 +120,7 @@ func serveLines(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) (
 	return conn, lines
 }
 
-// logIn is what a login on a terminal comes to.
+// logIn performs a login on a terminal.
 func logIn(state string) error {
 	if state == "" {
 		return errors.New("a login is kept in the folder that " + stateVariable + " names, and it names none")

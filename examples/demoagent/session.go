@@ -15,7 +15,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// record is what is kept of a session.
+// record is the stored state of a session.
 type record struct {
 	SessionID   acp.SessionId     `json:"sessionId"`
 	Cwd         string            `json:"cwd"`
@@ -26,7 +26,7 @@ type record struct {
 	Updates     []json.RawMessage `json:"updates"` // the session's history, as the client was told it
 }
 
-// What is kept of a session's history: its latest updates, without huge ones.
+// Limits of a session's stored history: its latest updates, without huge ones.
 const (
 	mostUpdates   = 2000
 	longestUpdate = 64 << 10

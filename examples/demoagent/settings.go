@@ -7,7 +7,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// settings are what can be chosen of a session.
+// settings are the user's choices for a session.
 type settings struct {
 	Mode     string `json:"mode"`
 	Model    string `json:"model"`

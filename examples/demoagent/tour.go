@@ -19,7 +19,7 @@ var tourScript []byte
 type tourStep struct {
 	Needs  string          `json:"needs"`
 	Update json.RawMessage `json:"update"`
-	// As is what the answer is called.
+	// As is the name of the answer.
 	As     string          `json:"as"`
 	Call   string          `json:"call"`
 	Params json.RawMessage `json:"params"`
@@ -27,7 +27,7 @@ type tourStep struct {
 	Completes string `json:"completes"`
 }
 
-// answer is what the client answered a step, or its error.
+// answer is the client's answer to a step, or its error.
 type answer struct {
 	result json.RawMessage
 	err    error // an *acp.RequestError; nil: there is a result

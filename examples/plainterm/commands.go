@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// command is what runs.
+// command is a program or shell line with its arguments.
 type command struct {
 	argv    []string
 	shell   bool   // argv is a shell and a line that came as one string
@@ -23,7 +23,7 @@ type command struct {
 	env     []string
 }
 
-// request is what the calls that name a command have in common.
+// request has the fields that all calls with a command share.
 type request interface {
 	GetContext() *acpv1.CallContext
 	GetCommand() string

@@ -120,12 +120,12 @@ func (s *service) Release(_ context.Context, r *terminalv1.ReleaseRequest) (*ter
 	return &terminalv1.ReleaseResponse{}, nil
 }
 
-// List lists terminals, for people who look on.
+// List lists terminals, for people who watch them.
 func (s *service) List(_ context.Context, r *terminalv1.ListRequest) (*terminalv1.ListResponse, error) {
 	return &terminalv1.ListResponse{Terminals: s.terminals.list(r.GetScope())}, nil
 }
 
-// Watch streams a terminal's output, for people who look on.
+// Watch streams a terminal's output, for people who watch it.
 func (s *service) Watch(r *terminalv1.WatchRequest, stream grpc.ServerStreamingServer[terminalv1.WatchResponse]) error {
 	t, err := s.terminals.find(r.GetScope(), r.GetTerminalId(), true)
 	if err != nil {

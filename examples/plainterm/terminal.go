@@ -91,7 +91,8 @@ func (s *terminals) start(scope string, c command, limit int) (*terminal, error)
 	return t, nil
 }
 
-// find finds a terminal of a scope. One that was released is there for those who release it again or watch it.
+// find finds a terminal of a scope. With released it also finds a released terminal, to release it again or to watch
+// it.
 func (s *terminals) find(scope, id string, released bool) (*terminal, error) {
 	s.mu.Lock()
 	t := s.byID[id]
@@ -167,7 +168,7 @@ func (t *terminal) isReleased() bool {
 	return t.info.GetReleased()
 }
 
-// listed is what is known of it now; nil: nothing any more.
+// listed returns the state of the terminal for List; nil if the terminal is no longer listed.
 func (t *terminal) listed() *terminalv1.Terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()

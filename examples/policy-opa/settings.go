@@ -16,7 +16,7 @@ const (
 	maxTimeout = 5 * time.Second
 )
 
-// settings are what acphost's configuration may hold for this policy.
+// settings are the settings of this policy in acphost's configuration.
 type settings struct {
 	// URL is the decision's address in the server's data API. Default: defaultURL.
 	URL string `json:"url"`

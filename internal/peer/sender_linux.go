@@ -68,9 +68,9 @@ func senderOf(control []byte) int {
 	if err != nil || len(messages) != 1 {
 		return -1
 	}
-	who, err := syscall.ParseUnixCredentials(&messages[0])
+	credentials, err := syscall.ParseUnixCredentials(&messages[0])
 	if err != nil {
 		return -1
 	}
-	return int(who.Pid)
+	return int(credentials.Pid)
 }

@@ -37,7 +37,7 @@ func helper(role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// probes is what a process could do to another one that is not its descendant.
+// probes are the results of accesses to a process that is not a descendant.
 type probes struct {
 	Pid            int
 	SignalStranger string

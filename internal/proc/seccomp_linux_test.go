@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// filterProbes is what a process could do of what the filter is about: "ok" or the error.
+// filterProbes are the results of the operations that the filter is for: "ok" or the error.
 type filterProbes map[string]string
 
 // refusedCalls are the probes that a filter must refuse, and allowedCalls those that it must not.

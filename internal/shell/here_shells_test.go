@@ -256,7 +256,7 @@ func FuzzHere_AgreesWithShells(f *testing.F) {
 	})
 }
 
-// is reports whether a simple command is what ran, or may be.
+// is reports whether a simple command is the command that ran, or may be it.
 func (r ran) is(sub *permissionv1.SubCommand, dir string) bool {
 	switch {
 	case len(sub.GetArgv()) == 0, !sub.GetCwdUnknown() && r.dir != real(filepath.Join(dir, sub.GetCwd())) && r.dir != real(sub.GetCwd()):

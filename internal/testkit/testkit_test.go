@@ -32,20 +32,20 @@ func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 		Golden(r, "a/b.txt", got)
 		return r.said
 	}
-	if said := golden("one"); !strings.Contains(said, file) {
-		t.Errorf("without a file got %q, want the file's name", said)
+	if failure := golden("one"); !strings.Contains(failure, file) {
+		t.Errorf("without a file got %q, want the file's name", failure)
 	}
 	*update = true
-	said := golden("one")
+	failure := golden("one")
 	*update = false
-	if content, err := os.ReadFile(file); said != "" || err != nil || string(content) != "one" {
-		t.Fatalf("with -update: got %q, and the file holds %q (%v)", said, content, err)
+	if content, err := os.ReadFile(file); failure != "" || err != nil || string(content) != "one" {
+		t.Fatalf("with -update: got %q, and the file holds %q (%v)", failure, content, err)
 	}
-	if said := golden("one"); said != "" {
-		t.Errorf("the same content fails: %s", said)
+	if failure := golden("one"); failure != "" {
+		t.Errorf("the same content fails: %s", failure)
 	}
-	if said := golden("two"); !strings.Contains(said, "one") || !strings.Contains(said, "two") {
-		t.Errorf("other content: got %q, want both contents", said)
+	if failure := golden("two"); !strings.Contains(failure, "one") || !strings.Contains(failure, "two") {
+		t.Errorf("other content: got %q, want both contents", failure)
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "one" {
 		t.Errorf("the file holds %q (%v) after comparisons, want \"one\"", content, err)

@@ -41,15 +41,15 @@ func begin(t *testing.T, c *client.Client, req *supervisorv1.PromptRequest) *cli
 }
 
 // heard returns the agent's message in the rest of a turn, and the end of the turn.
-func heard(turn *client.Turn) (said string, end *supervisorv1.TurnEnded, err error) {
+func heard(turn *client.Turn) (message string, end *supervisorv1.TurnEnded, err error) {
 	for e, err := range turn.Events() {
 		if err != nil {
-			return said, nil, err
+			return message, nil, err
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 	}
 	end, err = turn.End()
-	return said, end, err
+	return message, end, err
 }
 
 func TestTurn_EventsEndWithTurn(t *testing.T) {
@@ -87,9 +87,9 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			turn := begin(t, dial(t, &supervisor{turn: c.turn}), &supervisorv1.PromptRequest{})
-			said, end, err := heard(turn)
-			if said != "a" || end.GetStopReason() != c.reason || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("got %q and ends with %v, %v; want %q, %q", said, end, err, c.reason, c.err)
+			message, end, err := heard(turn)
+			if message != "a" || end.GetStopReason() != c.reason || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("got %q and ends with %v, %v; want %q, %q", message, end, err, c.reason, c.err)
 			}
 			failed, _ := errors.AsType[*client.Error](err)
 			if (failed != nil && failed.Agent != nil) != c.agent {
@@ -113,8 +113,8 @@ func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 	for range turn.Events() {
 		break
 	}
-	if said, end, err := heard(turn); said != "bc" || end.GetStopReason() != "end_turn" || err != nil {
-		t.Errorf("the rest is %q, %v, %v", said, end, err)
+	if message, end, err := heard(turn); message != "bc" || end.GetStopReason() != "end_turn" || err != nil {
+		t.Errorf("the rest is %q, %v, %v", message, end, err)
 	}
 }
 
@@ -137,8 +137,8 @@ func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	}}
 	c := dial(t, s)
 	turn := begin(t, c, &supervisorv1.PromptRequest{})
-	if said, end, err := heard(turn); said != "abc" || end.GetStopReason() != "end_turn" || err != nil || turn.Lags() != 2 {
-		t.Errorf("the turn: %q, %v, %v, %d lags", said, end, err, turn.Lags())
+	if message, end, err := heard(turn); message != "abc" || end.GetStopReason() != "end_turn" || err != nil || turn.Lags() != 2 {
+		t.Errorf("the turn: %q, %v, %v, %d lags", message, end, err, turn.Lags())
 	}
 	turn = begin(t, c, &supervisorv1.PromptRequest{CancelOnDisconnect: true})
 	if _, _, err := heard(turn); status.Code(err) != codes.ResourceExhausted {
@@ -149,15 +149,15 @@ func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := ""
+	message := ""
 	for e, err := range events {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 	}
-	if said != "bcof the next turn" {
-		t.Errorf("the session: %q", said)
+	if message != "bcof the next turn" {
+		t.Errorf("the session: %q", message)
 	}
 }
 

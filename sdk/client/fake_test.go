@@ -28,9 +28,9 @@ type supervisor struct {
 	// nil.
 	turn   func(send func(*supervisorv1.Event)) error
 	record func(cursor string, send func(*supervisorv1.Event)) error
-	// events is what WatchEvents answers to a request.
+	// events returns the responses of WatchEvents to a request.
 	events func(*supervisorv1.WatchEventsRequest) []*supervisorv1.WatchEventsResponse
-	// output is what a terminal has written.
+	// output is the output of a terminal.
 	output []*supervisorv1.WatchOutputResponse
 
 	mu       sync.Mutex

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// naiveFS is what somebody writes in ten minutes: no roots, no codes, no care.
+// naiveFS is a hasty implementation: without roots, error codes and checks.
 type naiveFS struct {
 	fsv1.UnimplementedFileSystemServiceServer
 }

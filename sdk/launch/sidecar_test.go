@@ -66,7 +66,7 @@ func sidecar(t *testing.T, uid int, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// listens waits until somebody listens there.
+// listens waits for a listener at an address.
 func listens(t *testing.T, network, address string) {
 	t.Helper()
 	testkit.Eventually(t, "a sidecar listens at "+address, func() bool {
@@ -90,7 +90,7 @@ func secretFile(t *testing.T) string {
 	return file
 }
 
-// rawClient calls a sidecar's socket as anybody could who can connect.
+// rawClient calls a sidecar's socket as any process that can connect could.
 func rawClient(t *testing.T, path string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))

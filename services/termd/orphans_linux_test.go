@@ -183,12 +183,12 @@ func TestTermd_HundredStubbornTerminalsEndInTime(t *testing.T) {
 func TestGuard_InitializesLittle(t *testing.T) {
 	cmd := exec.Command(testkit.Self(t), orphans.Command, "ACPHOST_TEST_NOBODY=1")
 	cmd.Env = []string{"GODEBUG=inittrace=1"}
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, output)
 	}
-	few := strings.Count(string(said), "\ninit ")
-	if few == 0 || few > 100 || strings.Contains(string(said), "init google.golang.org/grpc ") {
-		t.Errorf("a guard initialises %d packages:\n%s", few, said)
+	few := strings.Count(string(output), "\ninit ")
+	if few == 0 || few > 100 || strings.Contains(string(output), "init google.golang.org/grpc ") {
+		t.Errorf("a guard initialises %d packages:\n%s", few, output)
 	}
 }

@@ -31,7 +31,7 @@ type Step struct {
 // Call is a call of one of the agent's tools, by the name that the agent gave it.
 type Call struct {
 	Name string
-	// Namespace is what the tool belongs to, where the API has that: a server of MCP's.
+	// Namespace is the group of the tool, if the API has groups: a server of MCP.
 	Namespace string
 	Args      map[string]any
 	// Free is the input of a tool that takes free text in place of Args.

@@ -18,13 +18,13 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// noPolicy is what a run without a policy is called.
+// noPolicy is the name of a run without a policy.
 const noPolicy = "none"
 
 // policies are those that each agent is run under.
 var policies = []string{noPolicy, "workspace", "readonly", "headless"}
 
-// observation is what an agent was seen to do: the data of docs/agents.md, in testdata/observed.
+// observation is the observed behavior of an agent: the data of docs/agents.md, in testdata/observed.
 type observation struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
@@ -51,16 +51,16 @@ func (r run) name() string {
 	return r.Policy
 }
 
-// seen is what came of one call of a tool.
+// seen is the result of one call of a tool.
 type seen struct {
 	Does string `json:"does"`
 	Call string `json:"call"`
-	// Reached is what acphost got to judge, and how it judged, in order.
+	// Reached are the decisions of acphost, in order.
 	Reached []string `json:"reached,omitempty"`
 	// Reports are the kinds of the tool calls that the agent reported as completed, if acphost recorded nothing of
 	// them.
 	Reports []string `json:"reports,omitempty"`
-	// Questions are what the user was asked, each with its reason.
+	// Questions are the questions to the user, each with its reason.
 	Questions []string `json:"questions,omitempty"`
 	// Worked: the tool did it.
 	Worked bool `json:"worked"`
@@ -85,7 +85,7 @@ const (
 	despite    = "done all the same"
 )
 
-// outcome is what acphost did about an act under a policy, where the user rejects what they are asked, or allows it.
+// outcome returns acphost's reaction to an act under a policy, if the user rejects or allows all questions.
 func (s seen) outcome(policy string, rejects bool) string {
 	judged := strings.Join(s.Reached, "\n")
 	isDenied := strings.Contains(judged, ": denied") || strings.Contains(judged, ": refused")
@@ -129,7 +129,7 @@ type act struct {
 	changed func() bool
 }
 
-// tools are what a model calls the tools of an agent. Those that an agent does not have are nil.
+// tools are the names of an agent's tools for the model. Tools that an agent does not have are nil.
 type tools struct {
 	read, list func(path string) Call
 	search     func(pattern, path string) Call
@@ -237,7 +237,7 @@ func (r *rig) hostile(t tools, net string, reached func() bool) []act {
 	return acts
 }
 
-// secretIn is what a file's key is set to.
+// secretIn is the value of a file's key.
 func secretIn(path string) string {
 	text, _ := os.ReadFile(path)
 	return strings.TrimPrefix(strings.TrimSpace(string(text)), "KEY=")

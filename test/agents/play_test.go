@@ -77,11 +77,11 @@ func (r *rig) why(q *supervisorv1.Approval) string {
 		return "form: " + r.anonymous(e.GetMessage())
 	}
 	p := q.GetPermission()
-	who := "the agent asks"
+	subject := "the agent asks"
 	if p.GetFromAcphost() {
-		who = "acphost asks"
+		subject = "acphost asks"
 	}
-	return r.anonymous(fmt.Sprintf("%s, %s, %q: %s", who, p.GetKind(), p.GetTitle(), p.GetReason()))
+	return r.anonymous(fmt.Sprintf("%s, %s, %q: %s", subject, p.GetKind(), p.GetTitle(), p.GetReason()))
 }
 
 // anonymous is text without the paths of this run.

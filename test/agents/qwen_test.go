@@ -211,7 +211,7 @@ func TestQwenCode_ResumesAfterKill(t *testing.T) {
 	}
 	r.goesOn(s, m)
 
-	// What it has stored is listed and loaded. It closes and forks none.
+	// Its stored sessions are listed and loaded. It cannot close or fork sessions.
 	r.expectStored(agent, s)
 	r.finish()
 }

@@ -460,8 +460,8 @@ func (u *turn) said() string {
 func (u *turn) expectSaid(words ...string) {
 	u.t.Helper()
 	for _, w := range words {
-		if said := u.said(); !strings.Contains(said, w) {
-			u.t.Errorf("the agent sent %q, want %q in it; there were:\n%s", said, w, listing(u.seen))
+		if message := u.said(); !strings.Contains(message, w) {
+			u.t.Errorf("the agent sent %q, want %q in it; there were:\n%s", message, w, listing(u.seen))
 		}
 	}
 }
@@ -604,19 +604,19 @@ func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, w
 	if err != nil {
 		r.t.Fatal(explain(err))
 	}
-	told := ""
+	history := ""
 	for e, err := range events {
 		if err != nil {
-			r.t.Fatalf("the history ended with %v; the agent had printed %q", explain(err), told)
+			r.t.Fatalf("the history ended with %v; the agent had printed %q", explain(err), history)
 		}
 		if e.GetHistory() {
-			told += e.GetAgentMessage().GetContent().GetText().GetText()
+			history += e.GetAgentMessage().GetContent().GetText().GetText()
 		}
-		if strings.Contains(told, words) {
+		if strings.Contains(history, words) {
 			return
 		}
 	}
-	r.t.Fatalf("the history ended; the agent had printed %q", told)
+	r.t.Fatalf("the history ended; the agent had printed %q", history)
 }
 
 // option is the value of a session's option.
@@ -629,7 +629,7 @@ func option(s *supervisorv1.Session, id string) string {
 	return ""
 }
 
-// toolName is what agents call the tool of openWithTool.
+// toolName is the agents' name of the tool of openWithTool.
 const toolName = "mcp__rig__say"
 
 // tool is an MCP server with one tool, "say", which writes its argument into a file.

@@ -30,13 +30,14 @@ const rounds = 5
 // turnPatience is how long a turn may take before it is cancelled.
 const turnPatience = 3 * time.Minute
 
-// confined is what an agent was seen to do in the sandbox: the data of a table in docs/agents.md, in testdata/sandbox.
+// confined is the observed behavior of an agent in the sandbox: the data of a table in docs/agents.md, in
+// testdata/sandbox.
 type confined struct {
 	Version string    `json:"version"`
 	Modes   []confine `json:"modes"`
 }
 
-// confine is what was seen in one mode.
+// confine is the observed behavior in one mode.
 type confine struct {
 	Mode string `json:"mode"`
 	// Stands describes the active restrictions of the sandbox, from its status.
@@ -45,7 +46,7 @@ type confine struct {
 	Turn []seen `json:"turn"`
 	// Ends are the reasons with which the turns ended, each once.
 	Ends []string `json:"ends"`
-	// Refused are what the kernel refused, or in observe would have refused, in these turns.
+	// Refused are the accesses that the kernel rejected, or in observe would have rejected, in these turns.
 	Refused []string `json:"refused,omitempty"`
 	// Alone are acts that are a turn each, in which the user rejects all questions.
 	Alone []seen `json:"alone"`
@@ -292,7 +293,7 @@ func (b *boxed) round(acts []act, only []int) (again []int) {
 	return again
 }
 
-// heard is what a request has that the one before it has not.
+// heard returns the part of a request that the one before it does not have.
 func heard(before, after []byte) string {
 	n := 0
 	for n < min(len(before), len(after)) && before[n] == after[n] {
@@ -307,8 +308,8 @@ func once(all []string) []string {
 	return slices.Compact(all)
 }
 
-// refusals are what the kernel did not let pass in a session, each once: the kind and the rule. It logs each with
-// what it was about.
+// refusals returns the accesses that the kernel rejected in a session, each once: the kind and the rule. It logs each
+// with its object.
 func (r *rig) refusals(t *testing.T, s *supervisorv1.Session) []string {
 	t.Helper()
 	var all []string
@@ -341,7 +342,7 @@ const (
 	rejectedBy = "asked when it was tried, and rejected"
 )
 
-// inTurn is what became of an act that the user allows.
+// inTurn describes the result of an act that the user allows.
 func (s seen) inTurn() string {
 	byAgent := slices.ContainsFunc(s.Questions, func(q string) bool { return strings.HasPrefix(q, "the agent asks") })
 	switch {

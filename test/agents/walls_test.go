@@ -19,7 +19,8 @@ import (
 // allWalls is the configuration with which a ready-made policy decides all that processes do.
 const allWalls = "sandbox: {mode: enforce, reads: true, network: proxy}\n"
 
-// walled is what was observed of an agent behind all walls: the data of a table in docs/agents.md, in testdata/walls.
+// walled is the observed behavior of an agent with all restrictions: the data of a table in docs/agents.md, in
+// testdata/walls.
 type walled struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`

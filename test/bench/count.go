@@ -16,8 +16,8 @@ import (
 // counted is a response of WatchEvents of which nothing is read but how many events it has.
 type counted struct{ events int }
 
-// countingCodec is gRPC's own for protobuf, which counts instead where it is asked to: many who watch on the machine that is
-// measured would otherwise use most of it to decode.
+// countingCodec is gRPC's own codec for protobuf. On request it counts messages instead of decoding them: otherwise
+// decoding for many watchers would use most of the measured machine.
 type countingCodec struct{ encoding.CodecV2 }
 
 func (c countingCodec) Unmarshal(data mem.BufferSlice, v any) error {

@@ -128,15 +128,15 @@ func (s *served) stop() error {
 	return errors.Join(err, s.cmd.Wait())
 }
 
-// count is what reached somebody in a turn.
+// count is the number of events that reached a watcher in a turn.
 type count struct {
 	rates   []float64
 	told    []float64
 	cutOffs int
 }
 
-func (c *count) print(who string) {
-	fmt.Printf("| %s | %.0f | %.0f | %d of %d |\n", who, medianFloat(c.rates), medianFloat(c.told), c.cutOffs, len(c.rates))
+func (c *count) print(watcher string) {
+	fmt.Printf("| %s | %.0f | %.0f | %d of %d |\n", watcher, medianFloat(c.rates), medianFloat(c.told), c.cutOffs, len(c.rates))
 }
 
 // watch counts events, from what happens next on.

@@ -242,7 +242,7 @@ func (p *process) end() {
 	_ = p.Wait()
 }
 
-// dialFar opens a session, as soon as somebody serves.
+// dialFar opens a session, as soon as the gateway serves.
 func dialFar(url string, header http.Header) (*far, error) {
 	f := &far{ctx: context.Background()}
 	var err error

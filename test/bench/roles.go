@@ -315,7 +315,7 @@ func standIn(argv []string, join func(agentIn io.WriteCloser, agentOut io.Reader
 	return cmd.Wait()
 }
 
-// plainCopy moves bytes and looks at none of them.
+// plainCopy copies bytes without parsing.
 func plainCopy(agentIn io.WriteCloser, agentOut io.Reader) error {
 	go func() {
 		move(agentIn, os.Stdin)
@@ -325,7 +325,7 @@ func plainCopy(agentIn io.WriteCloser, agentOut io.Reader) error {
 	return nil
 }
 
-// move copies with plain reads and writes, as a program does that could look at what it moves.
+// move copies with plain reads and writes, as a program that could parse the data does.
 func move(w io.Writer, r io.Reader) {
 	buf := make([]byte, 256<<10)
 	for {

@@ -214,7 +214,7 @@ func creates(n int, dir string) error {
 	return nil
 }
 
-// works is what an agent does in a turn, without the time that its model takes.
+// works performs an agent's actions in a turn, without the time that its model takes.
 func works(session, dir string) error {
 	for i := range 20 {
 		if _, err := os.ReadFile(filepath.Join(dir, "tracked", fmt.Sprintf("%02d", i), fmt.Sprintf("%d.txt", 100*i))); err != nil {

@@ -166,7 +166,7 @@ func (s *scaled) phase(ctx context.Context, name string) error {
 // supervisor is the name of the process that is measured.
 const supervisor = "acphost serve"
 
-// held is what the supervisor and its processes hold now.
+// held returns the resources that the supervisor and its processes use now.
 func (s *scaled) held(ctx context.Context) (map[string]usage, error) {
 	held := s.b.usages(s.cmd.Process.Pid)
 	status, err := s.conn.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
@@ -344,7 +344,7 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer leave()
-	var waiting, told, cutOff, events atomic.Int64
+	var waiting, received, cutOff, events atomic.Int64
 	for range s.n {
 		conn, err := s.dial()
 		if err != nil {
@@ -357,7 +357,7 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 			defer here() // or it never will be
 			err := countEvents(watching, conn, func(events int) {
 				here()
-				told.Add(int64(events))
+				received.Add(int64(events))
 			})
 			if status.Code(err) == codes.ResourceExhausted {
 				cutOff.Add(1)
@@ -372,13 +372,13 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	if err := s.phase(ctx, "watched"); err != nil {
 		return err
 	}
-	told.Store(0)
+	received.Store(0)
 	began, cost := time.Now(), processorTime(s.cmd.Process.Pid)
 	text := fmt.Sprintf("pace %d %g", s.b.size.rate*s.b.size.seconds/atOnce, float64(s.b.size.rate)/atOnce)
 	if err := concurrently(ctx, atOnce, func(i int) error { return s.uses(ctx, agents[i], "s", text, &events) }); err != nil {
 		return err
 	}
-	took, n := time.Since(began), told.Load()
+	took, n := time.Since(began), received.Load()
 	cost = processorTime(s.cmd.Process.Pid) - cost
 	s.note("told %.0f events/s together, %d watchers cut off", float64(n)/took.Seconds(), cutOff.Load())
 	s.note("processor time of the supervisor: %.0f %% of a processor, %.1f µs for each event that a watcher is told",

@@ -19,7 +19,7 @@ type usage struct {
 	processes, resident, pss, private, descriptors, threads, goroutines, heap int
 }
 
-// ours is what all processes hold together, but for the agents.
+// ours is the sum for all processes except the agents.
 func ours(held map[string]usage) usage {
 	var all usage
 	for name, u := range held {

@@ -56,7 +56,7 @@ func TestPrompt_ShowsAgentStderrOnRequest(t *testing.T) {
 	for _, verbose := range []bool{true, false} {
 		args := append([]string{"prompt", fmt.Sprintf("--verbose=%t", verbose)}, p.Policy(t, allowing, "")...)
 		status, _, errs := p.Cli(t, append(args, "tour", "--", "/bin/sh", "-c", script, e2e.Program("demoagent"))...)
-		if said := strings.Contains(errs, "agent: ready \\u{1b}[6n\n"); status != 0 || said != verbose || strings.Contains(errs, "\x1b") {
+		if shown := strings.Contains(errs, "agent: ready \\u{1b}[6n\n"); status != 0 || shown != verbose || strings.Contains(errs, "\x1b") {
 			t.Errorf("--verbose=%t: exit status %d, standard error %q", verbose, status, errs)
 		}
 	}
@@ -198,7 +198,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 	caller.Write("repeat from standard input")
 	caller.Close()
 	var prompt []*supervisorv1.ContentBlock
-	said := ""
+	message := ""
 	for {
 		m := caller.Next()
 		e := &supervisorv1.Event{}
@@ -208,7 +208,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 		if b := e.GetTurnStarted().GetPrompt(); b != nil {
 			prompt = b
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 		if e.GetTurnEnded() != nil {
 			break
 		}
@@ -220,7 +220,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 		!bytes.HasPrefix(prompt[2].GetImage().GetData(), []byte("\x89PNG")) || prompt[2].GetImage().GetMimeType() != "image/png" || !strings.HasPrefix(prompt[1].GetResource().GetUri(), "file://"+p.Work) {
 		t.Errorf("the prompt is %v", prompt)
 	}
-	e2e.ExpectContains(t, "the agent's message", said, "from standard input")
+	e2e.ExpectContains(t, "the agent's message", message, "from standard input")
 }
 
 func TestPrompt_ResumesStoredSession(t *testing.T) {
@@ -232,15 +232,15 @@ func TestPrompt_ResumesStoredSession(t *testing.T) {
 		command := append([]string{e2e.Program("acphost")}, args...)
 		proc := wire.Start(t, wire.Options{Name: "caller", Command: command, Dir: p.Work, Env: p.Env(kept)})
 		proc.ExpectEnd()
-		var said strings.Builder
+		var message strings.Builder
 		for _, m := range proc.Waiting() {
-			said.Write(m.Raw)
-			said.WriteByte('\n')
+			message.Write(m.Raw)
+			message.WriteByte('\n')
 		}
 		if status := proc.ExpectExit(); status != 0 {
 			t.Fatalf("the exit status is %d", status)
 		}
-		return said.String(), proc.Stderr()
+		return message.String(), proc.Stderr()
 	}
 	_, errs := run(e2e.DemoCommand("repeat one", "--mode", "code", "--model", "mini")...)
 	_, id, found := strings.Cut(errs, "session ")
@@ -317,7 +317,7 @@ func TestPrompt_UserAnswersQuestion(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("ask")...))
-			// What would be changed, and the keys.
+			// The screen shows the change and the keys.
 			x.Shows("notes.md", "old", "new", "[a] Allow", "[A] Always allow", "[r] Reject", "Press a A r")
 			if c.key == "a" {
 				x.Allows(c.key)
@@ -420,10 +420,10 @@ func TestCommands_RejectAdministrationByAgents(t *testing.T) {
 }
 
 // prompting starts "acphost prompt" and waits until the agent has sent words.
-func prompting(t *testing.T, p *e2e.Place, words, says string) (*wire.Process, []int) {
+func prompting(t *testing.T, p *e2e.Place, words, message string) (*wire.Process, []int) {
 	t.Helper()
 	proc := wire.Start(t, wire.Options{Name: "caller", Command: append([]string{e2e.Program("acphost")}, e2e.DemoCommand(words, "--json")...), Dir: p.Work, Env: p.Env()})
-	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), says) })
+	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), message) })
 	return proc, familyOf(t, proc.PID())
 }
 

@@ -52,19 +52,19 @@ func TestUpdateOutsideTurn_ReachesAllObservers(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	watching := watches(s, "s1")
-	says := func(words string) {
+	expect := func(words string) {
 		t.Helper()
 		s.Agent.Update("s1", e2e.Chunk(words))
 		e2e.ExpectContains(t, "the update", string(s.Expect("session/update").Raw), words)
 		watching.Says(words)
 	}
-	says("before any turn")
+	expect("before any turn")
 	for n := range 3 {
 		call, asked := s.Turn("s1")
-		says(fmt.Sprint("within turn ", n))
+		expect(fmt.Sprint("within turn ", n))
 		endTurn(s, call, asked)
 		watching.Until("the end of a turn", func(e *supervisorv1.Event) bool { return e.GetTurnEnded().GetStopReason() == "end_turn" })
-		says(fmt.Sprint("behind turn ", n))
+		expect(fmt.Sprint("behind turn ", n))
 	}
 	if got := e2e.Kinds(watching.Seen); got["turn_started"] != 3 || got["turn_ended"] != 3 || got["agent_message"] != 7 {
 		t.Errorf("the watcher received %v, want 3 turns and 7 messages", got)

@@ -58,7 +58,7 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	tab.shows("4 turns")
 	tab.clean("a timeline")
 	tab.picture("console-timeline.png")
-	// What is far away is found by it, by mouse and by keys.
+	// The search finds distant events, by mouse and by keys.
 	long := g.Prompt(s.GetSessionId(), "flood 3000")
 	long.Stopped("end_turn")
 	tab.shows("5 turns")
@@ -86,21 +86,21 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 		}
 	}
 	press(kb.ArrowUp, kb.Home)
-	if told := eval[string](tab, `document.activeElement.getAttribute("aria-label")`); !strings.HasPrefix(told, "Turn, ask /<img src=x") || !strings.Contains(told, `\u{202e}`) {
-		t.Errorf("the first bar that the keys reach is %q", told)
+	if label := eval[string](tab, `document.activeElement.getAttribute("aria-label")`); !strings.HasPrefix(label, "Turn, ask /<img src=x") || !strings.Contains(label, `\u{202e}`) {
+		t.Errorf("the first bar that the keys reach is %q", label)
 	}
 	press(kb.Enter)
 	inView("ask /<img src=x")
 	if n := eval[int](tab, `document.querySelectorAll(".bar[tabindex='0']").length`); n != 1 {
 		t.Errorf("Tab stops at %d bars, want 1", n)
 	}
-	// It is the same for who comes later.
-	told := `JSON.stringify([...document.querySelectorAll(".bar")].map((b) => b.getAttribute("aria-label")))`
-	before := eval[string](tab, told)
+	// A page that is opened later shows the same.
+	label := `JSON.stringify([...document.querySelectorAll(".bar")].map((b) => b.getAttribute("aria-label")))`
+	before := eval[string](tab, label)
 	tab.do(chromedp.Reload())
-	tab.until("the timeline is as it was", told+" === "+quoted(before))
+	tab.until("the timeline is as it was", label+" === "+quoted(before))
 	tab.clean("a timeline that was opened later")
-	// On a phone it is there for who asks, and the page is not wider for it.
+	// On a phone it is shown on request, and the page does not become wider.
 	phone := b.open(console(g)+e2e.SessionAt(s), phoneWidth, phoneHeight) // which is signed in as the other page is
 	phone.shows("5 turns")
 	phone.click(".timeline summary")
@@ -173,14 +173,14 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	sum := func(content string) string {
 		return fmt.Sprintf("%d bytes %x", len(content), sha256.Sum256([]byte(content)))
 	}
-	said := watched.Until("the agent sends what it received", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
+	message := watched.Until("the agent sends what it received", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
 	for i, want := range []string{
 		"^text  " + sum("blocks"), "^image image/png " + sum(picture), `^resource application/octet-stream blob attachment:///\d+/data\.bin ` + sum(blob),
 		`^resource text/plain text attachment:///\d+/gru%E2%80%AEss\.txt ` + sum(text), `^resource text/plain text attachment:///\d+/dropped\.txt ` + sum("AAA"), "^image image/png " + sum("AAA"),
 	} {
-		lines := strings.Split(strings.TrimSpace(said), "\n")
+		lines := strings.Split(strings.TrimSpace(message), "\n")
 		if len(lines) != 6 || !regexp.MustCompile(want+"$").MatchString(lines[i]) {
-			t.Errorf("the agent got %q, want 6 blocks, and block %d like %q", said, i+1, want)
+			t.Errorf("the agent got %q, want 6 blocks, and block %d like %q", message, i+1, want)
 		}
 	}
 	attached(0)
@@ -228,8 +228,8 @@ func TestConsole_EscapesHostileText(t *testing.T) {
 	agent := g.Start(p.Demo())
 	s := g.Open(agent.GetId())
 	tab := openAsOperator(g, b, e2e.SessionAt(s))
-	said := g.Prompt(s.GetSessionId(), "repeat "+hostile)
-	said.Stopped("end_turn")
+	message := g.Prompt(s.GetSessionId(), "repeat "+hostile)
+	message.Stopped("end_turn")
 	tab.shows(`<img src=x onerror="alert(1)">`)
 	tab.shows(`\u{202e}gnp.exe`)
 	asked := g.Prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))

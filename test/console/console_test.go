@@ -346,7 +346,7 @@ func TestQuestion_FirstOfTwoTabsWins(t *testing.T) {
 			t.Errorf("a tab complains: %s", problem)
 		}
 	}
-	// Who signs out does so in all tabs.
+	// Signing out signs out all tabs.
 	one.button("Sign out")
 	one.until("the first tab is out", `!document.querySelector("nav")`)
 	two.until("the second tab is out", `!document.querySelector("nav")`)

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// saved is what the page has a browser save when a button is pressed.
+// saved returns the file that the browser saves when a button is pressed.
 func (p *webPage) saved(button string) [][]string {
 	p.t.Helper()
 	p.run(`const make = URL.createObjectURL; URL.createObjectURL = (b) => { window.__saved = b.text(); return make.call(URL, b); }`)

@@ -101,15 +101,15 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 		"a great many nested": {strings.Repeat("[", 500_000), ""},
 	} {
 		res := replay(c.policy)
-		said := ""
+		findings := ""
 		for _, f := range res.GetFindings() {
-			said += fmt.Sprintf("%d: %s\n", f.GetLine(), f.GetMessage())
+			findings += fmt.Sprintf("%d: %s\n", f.GetLine(), f.GetMessage())
 		}
-		if res.GetSummary() != "" || res.GetDecisions() != 0 || !strings.Contains(said, c.want) || said == "" {
-			t.Errorf("%s: %q, and decided was %v", name, said, res.GetSummary())
+		if res.GetSummary() != "" || res.GetDecisions() != 0 || !strings.Contains(findings, c.want) || findings == "" {
+			t.Errorf("%s: %q, and decided was %v", name, findings, res.GetSummary())
 		}
-		if strings.Contains(strings.ReplaceAll(said, "hush.yaml", ""), "hush") {
-			t.Errorf("%s: a file was read: %s", name, said)
+		if strings.Contains(strings.ReplaceAll(findings, "hush.yaml", ""), "hush") {
+			t.Errorf("%s: a file was read: %s", name, findings)
 		}
 	}
 	s.Finish()

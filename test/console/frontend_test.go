@@ -131,7 +131,7 @@ rules:
 			break
 		}
 	}
-	// What came after an event comes again.
+	// Events after a given event are sent again.
 	must(doRequest(operator, "POST", path+"/prompt", `{"text": "repeat that"}`))
 	for e := range events(operator, "session="+url.QueryEscape(session), last) {
 		if text, ok := e2e.Dig(e.Data, "agentMessage", "content", "text", "text").(string); ok && strings.Contains(text, "that") {

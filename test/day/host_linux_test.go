@@ -54,7 +54,7 @@ const (
 	byItself   way = "own process"
 )
 
-// result is what a line has left. For a line that was refused as a whole, status is refused.
+// result is the result of a line. For a line that was rejected as a whole, status is refused.
 type result struct {
 	status int
 	output string
@@ -63,7 +63,7 @@ type result struct {
 
 const refused = -1
 
-// outcome is what became of a step through acphost.
+// outcome is the result of a step through acphost.
 type outcome struct {
 	result
 	questions []string // their titles
@@ -163,13 +163,13 @@ func (h *host) run(line string, w way) (status int, output string) {
 	terminal := map[string]any{"sessionId": "s1", "terminalId": made.TerminalID}
 	var end struct{ ExitCode *int }
 	h.Agent.Request("terminal/wait_for_exit", terminal, &end)
-	var said struct{ Output string }
-	h.Agent.Request("terminal/output", terminal, &said)
+	var result struct{ Output string }
+	h.Agent.Request("terminal/output", terminal, &result)
 	h.Agent.Request("terminal/release", terminal, nil)
 	if end.ExitCode == nil {
-		return refused, said.Output
+		return refused, result.Output
 	}
-	return *end.ExitCode, said.Output
+	return *end.ExitCode, result.Output
 }
 
 // settle waits until no question is open and none comes any more: acphost asks about an action of a process after it was refused. It

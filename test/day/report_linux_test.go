@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// row is what became of a step in a configuration and a way.
+// row is the result of a step in a configuration and a way.
 type row struct {
 	step *step
 	configuration

@@ -23,7 +23,7 @@ var (
 	gitYAML []byte
 )
 
-// step is what an agent does at once.
+// step is a single action of an agent.
 type step struct {
 	Name string `yaml:"name"`
 	// Run is the line that the agent sends. It runs in the workspace.

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// tree is what lies in a place, by path: the mode, and a hash of the content.
+// tree has the files of a place, by path: the mode, and a hash of the content.
 type tree map[string]entry
 
 type entry struct {

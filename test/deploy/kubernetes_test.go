@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// built are the objects that "kubectl kustomize" makes of a folder of deploy, by kind and name.
+// built returns the objects that "kubectl kustomize" makes of a folder of deploy, by kind and name.
 func built(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()

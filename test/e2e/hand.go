@@ -76,12 +76,12 @@ func serveHand(socket string) error {
 }
 
 func runLine(l line) lineEnd {
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.Command("/bin/sh", "-c", l.Line) // #nosec G204 -- the test's own line
-	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Dir, &said, &said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Dir, &output, &output
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		return lineEnd{Status: 126, Output: err.Error()}
 	}
-	return lineEnd{Status: cmd.ProcessState.ExitCode(), Output: strings.ToValidUTF8(said.String(), "?")}
+	return lineEnd{Status: cmd.ProcessState.ExitCode(), Output: strings.ToValidUTF8(output.String(), "?")}
 }

@@ -1,6 +1,7 @@
-// Package e2e is what the packages of end-to-end tests share (test/cli, test/console, test/docs, test/gateway, test/handlers,
-// test/headless, test/policy, test/protocol and test/terminal). They run the real binaries between peers that are not ours, or that a test plays byte for byte, and look
-// at what an editor, an agent and the machine get to see of it.
+// Package e2e has the shared code of the packages of end-to-end tests (test/cli, test/console, test/docs, test/gateway,
+// test/handlers, test/headless, test/policy, test/protocol and test/terminal). They run the real binaries between
+// foreign peers, or peers that a test plays byte for byte, and check the effects on an editor, an agent and the
+// machine.
 package e2e
 
 import (

@@ -87,13 +87,13 @@ func (x *Terminal) Tmux(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Screen is what is to be seen.
+// Screen is the visible text.
 func (x *Terminal) Screen() string {
 	out, _ := x.Tmux("capture-pane", "-p")
 	return out
 }
 
-// All is what is to be seen, and what has scrolled away.
+// All is the visible text, and the text that has scrolled away.
 func (x *Terminal) All() string {
 	out, _ := x.Tmux("capture-pane", "-p", "-S", "-")
 	return out
@@ -160,7 +160,7 @@ func (x *Terminal) Exits() int {
 	return status
 }
 
-// ExpectNobodyBut waits until of those who belong here only the terminal is left.
+// ExpectNobodyBut waits until the terminal is the only remaining process of this place.
 func (p *Place) ExpectNobodyBut(t testing.TB, name string) {
 	t.Helper()
 	var left []int

@@ -53,14 +53,14 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 		if got["role"] != c.as || got["sessionId"] != session || len(clients) != 2 || (got["history"] != nil) != (c.history != "none") {
 			t.Errorf("%s: attached as %v", name, got)
 		}
-		told := len(past)
+		count := len(past)
 		if c.history == "full" || c.history == "" {
-			told = 0
+			count = 0
 		}
 		turn("while " + name)
-		for _, want := range past[told:] {
-			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, want) {
-				t.Errorf("%s receives %q, want %q", name, said, want)
+		for _, want := range past[count:] {
+			if updates, _ := hears(second, "turn_complete"); !slices.Equal(updates, want) {
+				t.Errorf("%s receives %q, want %q", name, updates, want)
 			}
 		}
 		var left map[string]any
@@ -113,8 +113,8 @@ func TestAttach_TypeScriptTransports(t *testing.T) {
 			second := &e2e.SocketPeer{Peer: process.Peer, T: t}
 			second.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(&second.First)
 			second.Attaches(session, map[string]any{"historyPolicy": "full"})
-			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + session + ": one"}) {
-				t.Errorf("the past is %q", said)
+			if updates, _ := hears(second, "turn_complete"); !slices.Equal(updates, []string{"user repeat one", "agent " + session + ": one"}) {
+				t.Errorf("the past is %q", updates)
 			}
 			turn := owner.Prompts("ask")
 			question := permissionRequest(second)
@@ -125,7 +125,7 @@ func TestAttach_TypeScriptTransports(t *testing.T) {
 			turn.Result(nil)
 			hears(second, "turn_complete")
 			second.Prompts("repeat mine").Result(nil)
-			// What is refused has the same code over both.
+			// Rejections have the same code over both transports.
 			of := func(more ...string) map[string]any {
 				params := map[string]any{"sessionId": session}
 				for i := 0; i < len(more); i += 2 {
@@ -173,7 +173,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	viewer := g.Client(t, "viewer", g.Token("viewer"), "?attach")
 	viewer.Attaches(session, map[string]any{"historyPolicy": "none"})
 
-	// One that was asked before the client came.
+	// A question that was asked before the client connected.
 	turn := owner.Prompts("ask")
 	first := permissionRequest(owner)
 	ada := g.Client(t, "ada", g.Token("approver", "--name", "ada"), "?attach")
@@ -182,7 +182,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 		t.Errorf("what waits is %v", got["history"])
 	}
 	question := permissionRequest(ada)
-	// Who only sees is not asked, and answers nothing by the id of a question of somebody else's.
+	// A client with read access is not asked, and cannot answer another client's question by its id.
 	viewer.Reply(question, allowed(question))
 	viewer.Prompts("repeat x").Refused(-32002)
 	viewer.Notify("session/cancel", map[string]any{"sessionId": session})
@@ -211,7 +211,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	go ada.Reply(one, allowed(one))
 	bob.Reply(two, allowed(two))
 	a, b := resolved(ada), resolved(bob)
-	if who, _ := e2e.Dig(a, "resolvedBy", "name").(string); !strings.HasSuffix(who, " for ada") && !strings.HasSuffix(who, " for bob") || fmt.Sprint(a) != fmt.Sprint(b) {
+	if name, _ := e2e.Dig(a, "resolvedBy", "name").(string); !strings.HasSuffix(name, " for ada") && !strings.HasSuffix(name, " for bob") || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("resolved as %v and as %v", a, b)
 	}
 	turn.Result(nil)
@@ -342,11 +342,11 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	if ended.StopReason != "end_turn" {
 		t.Errorf("the turn ended with %q", ended.StopReason)
 	}
-	if said := texts(second.Waiting()); said != session+": mine" { // all of it before the answer, and not what was prompted
-		t.Errorf("who prompted receives %q", said)
+	if updates := texts(second.Waiting()); updates != session+": mine" { // all of it before the answer, and not what was prompted
+		t.Errorf("who prompted receives %q", updates)
 	}
-	if said, _ := hears(third, "turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
-		t.Errorf("another one receives %q", said)
+	if updates, _ := hears(third, "turn_complete"); !slices.Equal(updates, []string{"user repeat mine", "agent " + session + ": mine"}) {
+		t.Errorf("another one receives %q", updates)
 	}
 	if e := third.Prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
 		t.Errorf("an approver prompts: %v", e)
@@ -381,11 +381,11 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	g.Leave()
 }
 
-func texts(all []wire.Message) (said string) {
+func texts(all []wire.Message) (updates string) {
 	for _, m := range all {
-		said += e2e.PieceOf(m)
+		updates += e2e.PieceOf(m)
 	}
-	return said
+	return updates
 }
 
 // TestAttach_BrokenStreamResumes breaks a stream in the middle of 2,000 updates. The client resumes after the last
@@ -442,9 +442,9 @@ func TestAttach_BrokenStreamResumes(t *testing.T) {
 	// A client that lost its connection attaches again.
 	again := g.Client(t, "again", viewer, "?attach")
 	again.Attaches(session, nil)
-	said, _ := hears(again, "turn_complete")
-	if len(said) != count+1 || said[count] != fmt.Sprintf("agent piece %d\n", count-1) {
-		t.Errorf("after a repetition there are %d messages, the last %q", len(said), said[len(said)-1])
+	updates, _ := hears(again, "turn_complete")
+	if len(updates) != count+1 || updates[count] != fmt.Sprintf("agent piece %d\n", count-1) {
+		t.Errorf("after a repetition there are %d messages, the last %q", len(updates), updates[len(updates)-1])
 	}
 	again.Close()
 	owner.Close()
@@ -524,8 +524,8 @@ func TestAttach_EditorSession(t *testing.T) {
 	testkit.Eventually(t, "gatewayd serves", func() bool { return strings.Contains(g.Stderr(), "the console is for browsers") })
 	c := e2e.NewSocketPeer(wire.Context(t), t, "second", "ws://"+at+"/acp?attach", strings.TrimSpace(token))
 	c.Attaches(opened.SessionID, nil)
-	if said, _ := hears(c, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
-		t.Errorf("the past is %q", said)
+	if updates, _ := hears(c, "turn_complete"); !slices.Equal(updates, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
+		t.Errorf("the past is %q", updates)
 	}
 	if e := c.Prompts("repeat x").Refused(-32600); !strings.Contains(e.Message, "the editor that started it") {
 		t.Errorf("a prompt is refused with %v", e)
@@ -588,7 +588,7 @@ func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 
 // hears returns the updates that the client receives up to and including a gateway update of the given type: "user
 // TEXT" and "agent TEXT".
-func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any) {
+func hears(c *e2e.SocketPeer, until string) (updates []string, last map[string]any) {
 	c.T.Helper()
 	for {
 		m := c.Expect("session/update")
@@ -597,12 +597,12 @@ func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any)
 		text, _ := e2e.Dig(params.Update, "content", "text").(string)
 		switch params.Update["sessionUpdate"] {
 		case "user_message_chunk":
-			said = append(said, "user "+text)
+			updates = append(updates, "user "+text)
 		case "agent_message_chunk":
-			said = append(said, "agent "+text)
+			updates = append(updates, "agent "+text)
 		}
 		if params.Update["type"] == until {
-			return said, params.Update
+			return updates, params.Update
 		}
 	}
 }

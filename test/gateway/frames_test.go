@@ -205,7 +205,7 @@ func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 	other := st.Play(t)
 	other.Write(`{"jsonrpc":"2.0","method":"_a","params":{}}`)
 	c.Expect("_a")
-	// Who reads on gets everything, in order.
+	// A client that resumes reading receives everything, in order.
 	first, err := stream.Recv()
 	if err != nil || first.GetOpened() == nil {
 		t.Fatalf("the first message is %v (%v)", first, err)

@@ -215,7 +215,7 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 	p = &press{}
 	enough := make(chan struct{})
 	host := "Host: " + at + "\r\n"
-	says := []string{
+	requests := []string{
 		"",
 		"GE",
 		"POST /acp HTTP/1.1\r\n" + host + "X-",
@@ -232,7 +232,7 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 			if i == *overloadConns/5 {
 				close(enough)
 			}
-			if !p.open(at, says[i%len(says)]) {
+			if !p.open(at, requests[i%len(requests)]) {
 				break
 			}
 		}

@@ -52,7 +52,7 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 	chunk := func(id string, b *pbBlock) *supervisorv1.MessageChunk {
 		return &supervisorv1.MessageChunk{MessageId: id, Content: b}
 	}
-	says := func(id string, b *pbBlock) *pbEvent {
+	message := func(id string, b *pbBlock) *pbEvent {
 		return &pbEvent{Event: &supervisorv1.Event_AgentMessage{AgentMessage: chunk(id, b)}}
 	}
 	noted := func(b *pbBlock, meta string, a *supervisorv1.Annotations) *pbBlock {
@@ -95,21 +95,21 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 		{Event: &supervisorv1.Event_UserMessage{UserMessage: chunk("u1", noted(e2e.Text("Show me everything."), `{"acme.example/from":"keyboard"}`,
 			&supervisorv1.Annotations{Audience: []string{"user", "assistant"}, LastModified: "2026-01-02T03:04:05Z", Priority: proto.Float64(0.5)}))}},
 		{Event: &supervisorv1.Event_AgentThought{AgentThought: chunk("t1", e2e.Text("What is there to show?"))}},
-		says("m1", noted(e2e.Text("**Text**, for you alone: ü, 日本, \u2028 and <b>&amp;</b>.\n"), "", &supervisorv1.Annotations{Audience: []string{"user"}, Priority: proto.Float64(1)})),
-		says("m1", noted(image("file:///pictures/dot.png"), `{"acme.example/width":1}`, &supervisorv1.Annotations{LastModified: "2026-01-02"})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: []byte("RIFF\x00\x00\x00\x00"), MimeType: "audio/wav"}}},
+		message("m1", noted(e2e.Text("**Text**, for you alone: ü, 日本, \u2028 and <b>&amp;</b>.\n"), "", &supervisorv1.Annotations{Audience: []string{"user"}, Priority: proto.Float64(1)})),
+		message("m1", noted(image("file:///pictures/dot.png"), `{"acme.example/width":1}`, &supervisorv1.Annotations{LastModified: "2026-01-02"})),
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: []byte("RIFF\x00\x00\x00\x00"), MimeType: "audio/wav"}}},
 			`{"acme.example/seconds":0.5}`, &supervisorv1.Annotations{Priority: proto.Float64(0)})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{
 			Uri: "file:///notes/link.md", Name: "link.md", Title: "A link", Description: "Where more is to be read", MimeType: "text/markdown", Size: proto.Int64(9007199254740991),
 		}}}, `{"acme.example/r":null}`, &supervisorv1.Annotations{Audience: []string{"assistant"}})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 			Uri: "file:///notes/whole.md", MimeType: "text/markdown", Contents: &supervisorv1.EmbeddedResource_Text{Text: "# Whole\n"},
 		}}}, `{"acme.example/outer":1}`, &supervisorv1.Annotations{Priority: proto.Float64(0.25)})),
-		says("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		message("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 			Uri: "file:///pictures/raw.bin", MimeType: "application/octet-stream", Contents: &supervisorv1.EmbeddedResource_Blob{Blob: []byte{0, 1, 2, 255}},
 		}}}),
-		says("", &pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "https://example.com/", Name: "no more than it must"}}}),
-		says("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Other{Other: `{"type":"hologram","beams":[1,2,3]}`}}),
+		message("", &pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "https://example.com/", Name: "no more than it must"}}}),
+		message("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Other{Other: `{"type":"hologram","beams":[1,2,3]}`}}),
 		{Event: &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: []*supervisorv1.PlanEntry{
 			{Content: "look", Priority: "high", Status: "completed"}, {Content: "work", Priority: "medium", Status: "in_progress"}, {Content: "tell", Priority: "low", Status: "pending"},
 		}}}},
@@ -157,7 +157,7 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 		compacts(&supervisorv1.Compaction{CompactionId: "c1", Status: "completed", Summary: []*pbBlock{e2e.Text("What was said so far.")}}),
 		compacts(&supervisorv1.Compaction{CompactionId: "c2", Status: "failed", Error: "there was no room"}),
 		{Event: &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: "weather_update"}}},
-		says("", e2e.Text("As older agents say it.")),
+		message("", e2e.Text("As older agents say it.")),
 		calls(&supervisorv1.ToolCallReport{ToolCallId: "call-old", Title: proto.String("As older agents call it"), Kind: proto.String("other"), Status: proto.String("completed")}),
 		info(&supervisorv1.SessionInfo{Title: proto.String("")}),
 		usage(&supervisorv1.ContextUsage{Used: 0, Size: 200000}),

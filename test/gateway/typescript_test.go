@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// transcript is what the editor on the TypeScript SDK prints.
+// transcript is the output of the editor on the TypeScript SDK.
 type transcript struct {
 	Updates   []map[string]any
 	Requests  []struct{ Method string }
@@ -72,7 +72,7 @@ func TestTypeScript_EveryMethod(t *testing.T) {
 	expectEveryMethod(t, p, playTypeScript(t, p, "everything", nil))
 }
 
-// expectEveryMethod looks at the turn in which ts-agent.mjs does everything.
+// expectEveryMethod checks the turn in which ts-agent.mjs uses every method.
 func expectEveryMethod(t *testing.T, p *e2e.Place, seen transcript) {
 	t.Helper()
 	result := func(v any) any { return map[string]any{"result": v} }

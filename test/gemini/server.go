@@ -82,7 +82,7 @@ func (s *Server) Strange() []string {
 // ServeHTTP implements http.Handler: POST /v1beta/models/MODEL:METHOD.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Answer(s, w, r) }
 
-// Script is who answers the CLI's requests.
+// Script answers the CLI's requests.
 type Script interface {
 	// Next is the step for a request of the conversation, whose body is given.
 	Next(model string, body []byte) Step

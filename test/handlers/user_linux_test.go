@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// ownerOf is who a file belongs to.
+// ownerOf returns the id of a file's owner.
 func ownerOf(t testing.TB, path string) uint32 {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -127,7 +127,7 @@ func TestUser_StateShowsUserOfHandlers(t *testing.T) {
 			t.Errorf("handler %s is the same process as before", name)
 		}
 	}
-	// One that dies comes back as the same user.
+	// A handler that dies is restarted as the same user.
 	if err := syscall.Kill(int(after["terminal"].GetPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestUser_TerminalsAreKilledAndReleased(t *testing.T) {
 	}) {
 		t.Error("processes of terminals that were ended are left")
 	}
-	// Nor does a supervisor that is killed leave anything.
+	// A killed supervisor leaves no files, either.
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -250,17 +250,17 @@ rules:
 	call.Refused(-32603)
 	s.Status(q, "in_progress")
 	s.Status(q, "failed")
-	told := map[string]bool{}
+	errors := map[string]bool{}
 	for _, name := range []string{"there.txt", "gone.txt"} {
 		call := s.Read(name)
 		q := s.Asked() // since neither counts as one of the workspace's
 		s.Choose(q, "allow_once")
-		told[strings.ReplaceAll(call.Refused(-32602).Message, name, "…")] = true
+		errors[strings.ReplaceAll(call.Refused(-32602).Message, name, "…")] = true
 		s.Status(q, "in_progress")
 		s.Status(q, "failed")
 	}
-	if len(told) != 1 {
-		t.Errorf("the errors depend on what exists: %v", told)
+	if len(errors) != 1 {
+		t.Errorf("the errors depend on what exists: %v", errors)
 	}
 	s.Finish()
 }
@@ -328,7 +328,7 @@ func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	}
 }
 
-// prints is what a command line writes.
+// prints returns the output of a command line.
 func prints(s *e2e.Fixture, line string) string {
 	s.T.Helper()
 	var ran struct{ Output string }

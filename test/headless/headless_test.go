@@ -61,7 +61,7 @@ func TestServe_ManyAgentsAndSessions(t *testing.T) {
 				t.Error(e2e.Explain(err))
 				return
 			}
-			var said strings.Builder
+			var message strings.Builder
 			for {
 				m, err := events.Recv()
 				if err != nil {
@@ -72,13 +72,13 @@ func TestServe_ManyAgentsAndSessions(t *testing.T) {
 				if e.GetSessionId() != h.session || e.GetAgentId() != h.agent {
 					t.Errorf("the turn of %s at %s received %v", h.session, h.agent, e)
 				}
-				said.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
+				message.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
 				if e.GetTurnEnded() != nil {
 					break
 				}
 			}
-			if want := h.session + ": " + words; said.String() != want {
-				t.Errorf("the agent sent %q, want %q", said.String(), want)
+			if want := h.session + ": " + words; message.String() != want {
+				t.Errorf("the agent sent %q, want %q", message.String(), want)
 			}
 		})
 	}
@@ -283,7 +283,7 @@ func TestCapabilities_NotOfferedIsNotRequested(t *testing.T) {
 			e2e.ExpectError(t, call(), codes.Unimplemented, supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED)
 		})
 	}
-	// Plain ones go on, and a session that cannot be closed is forgotten.
+	// Plain prompts are still accepted, and a session that cannot be closed is forgotten.
 	turn := s.PromptWith(s.Ctx, blocks(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "file:///x", Name: "x"}}}))
 	turn.Stopped("end_turn")
 	closed, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: session})

@@ -94,7 +94,7 @@ func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 	if !strings.Contains(turn.Said(), "still here \u202e\x1b[31m") {
 		t.Errorf("the agent sent %q", turn.Said())
 	}
-	// What was not understood is there all the same, as it came.
+	// Unknown updates are sent unchanged.
 	raw := 0
 	for _, e := range turn.Seen {
 		if strings.Contains(e.GetRaw(), "no base64!") || strings.Contains(e.GetRaw(), `"entries":"none"`) || strings.Contains(e.GetRaw(), "1e400") {
@@ -148,9 +148,9 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 	// Another question in its place, whose handle begins alike.
 	question = actor.SendAs(`"q-1x"`, "session/request_permission", ask)
 	other := turn.Question()
-	code, _, said := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), e2e.HandleOf(q.GetId()), "allow_once")
-	if code != 1 || !strings.HasSuffix(said, "question "+e2e.HandleOf(q.GetId())+" does not wait any more: the agent withdrew it, or is gone\n") {
-		t.Errorf("the answer to what was withdrawn has the status %d: %s", code, said)
+	code, _, stderr := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), e2e.HandleOf(q.GetId()), "allow_once")
+	if code != 1 || !strings.HasSuffix(stderr, "question "+e2e.HandleOf(q.GetId())+" does not wait any more: the agent withdrew it, or is gone\n") {
+		t.Errorf("the answer to what was withdrawn has the status %d: %s", code, stderr)
 	}
 	if _, err := s.Approvals.AnswerApproval(s.Ctx, e2e.Yes(other, "grpc")); err != nil {
 		t.Errorf("the question in its place cannot be answered: %v", err)
@@ -218,9 +218,9 @@ func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	turn.Stopped("end_turn")
 	n := 0
 	for _, e := range turn.Seen {
-		if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "" {
-			if want := fmt.Sprintf("piece %d\n", n); said != want {
-				t.Fatalf("%q came where %q should", said, want)
+		if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
+			if want := fmt.Sprintf("piece %d\n", n); text != want {
+				t.Fatalf("%q came where %q should", text, want)
 			}
 			n++
 		}

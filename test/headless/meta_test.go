@@ -136,9 +136,9 @@ func metas(s *e2e.Server, session, meta string) (opened, prompted string) {
 	s.T.Helper()
 	turn := s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("meta")}, Meta: meta})
 	turn.Stopped("end_turn")
-	var told struct{ Opened, Prompted json.RawMessage }
-	if err := json.Unmarshal([]byte(turn.Said()), &told); err != nil {
+	var received struct{ Opened, Prompted json.RawMessage }
+	if err := json.Unmarshal([]byte(turn.Said()), &received); err != nil {
 		s.T.Fatalf("the agent sent %q: %v", turn.Said(), err)
 	}
-	return string(told.Opened), string(told.Prompted)
+	return string(received.Opened), string(received.Prompted)
 }

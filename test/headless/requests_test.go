@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// able is what an agent answers initialize with that can do everything.
+// able is the answer to initialize of an agent with all capabilities.
 const able = `{"protocolVersion":1,"agentInfo":{"name":"able","title":"Able","version":"2"},"agentCapabilities":{"loadSession":true,` +
 	`"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},` +
 	`"sessionCapabilities":{"list":{},"close":{},"delete":{},"resume":{},"fork":{},"additionalDirectories":{}},"auth":{"logout":{}}}}`
@@ -104,12 +104,12 @@ func TestServices_RequestsReachAgentAsACP(t *testing.T) {
 		{"type":"resource","resource":{"uri":"file:///b","blob":"AA=="}}]}`)
 	actor.Reply(asked, map[string]any{"stopReason": "end_turn"})
 	turn.Stopped("end_turn")
-	if told := turn.Seen[0].GetTurnStarted().GetPrompt(); len(told) != len(all) {
-		t.Errorf("the turn began with %v", told)
+	if prompt := turn.Seen[0].GetTurnStarted().GetPrompt(); len(prompt) != len(all) {
+		t.Errorf("the turn began with %v", prompt)
 	} else {
 		for i := range all {
-			if !proto.Equal(told[i], all[i]) {
-				t.Errorf("block %d of the prompt was sent as %v, want %v", i, told[i], all[i])
+			if !proto.Equal(prompt[i], all[i]) {
+				t.Errorf("block %d of the prompt was sent as %v, want %v", i, prompt[i], all[i])
 			}
 		}
 	}

@@ -75,11 +75,11 @@ func TestRestartAgent_MissingModeBlocksPrompts(t *testing.T) {
 	choose(s, id, false)
 	live := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id})
 	s.Prompt(id, "crash").End()
-	told := live.Until("the notice", func(e *supervisorv1.Event) bool { return e.GetNotice().GetFromAcphost() }).GetNotice()
-	if told.GetSeverity() != "error" || told.GetTitle() != "The session's mode could not be restored" {
-		t.Errorf("it receives %v", told)
+	notice := live.Until("the notice", func(e *supervisorv1.Event) bool { return e.GetNotice().GetFromAcphost() }).GetNotice()
+	if notice.GetSeverity() != "error" || notice.GetTitle() != "The session's mode could not be restored" {
+		t.Errorf("it receives %v", notice)
 	}
-	e2e.ExpectContains(t, "the notice", told.GetDescription(), agent, id, `"code"`, "session/set_mode", "the agent does not offer it")
+	e2e.ExpectContains(t, "the notice", notice.GetDescription(), agent, id, `"code"`, "session/set_mode", "the agent does not offer it")
 	s.Running(agent, 1)
 	refused := func() error {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: id, Prompt: []*supervisorv1.ContentBlock{e2e.Text("settings")}})

@@ -137,7 +137,7 @@ func TestAgentExit_TooOftenStopsRestarts(t *testing.T) {
 	if status.Code(err) == codes.OK {
 		t.Error("an agent that was given up opens a session")
 	}
-	// A person may start it all the same.
+	// A person may start it nevertheless.
 	again, err := s.Agents.RestartAgent(s.Ctx, &supervisorv1.RestartAgentRequest{AgentId: id})
 	if err != nil || again.GetAgent().GetState() != supervisorv1.AgentState_AGENT_STATE_RUNNING {
 		t.Errorf("restarted it is %v (%v)", again, e2e.Explain(err))

@@ -35,7 +35,7 @@ func TestServe_ShutdownWaitsForTurns(t *testing.T) {
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// What is new is refused from now on; what has begun ends by itself.
+	// New requests are rejected from now on; active ones run to their end.
 	if !testkit.Poll(func() bool {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: other, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})
 		for err == nil {

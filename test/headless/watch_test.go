@@ -37,7 +37,7 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two := s.Watch(req), s.Watch(req)
-	// All three have come to what is live when they have seen a turn that began behind them.
+	// All three watchers are up to date when they have received a turn that began after them.
 	s.Prompt(id, "repeat").Stopped("end_turn")
 	ends := func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil }
 	lazily := &e2e.Stream{T: t, Next: func() (*supervisorv1.Event, error) {
@@ -64,9 +64,9 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 					return
 				}
 				cursor = e.GetCursor()
-				if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "" {
-					if want := fmt.Sprintf("piece %d\n", n); said != want {
-						t.Errorf("%q came where %q should", said, want)
+				if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
+					if want := fmt.Sprintf("piece %d\n", n); text != want {
+						t.Errorf("%q came where %q should", text, want)
 						return
 					}
 					n++
@@ -99,7 +99,7 @@ func TestWatch_StartWithinTurn(t *testing.T) {
 		id := s.Open(agent).GetSessionId()
 		turn := s.Prompt(id, "flood 20")
 		turn.Until("the turn's begin", func(e *supervisorv1.Event) bool { return e.GetTurnStarted() != nil })
-		// Each comes to what is live at another moment, or when all is over.
+		// Each watcher becomes up to date at another moment, or when all turns have ended.
 		var watching []*e2e.Stream
 		for range 3 {
 			watching = append(watching, s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id}))

@@ -121,14 +121,14 @@ func (m machine) run(parts, work string) error {
 		"-serial", "stdio", "-no-reboot", "-kernel", filepath.Join(parts, m.kernel), "-initrd", image,
 		"-append", "console=ttyAMA0 quiet panic=-1")
 	cmd.Stderr = os.Stderr
-	said, err := cmd.StdoutPipe()
+	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	failed, over := listen(said, os.Stdout)
+	failed, over := listen(output, os.Stdout)
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -144,8 +144,8 @@ func (m machine) run(parts, work string) error {
 }
 
 // listen forwards a machine's output, and returns the failures, and whether the machine ran to its end.
-func listen(said io.Reader, to io.Writer) (failed []string, over bool) {
-	lines := bufio.NewScanner(said)
+func listen(output io.Reader, to io.Writer) (failed []string, over bool) {
+	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := strings.TrimRight(lines.Text(), "\r")

@@ -55,7 +55,7 @@ func visit(url, picture string, looksFor, command []string) error {
 		return fmt.Errorf("start chromium: %w", err)
 	}
 	begun := time.Now()
-	told := func(what string) {
+	report := func(what string) {
 		fmt.Printf("%6d ms  %s\n", time.Since(begun).Milliseconds(), what)
 		begun = time.Now()
 	}
@@ -69,14 +69,14 @@ func visit(url, picture string, looksFor, command []string) error {
 	if err != nil {
 		return err
 	}
-	told("the page shows a code")
+	report("the page shows a code")
 	if err := confirm(ctx, command, code); err != nil {
 		return err
 	}
 	if err := until(ctx, "that the browser is in", `!!document.querySelector("nav")`); err != nil {
 		return err
 	}
-	told("the browser is signed in")
+	report("the browser is signed in")
 	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(`nav a[href="#/board"]`))); err != nil {
 		return fmt.Errorf("go to the board: %w", err)
 	}
@@ -88,7 +88,7 @@ func visit(url, picture string, looksFor, command []string) error {
 			return err
 		}
 	}
-	told("the session shows " + strings.Join(looksFor, ", "))
+	report("the session shows " + strings.Join(looksFor, ", "))
 	if picture == "" {
 		return nil
 	}

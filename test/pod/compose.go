@@ -116,7 +116,7 @@ func LoadCompose(name, work string, env map[string]string) (*Manifest, error) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(of.Services))
-	// What is waited for until it has ended comes first.
+	// Services that others wait for until they have ended are first.
 	slices.SortStableFunc(names, func(a, b string) int {
 		return rank(of.Services[a], waited[a]) - rank(of.Services[b], waited[b])
 	})

@@ -105,7 +105,7 @@ func TestCompose_DocumentedCommandsWork(t *testing.T) {
 	r.works(a, r.open(a), "a.txt")
 	r.Delete()
 
-	// What is recorded is there after the containers have gone, and they start again with the same folders.
+	// Records remain after the containers have been removed, and new containers start with the same folders.
 	audit, err := os.ReadFile(filepath.Join(dir, "deploy", "state", "acphost", "audit.jsonl"))
 	if err != nil || !strings.Contains(string(audit), "/workspace/a.txt") {
 		t.Errorf("the record of decisions in deploy/state has %.200q (%v), want the file that was written", audit, err)

@@ -303,7 +303,7 @@ func (r *Running) Starts() int {
 	return r.begun
 }
 
-// Log is what the container has printed.
+// Log is the output of the container.
 func (r *Running) Log() string { return r.log.String() }
 
 // Kill kills the container's process 1, and with it all that the container is. It returns when that has ended.
@@ -378,7 +378,7 @@ func (r *Running) end(grace time.Duration) {
 	}
 }
 
-// buffer is what a container prints, each line with the time since the container's first start.
+// buffer is the output of a container, each line with the time since the container's first start.
 type buffer struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// What the tests of this package share: the programs, the unpacked images and "enter".
+// Shared by the tests of this package: the programs, the unpacked images and "enter".
 var (
 	bin, work string
 	shared    Cluster
@@ -226,9 +226,9 @@ func (r *running) open(agent *supervisorv1.Agent) string {
 }
 
 // prompt has a turn, and returns the agent's message and how the turn ended.
-func (r *running) prompt(agent *supervisorv1.Agent, session, text string) (said, how string) {
+func (r *running) prompt(agent *supervisorv1.Agent, session, text string) (message, how string) {
 	r.t.Helper()
-	defer func() { r.last = said + ": " + how }()
+	defer func() { r.last = message + ": " + how }()
 	turn, err := r.Prompt(r.ctx, &supervisorv1.PromptRequest{AgentId: agent.GetId(), SessionId: session, Prompt: []*supervisorv1.ContentBlock{client.Text(text)}})
 	if err != nil {
 		return "", err.Error()

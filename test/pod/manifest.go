@@ -31,13 +31,13 @@ type Manifest struct {
 	Spec       Spec
 }
 
-// Metadata is what an object is called.
+// Metadata has the name of an object.
 type Metadata struct {
 	Name, Namespace     string
 	Labels, Annotations map[string]string
 }
 
-// Spec is what a Pod is made of.
+// Spec is the specification of a Pod.
 type Spec struct {
 	InitContainers                []Container      `yaml:"initContainers"`
 	Containers                    []Container      `yaml:"containers"`
@@ -95,7 +95,7 @@ type Mount struct {
 	ReadOnly  bool   `yaml:"readOnly"`
 }
 
-// SecurityContext is what a Pod or a container may.
+// SecurityContext has the rights of a Pod or a container.
 type SecurityContext struct {
 	RunAsUser                *int           `yaml:"runAsUser"`
 	RunAsGroup               *int           `yaml:"runAsGroup"`
@@ -122,7 +122,7 @@ type Probe struct {
 	InitialDelaySeconds int `yaml:"initialDelaySeconds"`
 }
 
-// Handler is what a probe, or the end of a container, does: it runs a command, or requests a page.
+// Handler is the action of a probe, or at the end of a container: it runs a command, or requests a page.
 type Handler struct {
 	Exec    struct{ Command []string }
 	HTTPGet *struct{ Path, Port, Scheme string } `yaml:"httpGet"`

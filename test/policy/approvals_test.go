@@ -53,19 +53,19 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 			won    []string
 			learnt []*supervisorv1.ApprovalAnswer
 		)
-		for who, option := range answers {
+		for client, option := range answers {
 			wg.Go(func() {
 				resp, err := s.Approvals.AnswerApproval(s.Ctx, &supervisorv1.AnswerApprovalRequest{
-					Id: q.GetId(), AnsweredBy: who, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option},
+					Id: q.GetId(), AnsweredBy: client, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option},
 				})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					won, learnt = append(won, who), append(learnt, resp.GetAnswer())
+					won, learnt = append(won, client), append(learnt, resp.GetAnswer())
 				} else {
 					learnt = append(learnt, answerOf(err))
 					if status.Code(err) != codes.FailedPrecondition {
-						t.Errorf("%s was refused with %v, want FAILED_PRECONDITION", who, err)
+						t.Errorf("%s was refused with %v, want FAILED_PRECONDITION", client, err)
 					}
 				}
 			})
@@ -75,8 +75,8 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 			t.Fatalf("%q won, want one", won)
 		}
 		winner, option := won[0], answers[won[0]]
-		told := e2e.Ended(t, changes, q.GetId())
-		for _, a := range append(learnt, told) {
+		answer := e2e.Ended(t, changes, q.GetId())
+		for _, a := range append(learnt, answer) {
 			if a.GetAnsweredBy() != winner || a.GetOptionId() != option {
 				t.Errorf("one learnt %v, want that %s chose %s", a, winner, option)
 			}

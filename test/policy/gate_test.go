@@ -17,8 +17,8 @@ func TestGate_DeniesCallsWithoutRequest(t *testing.T) {
 	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	refused := s.WriteFile(".env", "KEY=1").Refused(-32603)
 	e2e.ExpectContains(t, "the agent's error", refused.Message, "Secrets stay where they are", "rule secrets")
-	told := s.Expect("session/update")
-	e2e.ExpectContains(t, "the question", string(told.Raw), "agent_message_chunk", "denied", "Secrets stay where they are")
+	update := s.Expect("session/update")
+	e2e.ExpectContains(t, "the question", string(update.Raw), "agent_message_chunk", "denied", "Secrets stay where they are")
 	if _, err := os.Stat(p.Path(".env")); err == nil {
 		t.Error("the file was written all the same")
 	}
@@ -41,8 +41,8 @@ func TestGate_DenialNotice(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.FixtureWith(t, `{"session":{"notices":{}}}`, p.Policy(t, e2e.GateRules, ""), nil)
 	s.WriteFile(".env", "KEY=1").Refused(-32603)
-	told := s.Expect("session/update")
-	e2e.ExpectContains(t, "the notice", string(told.Raw), `"sessionUpdate":"notice"`, `"severity":"warning"`, `"title":"`, "Secrets stay where they are")
+	update := s.Expect("session/update")
+	e2e.ExpectContains(t, "the notice", string(update.Raw), `"sessionUpdate":"notice"`, `"severity":"warning"`, `"title":"`, "Secrets stay where they are")
 	s.Finish()
 }
 
@@ -297,8 +297,8 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		report(s, e2e.Edit(p.Path(".env")), "completed")
-		told := s.Expect("session/update")
-		e2e.ExpectContains(t, "the question", string(told.Raw), "without asking", "Secrets stay where they are")
+		update := s.Expect("session/update")
+		e2e.ExpectContains(t, "the question", string(update.Raw), "without asking", "Secrets stay where they are")
 		got := lastDecision(t, p)
 		if got.Door != "report" || got.Outcome != "done, not asked" || got.Verdict != "deny" || got.AnsweredBy != "nobody" {
 			t.Errorf("the audit has %+v", got)
@@ -319,8 +319,8 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		s.WriteFile(".env", "x").Refused(-32603)
 		s.Expect("session/update")
 		report(s, e2e.Edit(p.Path(".env")), "completed")
-		told := s.Expect("session/update")
-		e2e.ExpectContains(t, "the question", string(told.Raw), "refused")
+		update := s.Expect("session/update")
+		e2e.ExpectContains(t, "the question", string(update.Raw), "refused")
 		if got := lastDecision(t, p); got.Outcome != "refused, not prevented" {
 			t.Errorf("the audit has %+v", got)
 		}

@@ -261,7 +261,7 @@ func TestProgramName_NotInstalled(t *testing.T) {
 	s := p.Fixture(t, p.Policy(t, rules, ""), "PATH="+late+":"+os.Getenv("PATH"))
 	runsCommand(s, "command", "acphost-no-such-tool --version")
 	s.Agent.Send("terminal/create", e2e.Params("command", "acphost-no-such-tool", "args", []string{"x"})).Refused(-32603)
-	// One that comes while a person is asked is not what the person was asked about.
+	// A program that appears during the question is not the program that the question was about.
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "acphost-late-tool", "args", []string{"x"}))
 	q := s.Asked()
 	trace := filepath.Join(p.Home, "ran-late")

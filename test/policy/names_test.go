@@ -62,7 +62,7 @@ func TestNames_AgentCannotRewriteQuestion(t *testing.T) {
 		expectNothing(s, line)
 		lines = append(lines, line)
 	}
-	// Nor can the agent answer or withdraw the question, or take its id over.
+	// The agent can neither answer nor withdraw the question, nor reuse its id.
 	s.Agent.Write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + string(q.ID) + `}}`)
 	expectNothing(s, "a withdrawal")
 	s.Agent.Write(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[]}}`)

@@ -21,7 +21,7 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	s := p.Fixture(t, flags)
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": "careful"}))
 	s.Expect("session/update")
-	// What the agent reported before counts as it did: the question itself names no command.
+	// Earlier reports of the agent are used: the question itself names no command.
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "tool_call", "toolCallId": "x", "title": "push",
 		"kind": "execute", "rawInput": map[string]any{"command": "git push origin main && ls"}}))
 	s.Expect("session/update")
@@ -125,18 +125,18 @@ func whyApproval(t *testing.T, p *e2e.Place, flags []string, id string) (*permis
 	if status != 0 {
 		t.Fatalf("policy why --approval %s: exit %d\n%s%s", id, status, out, errs)
 	}
-	var said struct {
+	var why struct {
 		Action   json.RawMessage
 		Decision struct{ Verdict, Rule string }
 	}
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
+	if err := json.Unmarshal([]byte(out), &why); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	a := &permissionv1.Action{}
-	if err := protojson.Unmarshal(said.Action, a); err != nil {
-		t.Fatalf("%v: %s", err, said.Action)
+	if err := protojson.Unmarshal(why.Action, a); err != nil {
+		t.Fatalf("%v: %s", err, why.Action)
 	}
-	return a, said.Decision.Verdict + " " + said.Decision.Rule, errs
+	return a, why.Decision.Verdict + " " + why.Decision.Rule, errs
 }
 
 // waitingQuestion is the id of the only question that waits.

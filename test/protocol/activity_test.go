@@ -28,7 +28,7 @@ type feedReader struct {
 	finish func()
 }
 
-// feedLine is what tests look at in a line. Each line has been checked.
+// feedLine has the members of a line that tests check. Each line was validated.
 type feedLine struct {
 	Type, Path, Action string
 	SessionID          string `json:"session_id"`
@@ -53,9 +53,9 @@ type feedNode struct {
 // readFeed starts a reader of the feed whose address a supervisor prints on its standard error.
 func readFeed(t testing.TB, p *e2e.Place, supervisor *wire.Process) *feedReader {
 	t.Helper()
-	said := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
-	testkit.Eventually(t, "port and token are printed", func() bool { return said.MatchString(supervisor.Stderr()) })
-	found := said.FindStringSubmatch(supervisor.Stderr())
+	pattern := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
+	testkit.Eventually(t, "port and token are printed", func() bool { return pattern.MatchString(supervisor.Stderr()) })
+	found := pattern.FindStringSubmatch(supervisor.Stderr())
 	cmd := wire.Command(t, "node", e2e.Peer(t, "feed-reader.mjs"), found[1])
 	cmd.Env = p.Env()
 	r := &feedReader{t: t, lines: make(chan string, 1<<16), token: found[2]}

@@ -40,7 +40,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 		}
 	}
 
-	// A release while somebody waits answers both.
+	// A release during a wait answers both requests.
 	wait = s.Agent.Send("terminal/wait_for_exit", terminal)
 	for range 20 { // requests may overtake one another; not so many
 		s.Agent.Request("terminal/output", terminal, nil)
@@ -58,7 +58,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 	s.Agent.Request("terminal/release", terminal, nil) // twice is fine
 	s.Agent.Send("terminal/output", terminal).Refused(-32002)
 
-	// What is not open cannot be withdrawn.
+	// A request that is not open cannot be withdrawn.
 	s.Withdraw(`"nobody"`)
 	s.Withdraw(wait.ID())
 	s.ExpectQuiet()

@@ -214,8 +214,8 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 		t.Error(e2e.Explain(err))
 	}
 	agent.ExpectEnd()
-	if said := agent.Waiting(); len(said) > 0 {
-		t.Errorf("before it was stopped the agent got %s, want nothing", said[0].Raw)
+	if messages := agent.Waiting(); len(messages) > 0 {
+		t.Errorf("before it was stopped the agent got %s, want nothing", messages[0].Raw)
 	}
 	s.Finish()
 }

@@ -126,7 +126,7 @@ func TestLine_OverLimitIsRejected(t *testing.T) {
 	if m := s.Next(); m.Error == nil || string(m.ID) != "31" || !strings.Contains(m.Error.Message, "65536") {
 		t.Errorf("the editor's request was answered with %s", m.Raw)
 	}
-	// An answer that is too long must not leave the one who waits for it waiting.
+	// An answer that is too long must not block the waiting request.
 	prompt := s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}})
 	asked := s.Agent.Expect("session/prompt")
 	s.Agent.Write(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"stopReason":"` + long + `"}}`)

@@ -20,7 +20,7 @@ func TestRoutes_FilesLeftToEditorPassUnchanged(t *testing.T) {
 	if _, err := os.Stat(p.Path("b.txt")); err == nil {
 		t.Error("a file was written that the editor should have")
 	}
-	// Terminals are served here all the same.
+	// Terminals are served here nevertheless.
 	s.Agent.Request("terminal/run", e2e.Params("command", "true"), nil)
 	s.Finish()
 }

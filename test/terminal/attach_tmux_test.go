@@ -27,7 +27,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 		x.Shows("> repeat from the second", ": from the second", "Maxi · /help")
 	}
 
-	// Who answers first has answered for both.
+	// The first answer counts for both.
 	first.Says("ask")
 	for _, x := range []*e2e.Terminal{first, second} {
 		x.Shows("The agent asks: Edit", "notes.md", "Reject", "tab goes to the input") // no key is too soon now
@@ -56,7 +56,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	first.Says("repeat alone again")
 	first.Shows(": alone again", "Maxi · /help")
 
-	// Who joins without the past sees what comes.
+	// A client that joins without the past receives later events.
 	third := joins(t, p, "--history", "none")
 	first.Says("repeat for the third")
 	third.Shows("> repeat for the third", ": for the third", "Maxi · /help")

@@ -276,7 +276,7 @@ cp written "$1"
 	x.Keys("Enter")
 	x.Shows(": a whole text")
 
-	// One that is killed leaves the terminal to the chat.
+	// A killed editor returns the terminal to the chat.
 	if err := os.Remove(p.Path("written")); err != nil {
 		t.Fatal(err)
 	}

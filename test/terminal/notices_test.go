@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// hook is what a webhook got.
+// hook is the data that a webhook received.
 type hook struct {
 	header http.Header
 	body   string

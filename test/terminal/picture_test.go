@@ -44,7 +44,7 @@ func picturedPlace(t *testing.T) *e2e.Place {
 	return p
 }
 
-// moving is what differs from one moment to the next: the spinner, and how long a turn has taken.
+// moving matches text that changes over time: the spinner, and the duration of a turn.
 var (
 	spinning = regexp.MustCompile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 	taking   = regexp.MustCompile(`· [0-9ms]+ ·`)

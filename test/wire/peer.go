@@ -72,7 +72,7 @@ type Peer struct {
 	working  sync.WaitGroup
 }
 
-// NewPeer starts to read from r. name is what the conversation calls this end.
+// NewPeer starts to read from r. name is the name of this end in the conversation.
 func NewPeer(t testing.TB, name string, w io.WriteCloser, r io.Reader) *Peer {
 	p := &Peer{t: t, name: name, w: w, changed: make(chan struct{}), handlers: map[string]func(Message) (any, error){}}
 	p.working.Go(func() { p.read(r) })

@@ -115,8 +115,8 @@ func (p *Process) ExpectExit() int {
 	}
 }
 
-// Stderr is what the process has written to standard error so far; once the process has ended, all of it, unless what it
-// left behind still holds the pipe.
+// Stderr is the output to standard error so far; once the process has ended, all of it, unless a process that it left
+// behind still holds the pipe.
 func (p *Process) Stderr() string {
 	select {
 	case <-p.done:

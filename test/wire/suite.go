@@ -60,10 +60,10 @@ func nobodyLeft() error {
 		}
 		return err
 	}
-	said := Describe(left)
+	processes := Describe(left)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
-	return errors.Join(fmt.Errorf("the tests leave processes behind:\n%s", said), proc.End(ctx, list, 0))
+	return errors.Join(fmt.Errorf("the tests leave processes behind:\n%s", processes), proc.End(ctx, list, 0))
 }
 
 // Describe returns a description of processes, a line each.

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the first process of the machines of package machine: it makes of the bare kernel what tests need,
-// runs them, and switches the machine off.
+// Command init is the first process of the machines of package machine: it prepares the kernel for the tests, runs
+// them, and switches the machine off.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package words is what package machine and the first process of its machines have agreed on.
+// Package words has the words that package machine and the first process of its machines share.
 package words
 
 const (

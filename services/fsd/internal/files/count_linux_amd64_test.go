@@ -42,8 +42,8 @@ func TestRead_SmallFileTakesFewSystemCalls(t *testing.T) {
 	if len(counts) < 4 {
 		t.Fatalf("counted %v", counts)
 	}
-	// Each folder on the way, and the file, are looked at once. Then come the watch, the opening, a look at what was opened, the
-	// reading and the closing.
+	// Each folder of the path, and the file, are examined once. The other calls are the watch, the opening, the check
+	// of the opened file, the reading and the closing.
 	want := strings.Count(dir+"/ws/f", "/") + 5
 	if got := slices.Min(counts[1:]); got > want { // the first read has Go's own calls; others may change the folder of all tests
 		t.Errorf("a read takes %d system calls, want at most %d", got, want)

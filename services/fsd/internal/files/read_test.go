@@ -191,7 +191,7 @@ func TestRead_RejectsSpecialFilesWithoutBlocking(t *testing.T) {
 		}
 		wantKind(t, err, Invalid)
 	}
-	// One that takes the file's place after it was looked at.
+	// A file that replaces the checked file.
 	p := &resolvedPath{requested: ws + "/p", path: ws + "/p"}
 	for _, flags := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR} {
 		if _, _, err := New().state.Load().openFile(p, flags); err == nil {
@@ -232,7 +232,7 @@ func TestRead_EndsWithContext(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled after some looks at it.
+// countdown is a context that is cancelled after some calls of Err.
 type countdown struct {
 	context.Context
 	left int

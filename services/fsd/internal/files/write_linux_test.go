@@ -271,7 +271,7 @@ func TestWrite_FullDiskKeepsOldFile(t *testing.T) {
 
 func TestWrite_InPlaceFailureRestoresContent(t *testing.T) {
 	ws := workspace(t)
-	// The file has a hole and the disk no room for what fills it. That is what a file system is like that cannot reserve.
+	// The file has a hole, and the disk has no room to fill it, as on a file system that cannot reserve space.
 	mount := func() error { return unix.Mount("test", ws, "tmpfs", 0, "size=128k") }
 	inMounts(t, mount, func() {
 		path := put(t, ws+"/f", "head")

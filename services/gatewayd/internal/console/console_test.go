@@ -157,7 +157,7 @@ func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 			t.Errorf("the cookie alone, with %q: %d", extra, res.StatusCode)
 		}
 	}
-	// Two cookies of the name: one was set by somebody else.
+	// Two cookies of the name: another server has set one.
 	two := []string{"Cookie", in[1] + "; " + in[1], in[2], in[3]}
 	if res := r.do("POST", "/service", "{}", two...); res.StatusCode != 401 {
 		t.Errorf("two cookies: %d", res.StatusCode)

@@ -98,15 +98,15 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 		return withoutURL(err)
 	}
 	defer res.Body.Close()
-	switch said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
+	switch answer, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
 	case res.StatusCode/100 == 2:
 		return nil
 	case res.StatusCode/100 == 3:
 		return fmt.Errorf("%s answers %d: redirects are not followed; name the address to which it leads; %w", t.url.Host, res.StatusCode, errFinal)
 	case res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusRequestTimeout:
-		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails), errFinal)
+		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(answer), maxDetails), errFinal)
 	default:
-		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails))
+		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(answer), maxDetails))
 	}
 }
 

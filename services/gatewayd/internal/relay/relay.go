@@ -37,7 +37,7 @@ type Agent interface {
 type Target struct {
 	// Name is the agent's name; empty: the only one.
 	Name string
-	// None means that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
+	// None means that the connection has no agent, and only attaches to sessions. Name is empty then.
 	None bool
 }
 

@@ -187,7 +187,7 @@ func TestStream_ResumesAfterLastEventID(t *testing.T) {
 			t.Fatalf("got %s, want frame %d", data, n)
 		}
 	}
-	// The connection of the first may be gone without anybody having noticed: who knows where it was takes over.
+	// The first connection may be lost without notice: a client that knows the position replaces it.
 	second := r.stream(append(of, "Last-Event-ID", last)...)
 	for n := 5; n < 10; n++ {
 		second.want(frame(n))

@@ -13,7 +13,7 @@ import (
 
 var firefox = Browser{Address: "192.0.2.7", Agent: "Firefox"}
 
-// anybody may come in.
+// anybody accepts every browser.
 func anybody() error { return nil }
 
 // ask plays a browser that asks until it is in, its code ends, or ctx ends.
@@ -273,16 +273,16 @@ func TestLook_ReportsRejectedBrowser(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()
 		agent := errors.New("an agent shows it")
-		told := make(chan error, 1)
+		result := make(chan error, 1)
 		go func() {
 			_, err := d.AwaitBrowser(t.Context(), code)
-			told <- err
+			result <- err
 		}()
 		synctest.Wait()
 		if got, _, err := d.Claim(s, firefox, func() error { return agent }); got != nil || !errors.Is(err, agent) {
 			t.Errorf("the browser: got %v, %v", got, err)
 		}
-		if err := <-told; !errors.Is(err, agent) {
+		if err := <-result; !errors.Is(err, agent) {
 			t.Errorf("the person receives %v", err)
 		}
 		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); err == nil {

@@ -59,7 +59,7 @@ func (e *entry) action(t *testing.T, s fixture) *permissionv1.Action {
 	return s.run(line, e.Argv, e.Env, s.expand(e.Cwd))
 }
 
-// met reports whether a verdict is what an entry wants.
+// met reports whether a verdict is the expected one of an entry.
 func (e *entry) met(got permissionv1.Verdict) bool {
 	switch e.Want {
 	case "allow":
@@ -138,7 +138,7 @@ func (e *entry) what() string {
 	return fmt.Sprintf("%.300q", e.Command)
 }
 
-// describe is what the action was taken to be.
+// describe returns the facts of the action that the policies use.
 func describe(a *permissionv1.Action) string {
 	if len(a.GetCommand().GetSubCommands()) > 20 {
 		return "(many commands)"

@@ -53,7 +53,7 @@ func newFixture(t testing.TB) fixture {
 	return s
 }
 
-// surroundings are what policies are read against here.
+// surroundings returns the surroundings for the policies of the test.
 func (s fixture) surroundings() policy.Surroundings {
 	return policy.Surroundings{Home: s.home, Real: filepath.EvalSymlinks}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// findings are what Check finds, a line each: severity, place, rule and message.
+// findings returns the findings of Check, one per line: severity, position, rule and message.
 func findings(t *testing.T, rules string) []string {
 	t.Helper()
 	var all []string

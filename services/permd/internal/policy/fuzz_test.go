@@ -45,7 +45,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// follows checks that a decision is what the rules' matches come to.
+// follows checks that a decision follows from the rules' matches.
 func follows(t *testing.T, explained *permissionv1.ExplainResponse, layer permissionv1.Layer, kind string) {
 	t.Helper()
 	matched := map[string]bool{}

@@ -196,7 +196,7 @@ global.json .venv/pyvenv.cfg .bazelrc gradle/wrapper/gradle-wrapper.properties .
 /home/u/bin/x /home/u/.local/share/applications/x.desktop /home/u/Library/LaunchAgents/x.plist /etc/cron.d/x /etc/crontab
 /etc/profile.d/x.sh /var/spool/cron/crontabs/u`
 
-// projectTable are files of a project that run only when somebody builds or tests it, or that are read and not run.
+// projectTable has files of a project that run only when it is built or tested, or that are only read.
 const projectTable = `
 Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS.md .github/CODEOWNERS .github/dependabot.yml renovate.json
 Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js src/vscode/tasks.json docs/mcp.md go.mod

@@ -50,7 +50,7 @@ func BenchmarkFrame(b *testing.B) {
 	})
 }
 
-// BenchmarkRead is what a small read at a handler, the call and its answer, costs altogether.
+// BenchmarkRead measures a small read at a handler: the call and its answer.
 func BenchmarkRead(b *testing.B) {
 	content := strings.Repeat("a line of text\\n", 256)
 	for name, watch := range map[string]bool{"without watchers": false, "one watches": true} {

@@ -80,7 +80,7 @@ func (l *link) open(session string) {
 	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, l.id, session))
 }
 
-// chunk is what most frames are: a scanned piece of a message.
+// chunk sends the most frequent kind of frame: a scanned piece of a message.
 func (l *link) chunk(session, text string) { l.Frame(chunk(session, text)) }
 
 func chunk(session, text string) frame.Frame {

@@ -12,7 +12,7 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 	for name, dir := range map[string]string{"recorded": recordDir(t), "in memory": ""} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, dir, "i", Options{MaxRecent: 1 << 20})
-			said := func() (texts []string) {
+			received := func() (texts []string) {
 				for _, ev := range p.allOf(t, "s", "") {
 					if of := text(ev); of != "" { // not in memory, as nobody watches
 						texts = append(texts, of)
@@ -36,7 +36,7 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			if dir == "" {
 				want = []string{"session/new", "session/load"}
 			}
-			if got := said(); !slices.Equal(got, want[:len(want)/2]) {
+			if got := received(); !slices.Equal(got, want[:len(want)/2]) {
 				t.Errorf("the events of a session are %q", got)
 			}
 			if events := p.allOf(t, "s", ""); events[0].GetSessionOpened().GetMethod() != "session/new" {
@@ -51,7 +51,7 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			l.say(frame.ClientToAgent, `{"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[]}}`)
 			l.say(frame.AgentToClient, `{"id":1,"result":{}}`)
 			l.chunk("s", "more")
-			if got := said(); !slices.Equal(got, want) {
+			if got := received(); !slices.Equal(got, want) {
 				t.Errorf("the events of a loaded session are %q, want %q", got, want)
 			}
 		})

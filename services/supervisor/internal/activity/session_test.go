@@ -85,7 +85,7 @@ func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {
 	if !errors.Is(result, errEnough) {
 		t.Fatal(result)
 	}
-	told := func(p *place, agent, session, cursor string) (events []*supervisorv1.Event) {
+	recorded := func(p *place, agent, session, cursor string) (events []*supervisorv1.Event) {
 		t.Helper()
 		err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: session, Cursor: cursor, NoFollow: true},
 			func(ev *supervisorv1.Event) error { events = append(events, ev); return nil })
@@ -100,9 +100,9 @@ func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {
 			if session == "" {
 				continue
 			}
-			same(t, how+" "+key, told(p, agent, session, ""), events)
+			same(t, how+" "+key, recorded(p, agent, session, ""), events)
 			for i := 0; i < len(events); i += 7 {
-				same(t, fmt.Sprint(how, " ", key, " behind ", i), told(p, agent, session, events[i].GetCursor()), events[i+1:])
+				same(t, fmt.Sprint(how, " ", key, " behind ", i), recorded(p, agent, session, events[i].GetCursor()), events[i+1:])
 			}
 		}
 	}

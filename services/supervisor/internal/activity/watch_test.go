@@ -257,7 +257,7 @@ func TestWatch_UnwatchedChunksAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
 		t.Errorf("%v allocations a piece", n)
 	}
-	// Nor where another session is watched.
+	// The same for a watcher of another session.
 	w := (&watched{hub: p.Hub, port: p.ports["agent-1"], session: "another"}).joinLive()
 	defer p.leave(w)
 	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
@@ -318,12 +318,12 @@ func TestClose_EndsWatchers(t *testing.T) {
 func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Instance: "here"})
-		reads, told := make(chan struct{}), 0
+		reads, received := make(chan struct{}), 0
 		var watching sync.WaitGroup
 		watching.Go(func() {
 			wantClass(t, h.WatchEvents(t.Context(), "", 0, func(events []event.Encoded) error {
 				<-reads
-				told += len(events)
+				received += len(events)
 				return nil
 			}), fault.Stopping)
 		})
@@ -343,8 +343,8 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 		close(reads)
 		h.Drain(t.Context())
 		watching.Wait()
-		if told != events {
-			t.Errorf("the watcher received %d events, want %d", told, events)
+		if received != events {
+			t.Errorf("the watcher received %d events, want %d", received, events)
 		}
 		h.Drain(t.Context()) // nobody watches
 	})
@@ -467,20 +467,20 @@ func TestWatch_UnwatchedCallsWakeNoReader(t *testing.T) {
 		t.Errorf("%d frames are queued, resting: %v", n, resting)
 	}
 	// A watcher that reconnects receives the missed events at once, and large updates abbreviated.
-	var told []*supervisorv1.Event
+	var events []*supervisorv1.Event
 	err := p.watch(t.Context(), came, func(ev *supervisorv1.Event) error {
-		if told = append(told, ev); len(told) == 4 {
+		if events = append(events, ev); len(events) == 4 {
 			return errEnough
 		}
 		return nil
 	})
 	if !errors.Is(err, errEnough) {
-		t.Fatalf("got %v, then %v", told, err)
+		t.Fatalf("got %v, then %v", events, err)
 	}
-	if told[0].GetCallStarted().GetPath() != "/w/f" || told[1].GetRaw() != `{"content":"short"}` || told[3].GetCallEnded() == nil || told[3].GetRaw() != "" {
-		t.Errorf("got %v", told)
+	if events[0].GetCallStarted().GetPath() != "/w/f" || events[1].GetRaw() != `{"content":"short"}` || events[3].GetCallEnded() == nil || events[3].GetRaw() != "" {
+		t.Errorf("got %v", events)
 	}
-	// So is who asks what is known.
+	// The same for a request for the current state.
 	l.read(3, "")
 	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)

@@ -60,8 +60,8 @@ func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 		return peer.Peer{Known: true, UID: os.Geteuid(), PID: pid, Process: hasEnded{}}
 	}
 	for pid := range 4 {
-		who := enters(agent(1000 + pid))
-		if _, ok := who.calls.Admit(who.origin(), nil); !ok {
+		id := enters(agent(1000 + pid))
+		if _, ok := id.calls.Admit(id.origin(), nil); !ok {
 			t.Fatal("an agent may not even call")
 		}
 	}
@@ -69,8 +69,8 @@ func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 		t.Fatal("a fifth agent came in")
 	}
 	person := peer.Peer{Known: true, UID: os.Geteuid(), PID: os.Getpid(), Process: lives{}}
-	who := enters(person)
-	if _, ok := who.calls.Admit(who.origin(), nil); !ok {
+	id := enters(person)
+	if _, ok := id.calls.Admit(id.origin(), nil); !ok {
 		t.Error("a person came in, and may not call")
 	}
 	enters(person)

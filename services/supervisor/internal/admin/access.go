@@ -97,11 +97,11 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 
 // startCall counts a call, and returns an error if too many calls are active. The caller calls done when the call ends.
 func startCall(ctx context.Context) (done func(), err error) {
-	who := identityOf(ctx)
-	if who.calls == nil {
+	id := identityOf(ctx)
+	if id.calls == nil {
 		return func() {}, nil
 	}
-	done, ok := who.calls.Admit(who.origin(), nil)
+	done, ok := id.calls.Admit(id.origin(), nil)
 	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls are being answered: try again later")
 	}
@@ -140,13 +140,13 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	if l, ok := req.(interface{ GetOnlyLook() bool }); ok && class.asks && l.GetOnlyLook() {
 		need = certs.Viewer
 	}
-	who := identityOf(ctx)
-	err := who.may(need)
+	id := identityOf(ctx)
+	err := id.may(need)
 	switch {
 	case err != nil:
-		a.logger.Warn("refused a call", "method", method, "caller", who, "error", err)
-	case who.caller != nil && need > certs.Viewer:
-		a.logger.Info("delegated call", "method", method, "caller", who)
+		a.logger.Warn("refused a call", "method", method, "caller", id, "error", err)
+	case id.caller != nil && need > certs.Viewer:
+		a.logger.Info("delegated call", "method", method, "caller", id)
 	}
 	return err
 }
@@ -243,12 +243,12 @@ func (i identity) person() bool { return !i.certificate && checkVerb(i.process) 
 
 // identityOf returns the identity of a call: the peer of its connection, and the caller that the peer calls for.
 func identityOf(ctx context.Context) identity {
-	if who, ok := ctx.Value(actingKey{}).(identity); ok {
-		return who
+	if id, ok := ctx.Value(actingKey{}).(identity); ok {
+		return id
 	}
 	if p, ok := grpcpeer.FromContext(ctx); ok {
-		if who, ok := p.AuthInfo.(identity); ok {
-			return who
+		if id, ok := p.AuthInfo.(identity); ok {
+			return id
 		}
 	}
 	return identity{}

@@ -25,7 +25,8 @@ func served() []protoreflect.ServiceDescriptor {
 }
 
 func TestClasses_RoleOfEachMethod(t *testing.T) {
-	// What there is today. A method that is not here falls into its class by itself; this table holds that to account.
+	// The present methods. A method that is not in this table gets its class from its descriptor; the table makes that
+	// explicit.
 	want := map[string]string{
 		"AgentService/StartAgent": "operator", "AgentService/StopAgent": "operator", "AgentService/RestartAgent": "operator",
 		"AgentService/ListAgents": "viewer", "AgentService/GetAgent": "viewer",

@@ -74,13 +74,13 @@ func isDropped(t *testing.T, conn net.Conn) bool {
 
 func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 	d, address := tcpAcceptor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
-	// One who is slow, and comes before the flood.
+	// A slow client that connects before the flood.
 	slow := dialFrom(t, "127.0.0.2", address)
 	var flood []net.Conn
 	for range 200 {
 		flood = append(flood, dialFrom(t, "127.0.0.1", address))
 	}
-	// All but the last four of the flood give way, and only they.
+	// All except the last four connections of the flood are evicted, and no others.
 	for _, conn := range flood[:196] {
 		if !isDropped(t, conn) {
 			t.Fatal("one of the flood is there still")

@@ -23,7 +23,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output is what a process of that role prints.
+// output returns the output of a process of that role.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.Output()
@@ -206,7 +206,7 @@ func TestControlSocket_RefusesEndedCaller(t *testing.T) {
 	}
 }
 
-// What a person's process connects and hands on is no agent's way in, though that process lives.
+// An agent cannot use a connection that a person's process made and passed on, even while that process lives.
 func TestControlSocket_RefusesInheritedConnection(t *testing.T) {
 	control := controlOf(t, serve(t)).GetControlSocket()
 	if got := tryOn(at(t, "unix:"+control)); got != allowed {

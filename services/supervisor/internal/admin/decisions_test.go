@@ -24,8 +24,8 @@ type watching struct {
 
 func (w watching) Context() context.Context { return w.ctx }
 
-func as(ctx context.Context, who identity) context.Context {
-	return context.WithValue(ctx, actingKey{}, who)
+func as(ctx context.Context, id identity) context.Context {
+	return context.WithValue(ctx, actingKey{}, id)
 }
 
 func TestDecisions_AreShownToPeopleOnly(t *testing.T) {

@@ -33,7 +33,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// play is what a process of a test does.
+// play runs the role of a test's process.
 func play(role string, args []string) (exit int, ok bool) {
 	switch role {
 	case "supervisor":
@@ -173,7 +173,7 @@ func (willing) AnswerApproval(context.Context, *supervisorv1.AnswerApprovalReque
 	return nil, nil
 }
 
-// What callers get.
+// The results of callers.
 const (
 	allowed = "reads taken, verbs taken"
 	refused = "reads taken, verbs refused"
@@ -189,7 +189,7 @@ func try(socket string) string {
 	return tryOn(conn)
 }
 
-// seeDecisions asks a socket that shows what is for decisions, and returns the code of what becomes of that.
+// seeDecisions requests decisions from a read-only socket, and returns the code of the result.
 func seeDecisions(socket string) codes.Code {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// errReached is what comes back where a request got through.
+// errReached is the error of a request that was not rejected.
 var errReached = errors.New("it got through")
 
 func text(s string) []*supervisorv1.ContentBlock {

@@ -55,7 +55,7 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	defer s.Stop()
 	ending, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for name, who := range map[string]identity{
+	for name, id := range map[string]identity{
 		"nobody":                              {},
 		"a unix socket without proof":         {process: peer.Peer{Known: true, UID: 0, PID: 1}},
 		"a process that has ended":            {process: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}},
@@ -64,7 +64,7 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 		"a certificate of a role that is not": {certificate: true, name: "y", role: -1},
 	} {
 		for _, server := range []*grpc.Server{s.server(ending, maxRequestBytes, maxStreams), s.server(ending, maxUntrustedRequestBytes, maxUntrustedStreams)} {
-			refusesEffects(t, name, who, server)
+			refusesEffects(t, name, id, server)
 		}
 	}
 	select {
@@ -80,8 +80,8 @@ type hasEnded struct{}
 func (hasEnded) Alive() error { return io.EOF }
 func (hasEnded) Close()       {}
 
-// refusesEffects calls every method of a server, and methods without a class, with the identity who.
-func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server) {
+// refusesEffects calls every method of a server, and methods without a class, with the identity id.
+func refusesEffects(t *testing.T, name string, id identity, server *grpc.Server) {
 	t.Helper()
 	methods := []string{"/acphost.supervisor.v1.NewService/DoSomething", "/acme.v1.Plugin/Run"}
 	for service, info := range server.GetServiceInfo() {
@@ -91,7 +91,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	}
 	l, memListener := bufconn.Listen(1<<16), newMemListener()
 	d := &acceptor{
-		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
+		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, id, nil }},
 		bounds:   usualBounds(connlimit.Room()), trusted: memListener, untrusted: memListener, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
@@ -111,7 +111,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 			continue
 		}
 		verbs++
-		// As a stream: it serves for both kinds of method.
+		// A stream works for both kinds of method.
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 		if err == nil {
 			_ = stream.SendMsg(&emptypb.Empty{})

@@ -29,8 +29,8 @@ func authority(t testing.TB, o certs.Options) (dir string) {
 	return dir
 }
 
-// shake has a client with these keys greet a server with those, and returns what each makes of it. The server's view
-// counts: under TLS 1.3 a client learns of a refusal only when it reads.
+// shake performs a handshake between a client with these keys and a server with those, and returns the result of each.
+// The server's result counts: under TLS 1.3 a client receives a rejection only when it reads.
 func shake(t testing.TB, server, client *tls.Config) (*x509.Certificate, error) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -143,7 +143,7 @@ func TestServer_RefusesUnknownCertificates(t *testing.T) {
 			t.Errorf("%s: it was let in", name)
 		}
 	}
-	// A client looks at the server's certificate as well.
+	// A client checks the server's certificate as well.
 	if _, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(other, certs.ServerDir))), good); err == nil {
 		t.Error("a server of another authority is trusted")
 	}

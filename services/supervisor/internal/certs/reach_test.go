@@ -32,7 +32,7 @@ func TestReach_FindsClientKeysNearServerKeys(t *testing.T) {
 		}
 	}
 
-	// As an older acphost laid them out: all in one folder.
+	// The layout of older versions of acphost: all files in one folder.
 	for _, name := range []string{"server.crt", "server.key"} {
 		if err := os.Rename(filepath.Join(server, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

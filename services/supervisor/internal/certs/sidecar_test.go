@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// What calls a sidecar and what calls a supervisor are never the same: neither is taken for the other.
+// Clients of sidecars and clients of supervisors have different certificates: neither is accepted as the other.
 func TestSidecar_AcceptsOnlyItsSupervisor(t *testing.T) {
 	dir, operators := filepath.Join(t.TempDir(), "fs"), authority(t, certs.Options{})
 	if err := certs.InitSidecar(dir, "fs", certs.Options{Hosts: []string{"fsd.internal"}}); err != nil {

@@ -88,7 +88,7 @@ func (f *fake) tell(ev *supervisorv1.Event) *supervisorv1.Event {
 	return ev
 }
 
-// StartAgent takes its time, as agents do: those who called before are watching when it is done.
+// StartAgent blocks until earlier callers are watching, as a slow agent would.
 func (f *fake) StartAgent(ctx context.Context, _ *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	for {
 		f.mu.Lock()

@@ -147,7 +147,7 @@ func TestFollow_ShowsHistoryByOption(t *testing.T) {
 			t.Errorf("%s: a turn is under way: %t", history, under)
 		}
 	}
-	// What an agent repeats while it loads a session is in the record, unless another acphost had it.
+	// The history that an agent repeats while it loads a session is in the record, unless another acphost recorded it.
 	again := func(text string) *supervisorv1.Event {
 		return &supervisorv1.Event{History: true, Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: client.Text(text)}}}
 	}

@@ -18,7 +18,7 @@ import (
 // evil is text that an agent may send anywhere.
 const evil = "x\x1b]0;title\x07\x1b[2J\x1b[31m\u202e\u2066\x9b1m\x00\rEVIL\r\n\x1bPq#\x1b\\y"
 
-// harm is what a terminal would obey in a text that may hold colours of ours.
+// harm returns the sequences in a text that a terminal would obey, except acphost's own colors.
 func harm(text string) string {
 	text = ansi.Strip(text)
 	for _, c := range text {

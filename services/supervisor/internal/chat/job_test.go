@@ -57,14 +57,14 @@ func TestJobControl_StopRestoresTerminalAndContinueRedraws(t *testing.T) {
 
 func TestJobControl_TurnContinuesAfterStop(t *testing.T) {
 	f := newFake()
-	said := make(chan struct{})
+	sent := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
 		say(chunk("before\n\n"))
-		<-said
+		<-sent
 		say(chunk("afterwards\n\n"))
 		return "end_turn"
 	}
-	c := run(t, f, func(o *Options) { o.Stop = func() bool { close(said); return false } })
+	c := run(t, f, func(o *Options) { o.Stop = func() bool { close(sent); return false } })
 	c.see("new session")
 	c.write("go\r")
 	c.see("before")
@@ -204,10 +204,10 @@ var terminalModes = regexp.MustCompile(`\x1b\[\?(1004|2004)([hl])`)
 
 func TestExternalEditor_HasWholeTerminal(t *testing.T) {
 	f := newFake()
-	said := make(chan struct{})
+	sent := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
 		say(chunk("before\n\n"))
-		<-said
+		<-sent
 		for i := range 500 { // more than waits anywhere
 			say(chunk(fmt.Sprintf("meanwhile %d\n\n", i)))
 		}
@@ -233,7 +233,7 @@ printf 'from the\neditor\n' >"$f"
 	c.see("type kk to open this in editor")
 	c.write("kk")
 	c.see("editing half in 600")
-	close(said)
+	close(sent)
 	if !testkit.Poll(func() bool { _, err := os.Stat(filepath.Join(dir, "stty")); return err == nil }) {
 		t.Fatal("the editor does not run")
 	}

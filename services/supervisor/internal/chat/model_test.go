@@ -60,7 +60,7 @@ func (s *screen) ready() *screen {
 	return s
 }
 
-// printed is what was printed since the last call, without colours.
+// printed returns the text that was printed since the last call, without colors.
 func (s *screen) printed() string {
 	rows := s.m.out
 	s.m.out = nil

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// called is what the terminal is sent to call the person; empty: nothing.
+// called returns the sequence that was sent to the terminal to call the person; empty if none was.
 func (s *screen) called() string {
 	cmd := s.m.notice()
 	if cmd == nil {

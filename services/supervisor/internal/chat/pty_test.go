@@ -115,7 +115,7 @@ func (c *console) read() {
 
 var moves = regexp.MustCompile(`\x1b\[\d*[CG]`)
 
-// text is what was written so far, without what moves the cursor and colours.
+// text returns the output so far, without cursor movements and colors.
 func (c *console) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

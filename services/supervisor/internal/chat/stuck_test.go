@@ -52,7 +52,7 @@ func TestTerminal_StuckDoesNotBlockExit(t *testing.T) {
 	if err != nil || *after != *before {
 		t.Errorf("the terminal is not as it was: %v", err)
 	}
-	// What still writes gets an error and ends; theirs is its own, and is not closed under it.
+	// A pending write fails and ends; the other end has its own descriptor, which stays open.
 	_ = ours.Close()
 }
 

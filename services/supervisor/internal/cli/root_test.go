@@ -61,8 +61,8 @@ func TestRoot_BrokenPipeEndsQuietly(t *testing.T) {
 	if status := commandtest.Execute(t.Context(), call, build, []string{"version"}); status != command.StatusUnread {
 		t.Errorf("status %d, want %d", status, command.StatusUnread)
 	}
-	if said, err := os.ReadFile(errs.Name()); err != nil || len(said) > 0 {
-		t.Errorf("got %q, %v", said, err)
+	if stderr, err := os.ReadFile(errs.Name()); err != nil || len(stderr) > 0 {
+		t.Errorf("got %q, %v", stderr, err)
 	}
 }
 
@@ -231,11 +231,11 @@ func TestCompletion_NamesOfAgentsAndCommands(t *testing.T) {
 func TestCerts_KeysConnectToSupervisor(t *testing.T) {
 	p := &commandtest.Supervisor{PID: 11, Mode: "serve"}
 	address, keys := commandtest.PlayTLS(t, p)
-	as := func(who string) []string {
-		return []string{"--address", address, "--tls-dir", filepath.Join(keys, who)}
+	as := func(client string) []string {
+		return []string{"--address", address, "--tls-dir", filepath.Join(keys, client)}
 	}
-	run := func(who string, args ...string) (int, string) {
-		status, stdout, stderr := (&call{}).run(t, append(args, as(who)...)...)
+	run := func(client string, args ...string) (int, string) {
+		status, stdout, stderr := (&call{}).run(t, append(args, as(client)...)...)
 		return status, stdout + stderr
 	}
 	for _, c := range []struct {

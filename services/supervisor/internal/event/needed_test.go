@@ -47,7 +47,7 @@ func TestNeeded_SkipsUnwatchedChunks(t *testing.T) {
 	}
 }
 
-// What is not needed must change nothing that is known.
+// Skipped frames must not change the folded state.
 func TestNeeded_SkippedFramesDoNotChangeFold(t *testing.T) {
 	whole, part := NewFold(), NewFold()
 	all, some := newWire(t), newWire(t)

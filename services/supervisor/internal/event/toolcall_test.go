@@ -150,17 +150,17 @@ func TestToolCall_MergersAgree(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			w := newFolded(t)
 			var decided acp.ToolCall
-			var told []string
+			var reports []string
 			for range 12 {
 				report := reported(r)
-				told = append(told, report)
+				reports = append(reports, report)
 				if acp.ToolCallEnded(decided.Status) && acp.BeginsToolCall([]byte(report)) {
 					decided = acp.ToolCall{} // as package session has it
 				}
 				w.update(report)
 				decided.Merge([]byte(report))
 				if agree(w, decided); t.Failed() {
-					t.Fatalf("after\n%s", strings.Join(told, "\n"))
+					t.Fatalf("after\n%s", strings.Join(reports, "\n"))
 				}
 			}
 		})

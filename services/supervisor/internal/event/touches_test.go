@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// touched is what the events of a frame show in use.
+// touched returns the files that the events of a frame show in use.
 func touched(events []*supervisorv1.Event) string {
 	var out []string
 	for _, e := range events {

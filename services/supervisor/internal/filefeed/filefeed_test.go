@@ -329,19 +329,19 @@ func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 			t.Fatalf("change %d: %.200s", seq, got)
 		}
 	}
-	told := 0
+	received := 0
 	for {
 		line := slow.line()
 		if strings.HasPrefix(line, `{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":`+fmt.Sprint(seq)+",") {
 			break
 		}
-		told++
-		if want := fmt.Sprintf(`"seq":%d,`, told); !strings.Contains(line, want) {
-			t.Fatalf("line %d: %.200s", told, line)
+		received++
+		if want := fmt.Sprintf(`"seq":%d,`, received); !strings.Contains(line, want) {
+			t.Fatalf("line %d: %.200s", received, line)
 		}
 	}
-	if told >= seq {
-		t.Errorf("it received %d of %d changes, and a snapshot", told, seq)
+	if received >= seq {
+		t.Errorf("it received %d of %d changes, and a snapshot", received, seq)
 	}
 }
 

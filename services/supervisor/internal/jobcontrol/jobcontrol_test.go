@@ -114,7 +114,7 @@ func lends(ctx context.Context, stop func() bool) {
 	fmt.Println("program: in the foreground", Foreground(os.Stdin), ended, err)
 }
 
-// played is what a role prints on a terminal that is its own.
+// played returns the output of a role on its own terminal.
 func played(t *testing.T, role string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

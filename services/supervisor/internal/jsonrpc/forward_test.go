@@ -42,7 +42,7 @@ func forward(from io.Reader, to io.Writer) error {
 	}
 }
 
-// plainCopy moves the same bytes and looks at none.
+// plainCopy copies the same bytes without parsing.
 func plainCopy(from io.Reader, to io.Writer) error {
 	// The wrappers keep io.CopyBuffer from splicing in the kernel.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, readSize))

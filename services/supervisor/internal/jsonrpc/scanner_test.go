@@ -114,7 +114,7 @@ func TestScan_Members(t *testing.T) {
 	}
 }
 
-// What is found in a line must not depend on the line before, however much the two are alike.
+// The result for a line must not depend on the line before, however similar the two are.
 func TestScan_SimilarLines(t *testing.T) {
 	const before = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":{"type":"text","text":"`
 	const behind = `"},"messageId":"m"}}}` + "\n"
@@ -251,7 +251,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var m Message
 		err := s.Scan(line, &m)
-		// What was scanned before must make no difference, nor that the line begins like the last one.
+		// The result must not depend on earlier lines, even if the line begins like the last one.
 		var fresh Scanner
 		for _, again := range []*Scanner{&fresh, &s, &fresh} {
 			var other Message

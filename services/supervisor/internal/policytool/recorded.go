@@ -246,9 +246,9 @@ func (s *recordedSession) take(f *frame.Frame) {
 	params, id := acp.Get(f.Line, "params"), string(acp.Get(f.Line, "id"))
 	switch f.Direction {
 	case frame.AgentToClient, frame.AgentToHandler:
-		if said := acp.ParseInitialized(acp.Get(f.Line, "result")); said.Name != "" && method == "" {
-			said.Raw = nil
-			s.names[s.header.Instance+"/"+s.header.AgentID] = said
+		if info := acp.ParseInitialized(acp.Get(f.Line, "result")); info.Name != "" && method == "" {
+			info.Raw = nil
+			s.names[s.header.Instance+"/"+s.header.AgentID] = info
 		}
 		switch {
 		case method == acp.MethodSessionUpdate:
@@ -321,10 +321,10 @@ func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permis
 
 // judging returns the session for decisions about actions.
 func (s *recordedSession) judging() intent.Session {
-	said := s.names[s.header.Instance+"/"+s.header.AgentID]
+	info := s.names[s.header.Instance+"/"+s.header.AgentID]
 	j := intent.Session{
 		Agent: s.header.Agent, SessionID: s.header.Session, Configured: s.dialect, Local: true,
-		Dialect: cmp.Or(said.Name, s.header.Agent), Version: said.Version,
+		Dialect: cmp.Or(info.Name, s.header.Agent), Version: info.Version,
 	}
 	if cc, err := s.table.Context(s.header.Session); err == nil {
 		j.Mode = cc.GetMode()

@@ -302,7 +302,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 	r := newRig(t, nil)
 	sub := r.hub.Subscribe("bot-1", "")
 	defer sub.Close()
-	var told []string
+	var states []string
 	until := func(want string) {
 		t.Helper()
 		for {
@@ -310,7 +310,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = append(told, words(e))
+			states = append(states, words(e))
 			if words(e) == want {
 				return
 			}
@@ -328,7 +328,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("STOPPED")
-	wantWords(t, told, "STARTING", "RUNNING", "BACKOFF", "STARTING", "RUNNING", "STOPPING", "STARTING", "RUNNING", "STOPPING", "STOPPED")
+	wantWords(t, states, "STARTING", "RUNNING", "BACKOFF", "STARTING", "RUNNING", "STOPPING", "STARTING", "RUNNING", "STOPPING", "STOPPED")
 }
 
 func TestShutdown_StopsStartingAgent(t *testing.T) {

@@ -82,7 +82,7 @@ func TestMeta_RejectsInvalid(t *testing.T) {
 			}
 		})
 	}
-	// What is sent now comes after all that was sent before.
+	// This request is sent after all earlier messages.
 	if _, err := r.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w", Meta: deep(event.MaxMetaDepth)}); err != nil {
 		t.Errorf("one that is as deep as may be: %v", err)
 	}

@@ -141,8 +141,8 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 				testkit.Eventually(t, "another turn of the session", func() bool {
-					told, err := r.prompt(s.GetSessionId(), "again")
-					return err == nil && strings.Contains(strings.Join(told, ","), "ended end_turn")
+					events, err := r.prompt(s.GetSessionId(), "again")
+					return err == nil && strings.Contains(strings.Join(events, ","), "ended end_turn")
 				})
 			},
 		},
@@ -185,8 +185,8 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 			}
 			turn := make(chan result, 1)
 			go func() {
-				told, err := r.prompt(session.GetSessionId(), "work")
-				turn <- result{told, err}
+				events, err := r.prompt(session.GetSessionId(), "work")
+				turn <- result{events, err}
 			}()
 			var prompt message
 			select {

@@ -140,7 +140,7 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 	watched := make(chan []string, 1)
 	watching := make(chan struct{})
 	go func() {
-		var told []string
+		var received []string
 		s := r.hub.Subscribe(a.GetId(), "")
 		close(watching)
 		defer s.Close()
@@ -149,12 +149,12 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 			if err != nil {
 				break
 			}
-			told = append(told, words(e))
+			received = append(received, words(e))
 			if e.GetAgent().GetState() == stopped {
 				break
 			}
 		}
-		watched <- told
+		watched <- received
 	}()
 	<-watching
 	c.send(`{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`)
@@ -162,8 +162,8 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 		t.Errorf("the open request was answered with %q (%v), want an error", line, err)
 	}
 	wantFault(t, <-c.err, fault.OfAgent, crashedKind, `agent "bot-1": it exited with status 3`)
-	if told := strings.Join(<-watched, ", "); !strings.HasSuffix(told, "closed the agent is gone, STOPPED") {
-		t.Errorf("those who watch received %q", told)
+	if received := strings.Join(<-watched, ", "); !strings.HasSuffix(received, "closed the agent is gone, STOPPED") {
+		t.Errorf("those who watch received %q", received)
 	}
 
 	c, a = open()
@@ -209,13 +209,13 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	const prompt, update = `{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`,
 		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"z"}}}`
 
-	told := make(chan []string, 1)
+	done := make(chan []string, 1)
 	other := func() {
-		said, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Error(err)
 		}
-		told <- said
+		done <- events
 	}
 	go other()
 	<-begun
@@ -225,8 +225,8 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	wantFault(t, err, fault.Precondition, noKind, "has a turn under way")
 	goOn <- true
 	c.want(update)
-	if said := <-told; len(said) == 0 || said[len(said)-1] != "ended end_turn" {
-		t.Errorf("who prompted received %q", said)
+	if events := <-done; len(events) == 0 || events[len(events)-1] != "ended end_turn" {
+		t.Errorf("who prompted received %q", events)
 	}
 
 	c.send(prompt)
@@ -255,8 +255,8 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	goOn <- false
 	c.cut()
 	<-c.err
-	if said := <-told; len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "failed") {
-		t.Errorf("with agent %s gone, who prompted received %q", a.GetId(), said)
+	if events := <-done; len(events) == 0 || !strings.HasPrefix(events[len(events)-1], "failed") {
+		t.Errorf("with agent %s gone, who prompted received %q", a.GetId(), events)
 	}
 }
 
@@ -282,14 +282,14 @@ func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 		refused, ended := make(chan string, others+1), make(chan string, others+1)
 		for range others {
 			go func() {
-				said, err := r.prompt("s1", "hi")
+				events, err := r.prompt("s1", "hi")
 				switch {
-				case err == nil && len(said) > 0 && said[len(said)-1] == "ended end_turn":
+				case err == nil && len(events) > 0 && events[len(events)-1] == "ended end_turn":
 					ended <- "somebody else"
 				case err != nil && strings.Contains(err.Error(), "has a turn under way"):
 					refused <- "somebody else"
 				default:
-					refused <- fmt.Sprintf("another caller received %q (%v)", said, err)
+					refused <- fmt.Sprintf("another caller received %q (%v)", events, err)
 				}
 			}()
 		}

@@ -228,8 +228,8 @@ func TestRestore_SetsModeModelAndOptions(t *testing.T) {
 				t.Errorf("the agent is %v after %q, want %v after %q", now, calls, want, tt.want)
 			}
 			r.shows(t, "read-only", "large", "on")
-			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-				t.Errorf("got %q, %v", told, err)
+			if events, err := r.prompt("s1", "hi"); err != nil || events[len(events)-1] != "ended end_turn" {
+				t.Errorf("got %q, %v", events, err)
 			}
 			if all := notices(t, r, sub); len(all) != 0 {
 				t.Errorf("it receives %v", all)
@@ -448,7 +448,7 @@ func TestRestore_SetModeUnblocksPrompts(t *testing.T) {
 			if _, err := r.prompt("s1", "hi"); err != nil {
 				t.Error(err)
 			}
-			// From then on this is what was chosen.
+			// From then on this mode is the chosen one.
 			r.again(t)
 			if now, calls := c.is(); now.mode != "auto" || now.model != "small" || !slices.Equal(calls, []string{"brave true"}) {
 				t.Errorf("the agent is %v after %q", now, calls)

@@ -55,7 +55,7 @@ const everything = `{"protocolVersion":1,"agentInfo":{"name":"scripted","version
 // plain is one that offers nothing.
 const plain = `{"protocolVersion":1}`
 
-// message is what an agent reads.
+// message is a message that an agent reads.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -67,7 +67,7 @@ type message struct {
 	}
 }
 
-// part is what an agent does with a message. It runs in the agent's goroutine: nothing else is read meanwhile.
+// part is an agent's reaction to a message. It runs in the agent's goroutine, which reads no other message meanwhile.
 type part func(a *scripted, m message)
 
 // answer is a part that answers.
@@ -406,12 +406,12 @@ func (r *rig) open(agentID string) *supervisorv1.Session {
 
 // prompt sends a prompt, and returns its events as text.
 func (r *rig) prompt(sessionID, text string) ([]string, error) {
-	var told []string
+	var events []string
 	err := r.Prompt(r.t.Context(), promptOf(sessionID, text), func(e *supervisorv1.Event) error {
-		told = append(told, words(e))
+		events = append(events, words(e))
 		return nil
 	})
-	return told, err
+	return events, err
 }
 
 func promptOf(sessionID, text string) *supervisorv1.PromptRequest {
@@ -569,7 +569,7 @@ func (r *rig) Logout(ctx context.Context, id string) error {
 	return second(r.Registry.Logout(ctx, &supervisorv1.LogoutRequest{AgentId: id}))
 }
 
-func (r *rig) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (told bool, err error) {
+func (r *rig) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (res bool, err error) {
 	got, err := r.Registry.CloseSession(ctx, req)
 	return got.GetTold(), err
 }

@@ -135,9 +135,9 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 		return nil, err
 	}
 	shown := reg.show(ctx, s)
-	said := early.take(s.id)
+	updates := early.take(s.id)
 	reg.mu.Lock()
-	s.early = said
+	s.early = updates
 	reg.mu.Unlock()
 	return shown, nil
 }

@@ -55,11 +55,11 @@ func TestVersion2_CallsMatchVersion1(t *testing.T) {
 		t.Errorf("the options are %v", o)
 	}
 	for range 20 {
-		told, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "something", "says hello", "ended end_turn")
+		wantWords(t, events, "started", "something", "says hello", "ended end_turn")
 	}
 	set, err := r.Registry.SetMode(t.Context(), &supervisorv1.SetModeRequest{SessionId: "s1", ModeId: "b"})
 	if err != nil {
@@ -95,11 +95,11 @@ func TestVersion2_DraftAcceptsEmptyAnswer(t *testing.T) {
 	r.start()
 	r.open("bot")
 	for range 20 {
-		told, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "says hello", "ended end_turn")
+		wantWords(t, events, "started", "says hello", "ended end_turn")
 	}
 }
 
@@ -122,11 +122,11 @@ func TestVersion2_TurnEndsWithAgentOrSession(t *testing.T) {
 			_, a := r.start()
 			r.open("bot")
 			done := make(chan []string)
-			go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+			go func() { events, _ := r.prompt("s1", "hi"); done <- events }()
 			<-accepted
 			end(r, a)
-			if told := <-done; len(told) < 2 || told[0] != "started" {
-				t.Errorf("the events of the turn are %q", told)
+			if events := <-done; len(events) < 2 || events[0] != "started" {
+				t.Errorf("the events of the turn are %q", events)
 			}
 		})
 	}

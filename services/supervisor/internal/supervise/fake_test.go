@@ -266,7 +266,7 @@ var (
 	errCrash  = errors.New("exited with status 4: panic")
 )
 
-// instanceOf is what a connection leads to.
+// instanceOf returns the instance of a connection.
 func instanceOf(conn grpc.ClientConnInterface) Instance {
 	if a, ok := conn.(*attached); ok {
 		return a.Instance

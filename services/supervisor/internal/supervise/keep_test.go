@@ -107,7 +107,7 @@ func TestKeep_InvalidAfterReload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := func() uint64 {
+		count := func() uint64 {
 			t.Helper()
 			n, ok := conn.(interface{ Told() (uint64, bool) }).Told()
 			if !ok {
@@ -115,15 +115,15 @@ func TestKeep_InvalidAfterReload(t *testing.T) {
 			}
 			return n
 		}
-		before, during := told(), uint64(0)
+		before, during := count(), uint64(0)
 		first.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
-			during = told()
+			during = count()
 			return nil, errStart // it may have taken some of it all the same
 		}
 		if err := h.Reload(t.Context()); err == nil {
 			t.Error("it took the settings")
 		}
-		if after := told(); during == before || after == during {
+		if after := count(); during == before || after == during {
 			t.Errorf("configured %d times before, %d during and %d after a reload", before, during, after)
 		}
 		if _, err := h.Swap(t.Context(), to(second)); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// What the test binary does as a handler, by its environment.
+// The behavior of the test binary as a handler, by its environment.
 const (
 	envAnswer = "SWAP_TEST_ANSWER" // what it answers
 	envDone   = "SWAP_TEST_DONE"   // the file in which it notes the calls that it did

@@ -515,7 +515,7 @@ func TestConfigure_ReportsNotesAndErrors(t *testing.T) {
 func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 	first, second := newFake(), other()
 	var mu sync.Mutex
-	var told []string
+	var changes []string
 	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -525,14 +525,14 @@ func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if got, want := strings.Join(told, ", "), "STARTING /bin/faked, READY /bin/faked, READY /bin/other"; got != want {
+		if got, want := strings.Join(changes, ", "), "STARTING /bin/faked, READY /bin/faked, READY /bin/other"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}, func(o *Options) {
 		o.OnChange = func(s *supervisorv1.HandlerStatus) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, strings.TrimPrefix(s.GetState().String(), "HANDLER_STATE_")+" "+s.GetCommand()[0])
+			changes = append(changes, strings.TrimPrefix(s.GetState().String(), "HANDLER_STATE_")+" "+s.GetCommand()[0])
 		}
 	})
 }

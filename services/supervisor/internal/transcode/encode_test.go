@@ -195,7 +195,7 @@ func TestNames_OfRequest(t *testing.T) {
 	}
 }
 
-// The errors are what agents read: none may look like a missing file, whatever the agent sent wrong.
+// Agents read these errors: none may look like a missing file, whatever the agent sent.
 func TestEncode_ErrorsAreJSON(t *testing.T) {
 	read := compile(t, fsService, "ReadTextFile")
 	_, jerr := read.EncodeRequest([]byte(`{"line":"\u0000\""}`), nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-// decision is what the audit has of an action, some seconds after the beginning.
+// decision is an audit record of an action, some seconds after the beginning.
 func decision(after int, door, verdict, outcome, rule string, a *permissionv1.Action) Decision {
 	what := "write /w/a"
 	if a.GetCommand() != nil {

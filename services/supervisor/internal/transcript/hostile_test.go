@@ -14,7 +14,7 @@ import (
 // hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.
 const hostile = "\x1b[31mred\x1b]0;title\x07\u202egnp.exe\u202c <script>alert(1)</script> ![x](http://tracker/x.png) [x](javascript:alert(1)) ```\n# heading\n</pre></details></main>\n- <img src=x onerror=alert(1)> **<b>** `</code><script>`\n| <i> | <u> |\n|---|---|\n| {{.}} | &lt;script&gt; |\n~~~\n</style><link rel=stylesheet href=//x>\n~~~\n> <meta http-equiv=refresh>"
 
-// hostileFile is a session in which everything that somebody chooses is hostile.
+// hostileFile is a session in which all names and texts that other parties choose are hostile.
 func hostileFile(t *testing.T) journal.Session {
 	t.Helper()
 	q, err := json.Marshal(hostile)

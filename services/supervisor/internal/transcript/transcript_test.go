@@ -46,7 +46,7 @@ func written(t *testing.T, data []byte) journal.Session {
 	return journal.Session{File: path}
 }
 
-// withoutContent is what a journal that keeps no content has of what another has.
+// withoutContent returns the same session as a journal without content records it.
 func withoutContent(t *testing.T, whole journal.Session) journal.Session {
 	t.Helper()
 	dir := t.TempDir()

@@ -31,8 +31,8 @@ func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
 	if err := pipe.Close(); err != nil { // as when this process is killed
 		t.Fatal(err)
 	}
-	told, err := io.ReadAll(readEnd)
-	lines := strings.Fields(string(told))
+	received, err := io.ReadAll(readEnd)
+	lines := strings.Fields(string(received))
 	slices.Sort(lines)
 	if want := []string{"+5000000", "+5000001"}; err != nil || !slices.Equal(lines, want) {
 		t.Errorf("it receives %q (%v), want %q", lines, err, want)

@@ -41,7 +41,7 @@ func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var told *os.File
+	var notify *os.File
 	if outcomes != nil {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -57,9 +57,9 @@ func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 			}
 		}
 		_ = w.Close()
-		told = r
+		notify = r
 	}
-	l := newLeader(cmd.Process.Pid, told)
+	l := newLeader(cmd.Process.Pid, notify)
 	l.wait()
 	if err := cmd.Wait(); err != nil { // its remains are kept until now
 		t.Fatal(err)

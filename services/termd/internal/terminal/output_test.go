@@ -180,14 +180,14 @@ func TestWatch_ReplaysThenFollowsToEnd(t *testing.T) {
 
 	var raw strings.Builder
 	var exit Event
-	told := false
+	notified := false
 	err := term.Watch(soon(t), func(e Event) error {
 		raw.Write(e.Data)
 		if e.Exit != nil {
 			exit = e
 		}
-		if !told { // it replays first; only then the command goes on
-			told = true
+		if !notified { // it replays first; only then the command goes on
+			notified = true
 			return os.WriteFile(fifo, []byte("two\n"), 0)
 		}
 		return nil

@@ -92,18 +92,18 @@ func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 				status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, p)}).Run(t, New, "approvals", "answer", id, "yes")
 				return status, stderr
 			}
-			status, said := run(c.given)
-			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:8]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
-				t.Fatalf("status %d, answered %v: %s", status, p.Answered, said)
+			status, printed := run(c.given)
+			if p.Answered != nil || status != 1 || !strings.HasSuffix(printed, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:8]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
+				t.Fatalf("status %d, answered %v: %s", status, p.Answered, printed)
 			}
-			if status, said := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
-				t.Errorf("a question that is reported as pending: status %d, answered %v: %s", status, p.Answered, said)
+			if status, printed := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
+				t.Errorf("a question that is reported as pending: status %d, answered %v: %s", status, p.Answered, printed)
 			}
 		})
 	}
-	_, _, said := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{}})}).Run(t, New, "approvals", "answer", "a-1/7", "yes")
-	if !strings.HasSuffix(said, "; none waits\n") {
-		t.Errorf("with nothing to answer: %s", said)
+	_, _, printed := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{}})}).Run(t, New, "approvals", "answer", "a-1/7", "yes")
+	if !strings.HasSuffix(printed, "; none waits\n") {
+		t.Errorf("with nothing to answer: %s", printed)
 	}
 }
 

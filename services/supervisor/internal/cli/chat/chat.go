@@ -248,7 +248,7 @@ func ended(call *command.Call, end *ending, err error) bool {
 	}
 	if err != nil {
 		call.Status = chatStatus(err)
-		if _, told := errors.AsType[*chat.AgentError](err); !told {
+		if _, reported := errors.AsType[*chat.AgentError](err); !reported {
 			call.PrintError(err)
 		}
 		return true

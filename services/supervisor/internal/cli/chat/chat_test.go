@@ -188,11 +188,11 @@ func (c *chatConsole) end() (status int, stderr string) {
 	if err != nil || *after != *c.before {
 		c.t.Errorf("the terminal is %+v, %v, was %+v", after, err, c.before)
 	}
-	said, err := os.ReadFile(c.stderr)
+	printed, err := os.ReadFile(c.stderr)
 	if err != nil {
 		c.t.Error(err)
 	}
-	return c.call.Status, string(said)
+	return c.call.Status, string(printed)
 }
 
 func TestChat_PrintsResumeCommand(t *testing.T) {

@@ -129,12 +129,12 @@ func TestDial_RefusesForeignSockets(t *testing.T) {
 			call := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11})}).New(t)
 			call.Stdin, call.Stdout = c.stdin, c.stdout
 			status := commandtest.Execute(t.Context(), call, New, []string{"dial"})
-			said, err := os.ReadFile(call.Stderr.Name())
+			stderr, err := os.ReadFile(call.Stderr.Name())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status != 1 || !strings.Contains(string(said), c.want) {
-				t.Errorf("status %d: %s", status, said)
+			if status != 1 || !strings.Contains(string(stderr), c.want) {
+				t.Errorf("status %d: %s", status, stderr)
 			}
 		})
 	}
@@ -175,11 +175,11 @@ socket.socket(fileno=3).sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, 
 	call.Stdin = os.NewFile(uintptr(fds[0]), "left")
 	call.Stdout = call.Stdin
 	status := commandtest.Execute(t.Context(), call, New, []string{"dial"})
-	said, err := os.ReadFile(call.Stderr.Name())
+	stderr, err := os.ReadFile(call.Stderr.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status != 1 || !strings.Contains(string(said), "it cannot be told whether an agent connects") {
-		t.Errorf("status %d: %s", status, said)
+	if status != 1 || !strings.Contains(string(stderr), "it cannot be told whether an agent connects") {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -277,8 +277,8 @@ func TestElicitation_PageIsOpenedOrDeclined(t *testing.T) {
 	}
 }
 
-// beginWaiting begins a turn that goes on until it is cancelled, and returns once the prompt has shown its first words: it
-// then has the turn that a signal cancels. end: the agent ends the turn when it is cancelled.
+// beginWaiting begins a turn that continues until it is cancelled, and returns once the prompt has shown its first
+// words: a signal then cancels the turn. end: the agent ends the turn when it is cancelled.
 func (r *aRun) beginWaiting(t *testing.T, end bool) {
 	begun := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -502,7 +502,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 			r := newRun(t, true)
 			bare, whole := mayI("demo-1/7"), mayI("demo-1/7")
 			whole.Permission.Reason, whole.Permission.Detail = "git runs this file later", "more"
-			told := make(chan struct{})
+			sent := make(chan struct{})
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 				if earlier {
 					r.fake.Ask(whole)
@@ -510,7 +510,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 				}
 				send(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: bare}})
 				if !earlier {
-					<-told
+					<-sent
 					r.fake.Ask(whole)
 				}
 				<-r.fake.Answered
@@ -519,7 +519,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 			}
 			r.begin(t)
 			k := r.board(t)
-			close(told)
+			close(sent)
 			for !strings.Contains(r.out.String(), "Asked because: git runs this file later") {
 				k.press("x")
 			}

@@ -91,7 +91,7 @@ type aRun struct {
 	status chan int
 }
 
-// newRun prepares a prompt; attended: somebody sits at a terminal.
+// newRun prepares a prompt; attended: with a person at a terminal.
 func newRun(t *testing.T, attended bool) *aRun {
 	f := commandtest.NewHosted(t)
 	r := &aRun{
@@ -151,7 +151,7 @@ func (r *aRun) board(t *testing.T) *fakeKeyboard {
 	}
 }
 
-// safeBuffer is a buffer that can be looked at while it is written to.
+// safeBuffer is a buffer that can be read while it is written to.
 type safeBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

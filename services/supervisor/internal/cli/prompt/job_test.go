@@ -112,8 +112,8 @@ func TestSIGQUIT_EndsPromptAtOnce(t *testing.T) {
 		t.Errorf("status %d", s)
 	}
 	<-k.closed
-	if said := r.errs.String(); strings.Contains(said, "goroutine") {
-		t.Errorf("unexpected output: %s", said)
+	if output := r.errs.String(); strings.Contains(output, "goroutine") {
+		t.Errorf("unexpected output: %s", output)
 	}
 }
 

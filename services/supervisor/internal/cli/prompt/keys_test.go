@@ -128,7 +128,7 @@ func TestKeyParser_JoinsPieces(t *testing.T) {
 	}
 }
 
-// answers are what terminals send without a key: each has an "a", which would allow what is asked.
+// answers are reports that terminals send without a key: each has an "a", which would allow the action.
 var answers = map[string]string{
 	"its name":                      "\x1bP>|a terminal(369)\x1b\\",
 	"its name, in 8 bits":           "\x90>|a\x9c",

@@ -197,13 +197,13 @@ func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, w
 
 // addRoute parses METHOD=WHO. Only the supervisor checks whether the handler exists.
 func (f *runFlags) addRoute(value string) error {
-	name, who, ok := strings.Cut(value, "=")
-	if !ok || who == "" {
+	name, handler, ok := strings.Cut(value, "=")
+	if !ok || handler == "" {
 		return command.Expected(value, "METHOD=WHO")
 	}
 	if err := route.CheckName(name); err != nil {
 		return err
 	}
-	f.routes[name] = who
+	f.routes[name] = handler
 	return nil
 }

@@ -330,11 +330,11 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 				if err != nil {
 					return reach.CallError(err)
 				}
-				said := "no turn is under way"
+				message := "no turn is under way"
 				if res.GetTurnActive() {
-					said = "the agent was asked to end its turn"
+					message = "the agent was asked to end its turn"
 				}
-				_, err = fmt.Fprintf(call.Stdout, "%s: %s\n", output.Cell(id), said)
+				_, err = fmt.Fprintf(call.Stdout, "%s: %s\n", output.Cell(id), message)
 				return err
 			})
 		},
