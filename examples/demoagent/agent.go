@@ -159,7 +159,7 @@ func (a *agent) initialize(ctx context.Context, p struct {
 	if a.can("logout") {
 		can["auth"] = object{"logout": object{}}
 	}
-	if len(p.ClientCapabilities) > 0 { // so that whoever looks at the answer sees what was offered
+	if len(p.ClientCapabilities) > 0 { // so that the answer shows the client's offer
 		can["_meta"] = object{"clientCapabilities": p.ClientCapabilities}
 	}
 	return object{

@@ -23,7 +23,7 @@ type record struct {
 	Title       string            `json:"title,omitempty"`
 	UpdatedAt   time.Time         `json:"updatedAt"`
 	Settings    settings          `json:"settings"`
-	Updates     []json.RawMessage `json:"updates"` // the session's history, as the client was told it
+	Updates     []json.RawMessage `json:"updates"` // the session's history, as it was sent to the client
 }
 
 // Limits of a session's stored history: its latest updates, without huge ones.

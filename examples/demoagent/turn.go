@@ -18,7 +18,7 @@ type turn struct {
 	prompt  []json.RawMessage // its blocks
 	meta    json.RawMessage   // its _meta; nil: none
 	reason  acp.StopReason    // how it ends, if all goes well
-	usage   object            // what it took; nil: nothing is said of it
+	usage   object            // its usage; nil: not reported
 }
 
 // play executes a prompt.

@@ -18,7 +18,7 @@ import (
 type command struct {
 	argv    []string
 	shell   bool   // argv is a shell and a line that came as one string
-	program string // the file to execute; empty: there is none
+	program string // the file to execute; empty for a shell line
 	dir     string
 	env     []string
 }

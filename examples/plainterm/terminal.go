@@ -41,7 +41,7 @@ type terminal struct {
 	done chan struct{} // closed when the command has ended and its output is complete
 	pid  int
 
-	over atomic.Bool // nobody is left in the process group: its number may be another one's by now
+	over atomic.Bool // the process group is empty: its number may have been reused
 
 	mu     sync.Mutex
 	info   *terminalv1.Terminal
@@ -85,7 +85,7 @@ func (s *terminals) start(scope string, c command, limit int) (*terminal, error)
 	}
 	s.byID[t.info.GetTerminalId()] = t
 	go func() {
-		_ = process.Wait() // the state says more
+		_ = process.Wait() // the state has the details
 		t.end(process.ProcessState.Sys().(syscall.WaitStatus))
 	}()
 	return t, nil

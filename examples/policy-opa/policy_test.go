@@ -126,7 +126,7 @@ func TestDecision_RejectsOtherAnswers(t *testing.T) {
 func TestRequest_ServerFailureIsError(t *testing.T) {
 	var elsewhere *httptest.Server
 	elsewhere = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that nobody waits any more
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the caller has left
 		switch r.URL.Path {
 		case "/moved":
 			http.Redirect(w, r, elsewhere.URL+"/allows", http.StatusTemporaryRedirect)

@@ -81,7 +81,7 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		}
 	}
 	first := dial()
-	greet(first) // and is nobody's to drop from now on
+	greet(first) // and must not be dropped from now on
 	var flood []net.Conn
 	for range 100 {
 		flood = append(flood, dial())

@@ -104,7 +104,7 @@ func play(r string) {
 		_ = grandchild.Start()
 		fmt.Fprintln(os.Stderr, "grandchild", grandchild.Process.Pid)
 		os.Exit(4)
-	case "host": // a host of one handler, which says the handler's pid
+	case "host": // a host of one handler, which prints the handler's pid
 		i, err := launch.Start(context.Background(), launch.Spec{
 			Name: "test", Command: self(), Env: []string{role + "=" + argument, noSleep},
 		})

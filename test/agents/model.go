@@ -71,7 +71,7 @@ func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *ht
 	})}}
 	web.Start()
 	t.Cleanup(func() {
-		web.CloseClientConnections() // one may hang, as it was told to
+		web.CloseClientConnections() // one may hang, as its step requires
 		web.Close()
 	})
 	m.URL = web.URL

@@ -261,7 +261,7 @@ func TestAgents_UnderEachPolicy(t *testing.T) {
 			executable(t, c.command)
 			o := observation{Title: c.title}
 			delegates := map[string]bool{}
-			observe := func(r run) { // in a test of its own, so that its agent ends before the next one begins
+			observe := func(r run) { // in a separate test, so that its agent ends before the next one begins
 				t.Run(r.name(), func(t *testing.T) { o.Runs = append(o.Runs, c.observe(t, r, &o.Version, delegates)) })
 			}
 			for _, policy := range policies {

@@ -91,7 +91,7 @@ func TestOpenCode_AsksBeforeEdit(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
-	r := newRig(t, "version: 1\nrules: []\n") // no rule matches: a person is asked, and the record says so
+	r := newRig(t, "version: 1\nrules: []\n") // no rule matches: a person is asked, and the record states that
 	file := r.file("a.txt", "one\ntwo\n")
 	m.Play(
 		Step{Calls: []Call{{Name: "read", Args: map[string]any{"filePath": file}}}},

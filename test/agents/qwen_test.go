@@ -203,7 +203,7 @@ func TestQwenCode_ResumesAfterKill(t *testing.T) {
 		t.Fatalf("below %d there are no more of its kind (%v)", agent.GetPid(), err)
 	}
 	if end := r.killsInATurn(s, m, func() {
-		if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents stand before their children
+		if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents precede their children
 			t.Fatal(err)
 		}
 	}); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED {

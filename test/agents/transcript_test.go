@@ -43,7 +43,7 @@ func (r *rig) transcribe(s *supervisorv1.Session, asked json.RawMessage, name st
 			}
 		}
 		line := r.anonymous(strings.NewReplacer(replace...).Replace(string(f.Frame))) + "\n"
-		if line != last { // a question stands there twice: as it came, and as it went on to the user
+		if line != last { // a question is recorded twice: as it was received, and as it was forwarded to the user
 			b.WriteString(line)
 		}
 		last = line

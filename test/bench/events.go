@@ -204,12 +204,12 @@ func (s *served) turn(watchers []watch) ([]*tally, error) {
 
 // tally counts the pieces of messages in a long turn.
 type tally struct {
-	watches     atomic.Bool // something was told
+	watches     atomic.Bool // an event was received
 	n           int
 	first, last time.Time
 	once        sync.Once
 	cutOff      bool
-	over        chan struct{} // the long turn was told, or will not be
+	over        chan struct{} // the long turn was received, or will not be
 }
 
 func newTally() *tally { return &tally{over: make(chan struct{})} }

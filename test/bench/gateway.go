@@ -247,7 +247,7 @@ func dialFar(url string, header http.Header) (*far, error) {
 	f := &far{ctx: context.Background()}
 	var err error
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if f.ws, _, err = websocket.Dial(f.ctx, url, &websocket.DialOptions{HTTPHeader: header}); err != nil { //nolint:bodyclose // there is none
+		if f.ws, _, err = websocket.Dial(f.ctx, url, &websocket.DialOptions{HTTPHeader: header}); err != nil { //nolint:bodyclose // none exists
 			continue
 		}
 		f.ws.SetReadLimit(-1)

@@ -193,7 +193,7 @@ func ownRuns(n int, command string) error {
 	argv := strings.Fields(command)
 	for range n {
 		cmd := exec.Command(argv[1], argv[2:]...)
-		cmd.Dir, cmd.Env = argv[0], os.Environ() // without PWD, which says the folder again
+		cmd.Dir, cmd.Env = argv[0], os.Environ() // without PWD, which repeats the folder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", command, err, out)
 		}

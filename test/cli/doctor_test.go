@@ -130,7 +130,7 @@ func TestDoctor_ReportsNetworkEnforcement(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			args := p.Config(t, "sandbox: {mode: enforce, network: "+network+"}\npermission: {policy: "+c.policy+"}\n")
-			if network == "" { // a proxy, and nobody who says where it leads
+			if network == "" { // a proxy without a known target
 				args, c.confined, c.not = p.Config(t, "sandbox: {mode: enforce, network: proxy}\n"), "warning: proxy: the agent reaches every machine", "warning: by variables alone"
 			}
 			_, found := p.Doctor(t, append(args, "--", e2e.Program("demoagent"))...)

@@ -99,7 +99,7 @@ func TestPrompt_PrintsJSONEvents(t *testing.T) {
 		if !json.Valid([]byte(last.GetRaw())) && last.GetRaw() != "" {
 			t.Errorf("the raw JSON is invalid: %s", line)
 		}
-		if last.GetAvailableCommands() == nil { // told when the session is opened: before the turn, or in it
+		if last.GetAvailableCommands() == nil { // sent when the session is opened: before the turn, or in it
 			kept.WriteString(line)
 		}
 	}

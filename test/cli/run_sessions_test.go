@@ -36,7 +36,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		s.Turn("s1")
 		s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Expect("session/request_permission")
-		s.Finish() // nobody waits for the answer
+		s.Finish() // without a wait for the answer
 	})
 	t.Run("there is no terminal", func(t *testing.T) {
 		t.Parallel()

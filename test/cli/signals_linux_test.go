@@ -294,7 +294,7 @@ func TestCommands_EndOnSignal(t *testing.T) {
 		name   string
 		agent  []string
 		words  string
-		says   string // the turn is under way when the agent has said it; "": when a process of the program runs
+		says   string // the turn is active when the agent has sent it; "": when a process of the program runs
 		runs   string
 		freeze []string
 	}{

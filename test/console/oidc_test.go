@@ -71,7 +71,7 @@ func TestOIDC_AcceptsBearerToken(t *testing.T) {
 		http.StatusForbidden:     token("Guests"),
 		http.StatusUnauthorized:  {G: g, Token: provider.Sign("none", provider.Claims("acp", idp.Claims{"groups": "Admins"}))},
 		http.StatusNotAcceptable: {G: g, Token: provider.Sign("ES256", provider.Claims("acp", idp.Claims{"groups": []string{"Admins", "Reviewers"}}))},
-	} { // /acp is there for the last one, and says what it takes
+	} { // /acp is served for the last one, and reports the required token
 		if res := c.Request(g.Ctx, http.MethodGet, "/acp", ""); res.StatusCode != want { //nolint:bodyclose // request closes it
 			t.Errorf("/acp: %s, want %d", res.Status, want)
 		}

@@ -73,7 +73,7 @@ func TestDocs_ExamplesMatchOutput(t *testing.T) {
 			if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if page == "docs/plugins.md" { // the handler that it tells how to write
+			if page == "docs/plugins.md" { // the handler that the page describes
 				if err := os.WriteFile(filepath.Join(dir, "echo"), nil, 0o700); err != nil {
 					t.Fatal(err)
 				}

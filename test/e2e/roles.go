@@ -107,5 +107,5 @@ func mute() int {
 	_ = os.Stdout.Close()
 	for range terms { // each is ignored
 	}
-	return 1 // not reached: nobody closes the channel
+	return 1 // not reached: the channel is never closed
 }

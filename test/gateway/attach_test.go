@@ -169,7 +169,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
 	owner := g.Client(t, "owner", g.Token("operator"), "")
 	session := owner.Opens(p.Work)
-	owner.Attaches(session, map[string]any{"historyPolicy": "none"}) // its own: it is told what others do
+	owner.Attaches(session, map[string]any{"historyPolicy": "none"}) // its own: it is notified of the others' prompts
 	viewer := g.Client(t, "viewer", g.Token("viewer"), "?attach")
 	viewer.Attaches(session, map[string]any{"historyPolicy": "none"})
 
@@ -269,7 +269,7 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 
 	again := g.Client(t, "ada again", g.Token("approver", "--name", "ada"), "?attach")
 	again.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
-	for range 8 { // a program that can only answer wrongly is not asked for ever
+	for range 8 { // a program that always answers wrongly is not asked forever
 		again.Reply(permissionRequest(again), choosing("perhaps"))
 		refused(again, "allow")
 	}

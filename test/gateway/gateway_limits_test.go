@@ -18,7 +18,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		supervisor int                                                          // limits.max_message_bytes
-		send       func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string // returns what the log has to say; empty: nothing is dropped
+		send       func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string // returns the expected log; empty: nothing is dropped
 	}{
 		"request of client": {limits.Message, func(owner *e2e.SocketPeer, _ *e2e.ScriptedAgent) string {
 			if e := owner.Prompts(strings.Repeat("x", limits.Whole)).Refused(-32600); !strings.Contains(string(e.Data), fmt.Sprintf("more than the %d that a message over a gateway may have", limits.Whole)) {

@@ -40,7 +40,7 @@ type farSocket struct {
 // dialFar opens a session by the address of a gateway; "" as cwd: no session.
 func dialFar(ctx context.Context, url, secret, cwd string) (*farSocket, error) {
 	header := http.Header{"Authorization": {"Bearer " + secret}}
-	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // there is none
+	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // none exists
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func expectEveryMethod(t *testing.T, p *e2e.Place, seen transcript) {
 			t.Errorf("the editor was asked for %s", r.Method)
 		}
 	}
-	if len(seen.Requests) != 3 { // the question, the form, and the method that nobody knows
+	if len(seen.Requests) != 3 { // the question, the form, and the unknown method
 		t.Errorf("the editor was asked %v", seen.Requests)
 	}
 	if !seen.Completed || seen.Answer.StopReason != "end_turn" {

@@ -36,7 +36,7 @@ func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 		}
 	}
 	<-sent
-	s.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"}) // not before: what is written stands behind the updates
+	s.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"}) // not before: the writes are queued after the updates
 	prompt.Result(nil)
 	if peak := peakMemory(t, s.PID()); peak > 80<<20 {
 		t.Errorf("acphost took %d MiB at the most", peak>>20)

@@ -293,7 +293,7 @@ func TestTraces_IgnoreAgentTrace(t *testing.T) {
 // shutdown by two seconds at most.
 func TestTraces_CollectorDoesNotDelayTurns(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and says nothing
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

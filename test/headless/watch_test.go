@@ -55,7 +55,7 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 			cursor := ""
 			for n := 0; ; {
 				e, err := watching.Next()
-				if status.Code(err) == codes.ResourceExhausted && watching != turn { // on a busy machine: as whoever is cut off does
+				if status.Code(err) == codes.ResourceExhausted && watching != turn { // on a busy machine: as a disconnected watcher does
 					watching = s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id, Cursor: cursor})
 					continue
 				}

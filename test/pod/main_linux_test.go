@@ -124,7 +124,7 @@ type running struct {
 	ctx  context.Context
 	// workspace is the folder of the workspace on this machine, and user the user that runs commands.
 	workspace, user string
-	last            string // what the agent said last
+	last            string // the agent's last message
 }
 
 // launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files first.

@@ -36,7 +36,7 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := changes.Recv(); err != nil { // what waits now: from here on the end of each question is told
+	if _, err := changes.Recv(); err != nil { // the pending questions: from here on the end of each question is sent
 		t.Fatal(err)
 	}
 	for range 10 {

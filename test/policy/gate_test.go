@@ -257,7 +257,7 @@ func TestGate_QuestionEndsWithCall(t *testing.T) {
 		s.Refuse(q.Message, &wire.Error{Code: -32601, Message: "no such dialog"})
 		e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "no such dialog")
 		s.Status(q, "failed")
-		s.Expect("session/update") // it is told
+		s.Expect("session/update") // it is notified
 	})
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
 		if _, err := os.Stat(p.Path(name)); err == nil {

@@ -99,7 +99,7 @@ func TestGit_ShowsOnlySessionFolderOfRepository(t *testing.T) {
 	for _, line := range []string{"git diff", "git status --short && git diff"} {
 		var made struct{ TerminalID string }
 		created := s.Agent.Send("terminal/create", e2e.Params("command", line))
-		s.Expect("session/update") // what was left out is said
+		s.Expect("session/update") // the omission is reported
 		created.Result(&made)
 		terminal := e2e.Params("terminalId", made.TerminalID)
 		s.Agent.Request("terminal/wait_for_exit", terminal, nil)
@@ -297,7 +297,7 @@ func TestGit_RunByAgentUsesCurrentRepository(t *testing.T) {
 	allowed()
 	monitor, trace := trap(t, p, "monitor")
 	configure(t, p, "", "core.fsmonitor", monitor)
-	left() // nobody turns that off for the agent
+	left() // that is not disabled for the agent
 	configure(t, p, "", "--unset", "core.fsmonitor")
 	allowed()
 	_, ran := trap(t, p, "bin/git")

@@ -31,7 +31,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	refused := func(name, rule string) {
 		t.Helper()
 		s.Read(name).Refused(-32603)
-		s.Expect("session/update") // the user is told
+		s.Expect("session/update") // the user is notified
 		if got := lastDecision(t, p); got.Rule != rule || got.Reused || got.Outcome != "denied" {
 			t.Errorf("%s: the audit has %+v", name, got)
 		}

@@ -107,7 +107,7 @@ func TestGarbage_FromEditorLosesNothing(t *testing.T) {
 		})
 	}
 	s.Write(``)
-	s.Write(`{"jsonrpc":"2.0","id":4711,"result":{}}`) // an answer to what nobody asked
+	s.Write(`{"jsonrpc":"2.0","id":4711,"result":{}}`) // an answer without a request
 	s.ExpectQuiet()
 	s.Finish()
 }

@@ -22,7 +22,7 @@ type goEditor struct {
 
 	mu    sync.Mutex
 	words strings.Builder
-	came  chan struct{} // gets a value, if it has room, when the agent says something
+	came  chan struct{} // gets a value, if it has room, when the agent sends a message
 	asked int
 }
 

@@ -111,7 +111,7 @@ func TestChatAttach_EditorSession(t *testing.T) {
 
 	turn := prompts("ask")
 	asked := h.Expect("session/request_permission")
-	x.Shows("The agent asks: Edit", "Reject", "tab goes to the question") // from the input, in which "repeat hello" stands
+	x.Shows("The agent asks: Edit", "Reject", "tab goes to the question") // from the input, which contains "repeat hello"
 	x.Keys("Tab")
 	x.Shows("tab goes to the input")
 	x.Keys("r")

@@ -43,7 +43,7 @@ func TestChat_WholeConversation(t *testing.T) {
 	x.Shows("queued: repeat afterwards")
 	x.Keys("Escape")
 	x.Shows("Mini · /help")
-	if !strings.Contains(x.All(), ": afterwards") { // it is sent, or it stands in the input again
+	if !strings.Contains(x.All(), ": afterwards") { // it is sent, or it is in the input again
 		x.Shows("repeat afterwards")
 		x.Keys("Enter")
 		x.Shows(": afterwards")
@@ -78,7 +78,7 @@ func TestChat_FollowsCommandOutput(t *testing.T) {
 	x.Shows("│ 300", "ctrl+o shows less", "esc cancels")
 	x.Resize(80, 24)
 	p.File(t, "go", "on\n")
-	x.Shows("ctrl+o shows 980 more lines") // the agent says all of it again, too
+	x.Shows("ctrl+o shows 980 more lines") // the agent sends all of it again, too
 	if all := x.All(); !strings.Contains(all, "9,960 lines left out") && !strings.Contains(all, "10000\n") {
 		t.Error("the end is not shown")
 	}

@@ -25,7 +25,7 @@ func TypeLetters(cmd *exec.Cmd, answer func(letters string) string) (shown strin
 		all = append(all, buffer[:n]...)
 		if m := asksForLetters.FindSubmatch(all); m != nil && !answered {
 			answered = true
-			_, _ = io.WriteString(tty, answer(string(m[1]))+"\n") // a command that has ended says so below
+			_, _ = io.WriteString(tty, answer(string(m[1]))+"\n") // the end of a command is reported below
 		}
 		if err != nil {
 			break // the terminal has closed

@@ -53,7 +53,7 @@ func (m Message) Decode(t testing.TB, v any) {
 }
 
 // Peer is one end of a connection. Its methods fail the test and belong to the test's goroutine, but for Handle's
-// functions, which run on goroutines of their own.
+// functions, which run on separate goroutines.
 type Peer struct {
 	t    testing.TB
 	name string
@@ -63,7 +63,7 @@ type Peer struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and renewed when any of the below changes
-	inbox    []Message     // what nobody took yet
+	inbox    []Message     // unread messages
 	handlers map[string]func(Message) (any, error)
 	ended    error         // why reading ended
 	gate     chan struct{} // closed when reading may go on; nil: it may

@@ -22,7 +22,7 @@ type Process struct {
 	t      testing.TB
 	stderr *buffer
 	done   chan struct{} // closed when it has ended and was reaped
-	spoken chan struct{} // closed when its standard error is at its end: nobody else holds it either
+	spoken chan struct{} // closed at the end of its standard error: no other process holds it open
 }
 
 // Options describe the command and how it is started.
@@ -80,7 +80,7 @@ func Start(t testing.TB, o Options) *Process {
 	return p
 }
 
-// Context returns a context that ends after twice testkit.Timeout, for waits of a test that have no timeout of their own.
+// Context returns a context that ends after twice testkit.Timeout, for waits of a test without a timeout.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout())
 	t.Cleanup(cancel)

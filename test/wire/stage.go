@@ -32,7 +32,7 @@ func (p *Place) NewStage(t testing.TB) *Stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	if err := os.Chmod(path, 0o777); err != nil { // whoever is let into the place, as whatever user, is welcome
+	if err := os.Chmod(path, 0o777); err != nil { // every process that can access the place may connect, as any user
 		t.Fatal(err)
 	}
 	return &Stage{Path: path, listener: listener}

@@ -43,7 +43,7 @@ func run() error {
 	if err := os.Symlink("/proc/self/fd", "/dev/fd"); err != nil {
 		return err
 	}
-	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has a path of its own
+	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has its own path
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func TestRead_ForCounting(t *testing.T) {
 	}
 	d := protecting(t, own...)
 	runtime.LockOSThread()
-	for range 40 { // on a busy machine, Go's scheduler has calls of its own in many of them
+	for range 40 { // on a busy machine, many of them contain calls of Go's scheduler
 		unix.Getppid()
 		if _, err := read(d, in(dir+"/ws"), dir+"/ws/f"); err != nil {
 			t.Error(err)

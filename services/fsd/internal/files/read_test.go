@@ -254,7 +254,7 @@ func TestRead_FileThatGrowsOrShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	for _, size := range []int64{0, 4, 10, 100} { // what fstat said
+	for _, size := range []int64{0, 4, 10, 100} { // the result of fstat
 		if _, err := f.Seek(0, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestDisk_ConcurrentReadsAndWrites(t *testing.T) {
 	}
 	all.Wait()
 	wantNoLeftovers(t, ws+"/new/folder")
-	if n := len(d.locks.held); n != 0 { // nobody is left who could change it
+	if n := len(d.locks.held); n != 0 { // no process can change it any more
 		t.Errorf("%d locks were left", n)
 	}
 }

@@ -39,7 +39,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 			}
 		})
 	}
-	if res, err := http.Get(r.server.URL + "/acp?token=" + operator); err != nil || res.StatusCode != 401 { // it would stand in logs
+	if res, err := http.Get(r.server.URL + "/acp?token=" + operator); err != nil || res.StatusCode != 401 { // logs would contain it
 		t.Errorf("a token in the URL: %v, %v", res, err)
 	} else {
 		_ = res.Body.Close()

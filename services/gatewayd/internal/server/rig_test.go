@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // puppet is an agent that a test plays.
 type puppet struct {
 	got  chan string   // frames that it got
-	says chan [][]byte // frames that it says; closed: it ends
+	says chan [][]byte // frames that it sends; closed: it ends
 	gone chan struct{}
 	once sync.Once
 }

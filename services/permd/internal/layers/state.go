@@ -54,10 +54,10 @@ func (f *Files) encodeState() {
 	f.state, f.digest = append([]byte{}, data...), sum[:]
 }
 
-// decodeState decodes the state from before permd ended. Nil: there is none.
+// decodeState decodes the state from before permd ended. Nil if none exists.
 func decodeState(state []byte) (*permissionv1.Belief, error) {
 	if len(state) == 0 {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // none exists
 	}
 	b := &permissionv1.Belief{}
 	if err := proto.Unmarshal(state, b); err != nil {

@@ -43,7 +43,7 @@ type rule struct {
 	// contained are sandbox restrictions that must all be active, notContained restrictions of which one must be
 	// missing.
 	contained, notContained []string
-	// processes: the rule's file decides about processes by kinds of their own.
+	// processes: the rule's file decides about processes by separate kinds.
 	processes bool
 }
 

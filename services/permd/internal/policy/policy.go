@@ -37,7 +37,7 @@ type Policy struct {
 	rules            []rule
 	deny, ask, allow []*rule
 	protected        []glob
-	// processes: the file decides about processes by rules of their own.
+	// processes: the file decides about processes by separate rules.
 	processes bool
 	// unattended is the verdict for "ask" without an answer.
 	unattended permissionv1.Verdict

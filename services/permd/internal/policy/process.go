@@ -38,7 +38,7 @@ func processKind(a *permissionv1.Action) string {
 // ofProcesses reports whether a pattern of kinds names a kind of process actions.
 func (g kindGlob) ofProcesses() bool { return strings.HasPrefix(string(g), "process.") }
 
-// decidesProcesses reports whether a rule file decides about processes by rules of their own.
+// decidesProcesses reports whether a rule file decides about processes by separate rules.
 func decidesProcesses(rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool { return slices.ContainsFunc(r.on, kindGlob.ofProcesses) })
 }

@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// processRules decide about processes by kinds of their own.
+// processRules decide about processes by separate kinds.
 const processRules = `version: 1
 rules:
   - {id: inside, effect: allow, on: [terminal.create, process.start], contained: [files, reads]}

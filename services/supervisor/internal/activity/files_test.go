@@ -134,7 +134,7 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 		expect("/w/b 1.00")
 		last := "/w/b 1.00"
 		for hot := 0.95; hot > 0.01; hot *= 0.95 {
-			if now := fmt.Sprintf("/w/b %.2f", hot); now != last { // less than a hundredth is not told
+			if now := fmt.Sprintf("/w/b %.2f", hot); now != last { // less than a hundredth is not reported
 				expect(now)
 				last = now
 			}

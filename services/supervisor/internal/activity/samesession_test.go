@@ -14,7 +14,7 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			p := open(t, dir, "i", Options{MaxRecent: 1 << 20})
 			received := func() (texts []string) {
 				for _, ev := range p.allOf(t, "s", "") {
-					if of := text(ev); of != "" { // not in memory, as nobody watches
+					if of := text(ev); of != "" { // not in memory, because there is no watcher
 						texts = append(texts, of)
 					}
 					if o := ev.GetSessionOpened(); o != nil {

@@ -43,7 +43,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	say(frame.ClientToAgent, `{"id":3,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`)
 	say(frame.AgentToClient, `{"id":3,"result":null}`)
 	say(frame.ClientToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}],"_meta":{"apiKey":"hush"}}}`)
-	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which is told in brief, were it not for that
+	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which would be abbreviated otherwise
 		say(frame.AgentToHandler, `{"id":5,"method":"terminal/create","params":{"sessionId":"s","command":"x","env":[{"name":"A_TOKEN","value":"hush`+large+`"},{"name":"MY_OWN","value":"hush"}]}}`)
 		say(frame.HandlerToAgent, `{"id":5,"result":{"terminalId":"t"}}`)
 	}

@@ -312,7 +312,7 @@ func TestRecord_WriteErrorIsReportedAndStopsNothing(t *testing.T) {
 	l.chunk("s", "live")
 	wg.Wait()
 	p.Close()
-	_ = p.journal.Close() // it may not have been tried again yet, and says so
+	_ = p.journal.Close() // it may not have been retried yet, and reports that
 	if _, err := os.Stat(day); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -346,7 +346,7 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 		if received != events {
 			t.Errorf("the watcher received %d events, want %d", received, events)
 		}
-		h.Drain(t.Context()) // nobody watches
+		h.Drain(t.Context()) // there is no watcher
 	})
 }
 

@@ -47,7 +47,7 @@ func TestErrors_CodeOfEachFault(t *testing.T) {
 		{context.Canceled, codes.Canceled},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded},
 		{status.Error(codes.Unavailable, "x"), codes.Unavailable},
-		{status.Error(codes.Unauthenticated, "x"), codes.FailedPrecondition}, // a handler's, say: not that the caller is unknown
+		{status.Error(codes.Unauthenticated, "x"), codes.FailedPrecondition}, // the error of a handler, for example, and not of an unknown caller
 		{errStopping, codes.Unavailable},
 		{errors.New("x"), codes.FailedPrecondition},
 	} {

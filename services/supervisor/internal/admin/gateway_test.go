@@ -95,7 +95,7 @@ func TestFrameWriter_SendsSplitLinesAsFrames(t *testing.T) {
 		want = append(want, line)
 		all.WriteString(line + "\n")
 		if random.IntN(10) == 0 {
-			all.WriteByte('\n') // an empty line says nothing
+			all.WriteByte('\n') // an empty line is ignored
 		}
 	}
 	var s sent

@@ -265,7 +265,7 @@ func invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	if err != nil {
 		return err
 	}
-	_ = stream.SendMsg(req) // why not, the end says
+	_ = stream.SendMsg(req) // the reason is in the error of the end
 	_ = stream.CloseSend()
 	for {
 		switch err := stream.RecvMsg(dynamicpb.NewMessage(m.Output())); {

@@ -77,7 +77,7 @@ func TestJobControl_TurnContinuesAfterStop(t *testing.T) {
 
 func TestJobControl_RedrawsAfterSIGSTOP(t *testing.T) {
 	c := run(t, newFake())
-	c.see("$0.12 · /help") // all that the last line has to say
+	c.see("$0.12 · /help") // the whole last line
 	before := strings.Count(c.text(), "/help")
 	if err := term.Restore(c.theirs.Fd(), c.before); err != nil { // as a shell does
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestTerminal_UnknownSize(t *testing.T) {
 			// The signal arrives at any time: later output uses the new width.
 			wide := strings.TrimSpace(strings.Repeat("word ", 12)) + "\r\n"
 			for turns := 2; turns < 200 && !strings.Contains(c.text(), wide); turns++ {
-				signalled(t, syscall.SIGWINCH) // as the terminal does to a job of its own
+				signalled(t, syscall.SIGWINCH) // as the terminal does to a separate job
 				c.write("again\r")
 				c.seeTimes("end", turns)
 			}

@@ -60,7 +60,7 @@ func TestTerminal_StuckDoesNotBlockExit(t *testing.T) {
 func fill(t *testing.T, f *os.File) {
 	t.Helper()
 	fd := int(f.Fd())
-	state, err := term.MakeRaw(f.Fd()) // as it will be: a terminal that edits lines says earlier that it is full
+	state, err := term.MakeRaw(f.Fd()) // as in the chat: a terminal in line mode reports earlier that it is full
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func FuzzFilledIn(f *testing.F) {
 				value, err = x.Parse(lines[i%len(lines)])
 			}
 			if err != nil {
-				return // the person is told, and does not get further
+				return // the mistake is shown, and the form does not advance
 			}
 			if value != nil {
 				_ = x.Show(value)

@@ -203,7 +203,7 @@ func TestBorrower_EndsWithContext(t *testing.T) {
 
 func TestBorrower_StartError(t *testing.T) {
 	var b Runner
-	b.Suspend() // nobody
+	b.Suspend() // the user nobody
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
 		t.Error("it is reported as run")
 	}

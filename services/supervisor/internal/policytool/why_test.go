@@ -109,7 +109,7 @@ func TestExplain_NamesLayerOrFile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		layers []permissionv1.Layer
-		want   string // where a rule of the first file stands
+		want   string // the position of a rule of the first file
 	}{
 		{"one file alone", []permissionv1.Layer{permissionv1.Layer_LAYER_USER}, "  policy.yaml:7  because"},
 		{"one of each", []permissionv1.Layer{permissionv1.Layer_LAYER_WORKSPACE_TRUSTED, permissionv1.Layer_LAYER_USER}, "  workspace:7  because"},
@@ -217,7 +217,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 		name   string
 		q      policytool.Question
 		files  []*permissionv1.PolicyFile
-		policy *permissionv1.DecideResponse // what the policy says
+		policy *permissionv1.DecideResponse // the decision of the policy
 		want   permissionv1.Verdict
 		rule   string
 		next   string

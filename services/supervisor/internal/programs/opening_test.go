@@ -36,7 +36,7 @@ func FuzzOpening_IsOneLineOfJSON(f *testing.F) {
 		if err := json.Unmarshal(b, &got); err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
-		normalized := func(s string) string { return string([]rune(s)) } // as JSON can say it
+		normalized := func(s string) string { return string([]rune(s)) } // as JSON can represent it
 		if got.SessionID != normalized("s"+id) || got.Cwd != normalized("/"+cwd) || got.AdditionalDirectories[0] != normalized("/"+dir) {
 			t.Errorf("%s", b)
 		}

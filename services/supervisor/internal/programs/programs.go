@@ -111,7 +111,7 @@ type Registry struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // goroutines that Close waits for
 
-	mu       sync.Mutex // guards the fields below, and those of instances and sessions that say so
+	mu       sync.Mutex // guards the fields below, and the fields of instances and sessions that name it
 	agents   []*instance
 	remotes  []*remote
 	counts   map[string]int // the latest number of an agent, by name

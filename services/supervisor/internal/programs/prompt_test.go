@@ -29,7 +29,7 @@ func TestPrompt_SendsEventsOfTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantWords(t, events, "started", "says hello", "ended end_turn")
-		for event := ""; event != "says afterthought"; { // what is said after a turn is no part of the next one
+		for event := ""; event != "says afterthought"; { // messages after a turn are not part of the next one
 			e, err := all.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)

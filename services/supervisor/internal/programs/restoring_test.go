@@ -19,7 +19,7 @@ import (
 // choosy is an agent with a session s1 whose settings begin anew with each process.
 type choosy struct {
 	byOption bool            // mode and model are options
-	silent   bool            // what resumes a session says nothing of its settings
+	silent   bool            // the answer that resumes a session omits its settings
 	own      map[string]part // of a process that was started again, in the place of what it does
 
 	mu    sync.Mutex

@@ -195,7 +195,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 		reg.mu.Unlock()
 		return nil, fault.Agent(o.run.ending())
 	}
-	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be told apart
+	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be distinguished
 		reg.mu.Unlock()
 		if twin != nil {
 			reg.endLost(twin, "the agent gave its id to another session")

@@ -111,7 +111,7 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 		name       string
 		claims     []route.Claim
 		configured map[string]string
-		want       []string // all of them stand in the error
+		want       []string // the error contains all of them
 	}{
 		{
 			name:   "two handlers with one method",

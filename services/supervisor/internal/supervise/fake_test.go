@@ -30,7 +30,7 @@ type fake struct {
 	work      func(ctx context.Context) error // what methodWork does
 	holdErr   error
 	allErr    error         // what HoldAll ends with at once, if it is not known; nil: UNIMPLEMENTED
-	digest    string        // "abc" unless a test says otherwise
+	digest    string        // "abc" unless a test changes it
 	measuring chan struct{} // the digest waits for its end; nil: it does not wait
 
 	mu         sync.Mutex

@@ -398,7 +398,7 @@ func scopesAreHeld(t *testing.T, together bool) {
 		}
 		first.end(errCrash)
 		synctest.Wait()
-		h.Drop("early") // while there is none
+		h.Drop("early") // while none exists
 		h.Hold("late")
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -431,7 +431,7 @@ func TestHoldAll_ReopensWithCurrentScopes(t *testing.T) {
 		if got := f.scopes(); len(got) != 0 {
 			t.Fatalf("held = %q, though the stream is cut", got)
 		}
-		h.Drop("dropped") // while there is none
+		h.Drop("dropped") // while none exists
 		h.Hold("new")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

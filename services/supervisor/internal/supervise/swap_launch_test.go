@@ -28,7 +28,7 @@ import (
 const (
 	envAnswer = "SWAP_TEST_ANSWER" // what it answers
 	envDone   = "SWAP_TEST_DONE"   // the file in which it notes the calls that it did
-	envHang   = "SWAP_TEST_HANG"   // the pipe in which it says that it hangs in Configure, which it does for ever
+	envHang   = "SWAP_TEST_HANG"   // the pipe to which it writes that it hangs in Configure, where it stays
 )
 
 func playConfigure(ctx context.Context, _ *pluginv1.ConfigureRequest) ([]string, error) {

@@ -92,7 +92,7 @@ func (t *Text) text(entry Entry) string {
 	if entry.Event.GetToolCall() == nil && entry.Event.GetToolCallUpdate() == nil {
 		return before + t.commands() + t.event(entry)
 	}
-	return before + t.event(entry) + t.commands() // it says to which tool call they belong
+	return before + t.event(entry) + t.commands() // it names the tool call that they belong to
 }
 
 func (t *Text) event(entry Entry) string {

@@ -32,7 +32,7 @@ func TestSandboxStream_ServesOneCommand(t *testing.T) {
 	if _, err := s.assign("one"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("taken a second time: %v", err)
 	}
-	s.remove(first) // which nobody serves
+	s.remove(first) // which has no server
 	late, err := s.add(&terminalv1.Confinement{Id: "late"})
 	if err != nil {
 		t.Fatal(err)

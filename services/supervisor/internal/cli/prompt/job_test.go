@@ -59,7 +59,7 @@ func TestJobControl_StopRestoresTerminalAndAsksAgain(t *testing.T) {
 	r.await(t, r.out.String, "Press a", 1)
 	r.signal <- syscall.SIGTSTP
 	second := r.board(t)
-	r.signal <- syscall.SIGCONT // that of the stop: the question stands there already
+	r.signal <- syscall.SIGCONT // that of the stop: the question is shown already
 	r.await(t, r.out.String, "[a] Yes", 2)
 	r.signal <- syscall.SIGCONT // of a stop that could not be caught
 	<-second.closed

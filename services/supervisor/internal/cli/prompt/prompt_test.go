@@ -337,7 +337,7 @@ func TestPrompt_AsksNothingWithoutTerminal(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 		send(says("May I?"))
-		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is said once
+		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is printed once
 			send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI(id)}})
 		}
 		for id, outcome := range map[string]string{"demo-1/1": "expired", "demo-1/2": "allowed", "demo-1/3": "denied"} {

@@ -143,7 +143,7 @@ func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 				t.Errorf("%q is not there", line)
 			}
 			continue
-		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show says which
+		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show names it
 			line = "[at least 3 messages are missing here: 4711 bytes, from 12:00:20 to 12:00:21 UTC: more passed than can be kept]\n"
 		case strings.HasPrefix(line, "✗ terminal/create: "): // and what was to be run
 			line = "✗ $ rm -rf /: terminal/create: denied by the policy (-32000)\n"

@@ -195,7 +195,7 @@ func TestSessionsWatch_PrintsEventsAtOnce(t *testing.T) {
 		{"watch", "alpha"}, {"watch", "alpha", "--json"}, {"show", "alpha", "--follow"}, {"show", "alpha", "--follow", "--json"},
 	} {
 		if err := w.hub.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "alpha-1", NoFollow: true}, func(*supervisorv1.Event) error { return nil }); err != nil {
-			t.Fatal(err) // what was said is in the file now
+			t.Fatal(err) // the message is in the file now
 		}
 		f := follow(t, env, append([]string{"sessions"}, args...)...)
 		f.until(t, "Edit a.txt")

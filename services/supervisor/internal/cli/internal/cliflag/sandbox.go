@@ -46,7 +46,7 @@ func Sandboxed(c *config.Config) (in, missing string) {
 	case err == nil:
 		return "in the sandbox (" + mode + ")", ""
 	case c.Proto.GetSandbox().GetRequire():
-		return "", "" // no agent starts, and the error says why
+		return "", "" // no agent starts, and the error states why
 	default:
 		return "", fmt.Sprintf("no sandbox (%s): %v: what the agent does by itself is not decided", mode, err)
 	}

@@ -16,7 +16,7 @@ import (
 // Sections is the annotation of a command with sections after its usage, such as "Exit status:".
 const Sections = "sections"
 
-// ExitStatus is the section of commands without exit statuses of their own.
+// ExitStatus is the section of commands without special exit statuses.
 const ExitStatus = `
 Exit status:
   0  it worked
