@@ -138,9 +138,9 @@ func write(at *fsv1.ResolveResponse, content string) (err error) {
 	return root.Rename(beside, name)
 }
 
-// said converts an error to the error for the agent. Only the error for a missing file may state that it is missing,
+// agentError converts an error to the error for the agent. Only the error for a missing file may state that it is missing,
 // because agents create files when they read such words.
-func said(err error, path string) error {
+func agentError(err error, path string) error {
 	code, text := codes.InvalidArgument, err.Error()
 	errno := syscall.Errno(0)
 	switch {

@@ -65,7 +65,7 @@ func (f *files) ReadTextFile(ctx context.Context, r *fsv1.ReadTextFileRequest) (
 	}
 	content, err := read(ctx, at, r, f.settings.Load().MaxBytes)
 	if err != nil {
-		return nil, said(err, r.GetPath())
+		return nil, agentError(err, r.GetPath())
 	}
 	return &fsv1.ReadTextFileResponse{Content: content}, nil
 }
@@ -73,7 +73,7 @@ func (f *files) ReadTextFile(ctx context.Context, r *fsv1.ReadTextFileRequest) (
 // WriteTextFile answers fs/write_text_file.
 func (f *files) WriteTextFile(_ context.Context, r *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
 	if strings.HasSuffix(r.GetPath(), "/") || strings.HasSuffix(r.GetPath(), "/.") {
-		return nil, said(errFolder, r.GetPath())
+		return nil, agentError(errFolder, r.GetPath())
 	}
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -82,7 +82,7 @@ func (f *files) WriteTextFile(_ context.Context, r *fsv1.WriteTextFileRequest) (
 		return nil, err
 	}
 	if err := write(at, r.GetContent()); err != nil {
-		return nil, said(err, r.GetPath())
+		return nil, agentError(err, r.GetPath())
 	}
 	return &fsv1.WriteTextFileResponse{}, nil
 }

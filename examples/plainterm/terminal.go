@@ -138,12 +138,12 @@ func (t *terminal) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.raw.Write(p)
 	t.screen.Write(p)
-	t.told()
+	t.notify()
 	return len(p), nil
 }
 
-// told wakes the watchers. t.mu is held.
-func (t *terminal) told() {
+// notify wakes the watchers. t.mu is held.
+func (t *terminal) notify() {
 	close(t.news)
 	t.news = make(chan struct{})
 }
@@ -158,7 +158,7 @@ func (t *terminal) end(how syscall.WaitStatus) {
 	}
 	t.info.ExitStatus, t.info.EndTimeMs = exit, time.Now().UnixMilli()
 	t.over.Store(syscall.Kill(-t.pid, 0) != nil)
-	t.told()
+	t.notify()
 	close(t.done)
 }
 

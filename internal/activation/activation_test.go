@@ -64,7 +64,7 @@ func activated(t *testing.T, l filer, fds string) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-func said(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
+func output(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 	t.Helper()
 	text, err := io.ReadAll(out)
 	if err := cmd.Wait(); err != nil {
@@ -91,7 +91,7 @@ func TestListener_UsesPassedSocket(t *testing.T) {
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "served" {
 		t.Errorf("served %q (%v); what is left of the variables follows the word", got, err)
 	}
-	if s := said(t, cmd, out); s != "<nil>" {
+	if s := output(t, cmd, out); s != "<nil>" {
 		t.Error(s)
 	}
 }
@@ -113,7 +113,7 @@ func TestListener_RejectsOtherSockets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd, out := activated(t, c.l, c.fds)
-			if s := said(t, cmd, out); !strings.Contains(s, c.want) {
+			if s := output(t, cmd, out); !strings.Contains(s, c.want) {
 				t.Errorf("got %q, want %q", s, c.want)
 			}
 		})

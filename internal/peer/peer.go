@@ -39,7 +39,7 @@ type Process interface {
 var ErrEnded = errors.New("the process that connected has ended")
 
 // ErrUnsupported is wrapped on platforms that do not report peers.
-var ErrUnsupported = fmt.Errorf("the platform does not tell a unix socket's peer: %w", errors.ErrUnsupported)
+var ErrUnsupported = fmt.Errorf("the platform does not report the peer of a unix socket: %w", errors.ErrUnsupported)
 
 // Close releases the handle of the process, if any.
 func (p Peer) Close() {

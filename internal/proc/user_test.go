@@ -79,7 +79,7 @@ func TestEnviron_FitsUser(t *testing.T) {
 	} {
 		before := slices.Clone(c.env)
 		if got := u.Environ(c.env); !slices.Equal(got, c.want) || !slices.Equal(c.env, before) {
-			t.Errorf("of %q came %q, want %q", before, got, c.want)
+			t.Errorf("of %q arrived %q, want %q", before, got, c.want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, looks := time.Now(), 0
 		if !Poll(func() bool { looks++; return looks == 3 }) || time.Since(began) != 2*pause {
-			t.Errorf("the third look came after %v, want %v", time.Since(began), 2*pause)
+			t.Errorf("the third look arrived after %v, want %v", time.Since(began), 2*pause)
 		}
 		began = time.Now()
 		if Poll(func() bool { return false }) || time.Since(began) < baseTimeout {

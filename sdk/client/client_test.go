@@ -62,25 +62,25 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 		agent  bool
 	}{
 		{"well", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
 			return nil
 		}, "end_turn", "", false},
 		{"with an error of the agent's", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{Error: agentError}))
 			return nil
 		}, "", "it ended", true},
 		{"without an end", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			return nil
 		}, "", "the turn broke off without an end", false},
 		{"with an error of the call's", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			return status.Error(codes.NotFound, "no session is open here")
 		}, "", "no session is open here", false},
 		{"well, whatever comes of the call", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "refusal"}))
 			return status.Error(codes.Unavailable, "the supervisor is stopping")
 		}, "refusal", "", false},
@@ -105,7 +105,7 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 	turn := begin(t, dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
 		for _, text := range []string{"a", "b", "c"} {
-			send(says(text))
+			send(agentMessage(text))
 		}
 		send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
 		return nil
@@ -120,17 +120,17 @@ func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 
 func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	slow := func(send func(*supervisorv1.Event)) error {
-		send(says("a"))
+		send(agentMessage("a"))
 		return status.Error(codes.ResourceExhausted, "too slow")
 	}
 	s := &supervisor{turn: slow, record: func(cursor string, send func(*supervisorv1.Event)) error {
 		switch cursor {
 		case "a":
-			return slow(func(*supervisorv1.Event) { send(says("b")) })
+			return slow(func(*supervisorv1.Event) { send(agentMessage("b")) })
 		case "b":
-			send(says("c"))
+			send(agentMessage("c"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
-			send(says("of the next turn"))
+			send(agentMessage("of the next turn"))
 			return nil
 		}
 		return status.Errorf(codes.OutOfRange, "cursor %q", cursor)
@@ -186,7 +186,7 @@ func TestTurn_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
-		send(says("a"))
+		send(agentMessage("a"))
 		<-ctx.Done()
 		return nil
 	}})

@@ -155,7 +155,7 @@ func (s *supervisor) AnswerApproval(_ context.Context, r *supervisorv1.AnswerApp
 	return &supervisorv1.AnswerApprovalResponse{Answer: &supervisorv1.ApprovalAnswer{Id: r.GetId(), Outcome: "allowed", OptionId: r.GetOptionId(), AnsweredBy: r.GetAnsweredBy()}}, nil
 }
 
-func says(text string) *supervisorv1.Event {
+func agentMessage(text string) *supervisorv1.Event {
 	return &supervisorv1.Event{Cursor: text, Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: client.Text(text)}}}
 }
 

@@ -46,7 +46,7 @@ func TestShownOutput_ReadsRawOutput(t *testing.T) {
 	call := &supervisorv1.ToolCall{}
 	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("read"), RawOutput: `"the file"`})
 	if o := client.ShownOutput(call, nil); o != nil {
-		t.Errorf("what a file holds is no command's output: %v", o)
+		t.Errorf("the content of a file is shown as output of a command: %v", o)
 	}
 }
 

@@ -48,7 +48,7 @@ var terminalLifeCases = []Case{
 	}},
 	{"a grandchild that holds the terminal does not delay the exit", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo child=$!; exit 0"))
-		ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the exit is not told while a grandchild lives"))
+		ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the exit is not reported while a grandchild lives"))
 		defer cancel()
 		out := must(s.end(ctx))
 		pid := pidIn(out.GetOutput(), "child")
@@ -157,7 +157,7 @@ func pidIn(text, name string) int {
 			return must(strconv.Atoi(strings.TrimSpace(number)))
 		}
 	}
-	require(false, "%q does not say %s=PID", text, name)
+	require(false, "%q does not contain %s=PID", text, name)
 	return 0
 }
 

@@ -101,6 +101,6 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := first.Read(make([]byte, 1)); n != 1 {
-		t.Errorf("who had arrived was dropped: %v", err)
+		t.Errorf("an identified connection was dropped: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func (r *rig) anonymous(text string) string {
 
 // begunCall is the last state of a tool call that its agent reported, and the turn of its first report.
 type begunCall struct {
-	told
+	toolReport
 	turn int
 }
 
@@ -119,7 +119,7 @@ func (r *rig) recorded(s *supervisorv1.Session, acts []seen) {
 				is = &begunCall{turn: len(prompts) - 1}
 				calls[c.ToolCallID] = is
 			}
-			is.told = told{c.ToolCallID, cmp.Or(c.Kind, is.Kind), cmp.Or(c.Status, is.Status)}
+			is.toolReport = toolReport{c.ToolCallID, cmp.Or(c.Kind, is.Kind), cmp.Or(c.Status, is.Status)}
 		}
 	}
 	if len(prompts) != len(of) {

@@ -68,7 +68,7 @@ func TestQwenCode_RequiresLoginWithoutKey(t *testing.T) {
 	agent := r.start([]string{cmd, "--acp"})
 	_, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err == nil || !strings.Contains(explain(err).Error(), supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED.String()) {
-		t.Errorf("got the error %v, want one that has somebody log in", explain(err))
+		t.Errorf("got the error %v, want one about a required login", explain(err))
 	}
 	r.finish()
 }

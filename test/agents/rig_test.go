@@ -326,16 +326,16 @@ type frame struct {
 	Frame   json.RawMessage `json:"frame"`
 }
 
-// told is a report of a tool call in a frame.
-type told struct{ ToolCallID, Kind, Status string }
+// toolReport is a report of a tool call in a frame.
+type toolReport struct{ ToolCallID, Kind, Status string }
 
 // calls returns the reports of tool calls in a frame.
-func (f frame) calls() []told {
+func (f frame) calls() []toolReport {
 	var m struct {
-		Params struct{ Update, ToolCall told }
+		Params struct{ Update, ToolCall toolReport }
 	}
 	_ = json.Unmarshal(f.Frame, &m) // another frame
-	return slices.DeleteFunc([]told{m.Params.Update, m.Params.ToolCall}, func(c told) bool { return c.ToolCallID == "" })
+	return slices.DeleteFunc([]toolReport{m.Params.Update, m.Params.ToolCall}, func(c toolReport) bool { return c.ToolCallID == "" })
 }
 
 // frames are the lines that a session's journal has for a method, requests and answers; all of them for "".
@@ -432,7 +432,7 @@ func (u *turn) end() *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	for e, err := range u.Events() {
-		u.t.Errorf("behind the turn's end came %v, %v", e, explain(err))
+		u.t.Errorf("after the turn's end arrived %v, %v", e, explain(err))
 	}
 	return end.GetTurnEnded()
 }
@@ -447,8 +447,8 @@ func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
 	return end
 }
 
-// said returns the agent's message, all pieces joined.
-func (u *turn) said() string {
+// message returns the agent's message, all pieces joined.
+func (u *turn) message() string {
 	var b strings.Builder
 	for _, e := range u.seen {
 		b.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
@@ -460,7 +460,7 @@ func (u *turn) said() string {
 func (u *turn) expectSaid(words ...string) {
 	u.t.Helper()
 	for _, w := range words {
-		if message := u.said(); !strings.Contains(message, w) {
+		if message := u.message(); !strings.Contains(message, w) {
 			u.t.Errorf("the agent sent %q, want %q in it; there were:\n%s", message, w, listing(u.seen))
 		}
 	}

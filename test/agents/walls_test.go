@@ -156,7 +156,7 @@ func (c *candidate) behindWalls(t *testing.T) walled {
 			}
 			t.Logf("start %d: %s: done %t, asked %q", number+1, act.Does, act.Worked, act.Questions)
 			if bodies := m.Requests(); !act.Worked && len(bodies) > 1 {
-				t.Logf("the model heard %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
+				t.Logf("the model received %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
 			}
 			act.Call = ""
 			s.Acts = append(s.Acts, act)

@@ -115,7 +115,7 @@ func TestAgentExit_ForwardsLastOutput(t *testing.T) {
 	for i := range 2000 {
 		var got struct{ N int }
 		if h.Expect("_n").Decode(t, &got); got.N != i {
-			t.Fatalf("notification %d came where %d should", got.N, i)
+			t.Fatalf("notification %d arrived where %d should", got.N, i)
 		}
 	}
 	e2e.ExpectContains(t, "the error", call.Refused(-32603).Message, "status 5", "bye")

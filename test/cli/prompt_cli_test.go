@@ -40,7 +40,7 @@ func TestPrompt_PrintsPlainLinesWithoutTerminal(t *testing.T) {
 				t.Errorf("the exit status is %d, want 0", status)
 			}
 			if strings.ContainsAny(out+errs, "\x1b\r") {
-				t.Errorf("what goes to no terminal moves the cursor or has colours: %q", out+errs)
+				t.Errorf("output to a file has cursor movements or colors: %q", out+errs)
 			}
 			golden(t, p, "prompt_"+name+".out", terminalsLast(out))
 			golden(t, p, "prompt_"+name+".err", errs)
@@ -384,7 +384,7 @@ func TestPrompt_ShowsLongCommandBeforeAllow(t *testing.T) {
 		t.Errorf("the exit status is %d, want 0", status)
 	}
 	if _, err := os.Stat(p.Path("made")); err == nil {
-		t.Error("what was rejected was run")
+		t.Error("a rejected command was run")
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// tells waits until one of a lane's bars contains words, and returns the selector of the first one.
-func (p *webPage) tells(lane, words string) chromedp.CSS {
+// untilBar waits until one of a lane's bars contains words, and returns the selector of the first one.
+func (p *webPage) untilBar(lane, words string) chromedp.CSS {
 	p.t.Helper()
 	which := fmt.Sprintf(`[...document.querySelectorAll(".bar.%s")].find((b) => b.getAttribute("aria-label").includes(%s))`, lane, quoted(words))
 	p.until(fmt.Sprintf("a %s contains %q", lane, words), which)
@@ -39,21 +39,21 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	tab.shows("Timeline: nothing yet")
 	asked := g.Prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
 	asked.Question()
-	tab.tells("turn", "ask /<img src=x") // while it goes on
-	tab.tells("decision", "asked")
-	tab.tells("wait", "A question waited for an answer")
+	tab.untilBar("turn", "ask /<img src=x") // while it goes on
+	tab.untilBar("decision", "asked")
+	tab.untilBar("wait", "A question waited for an answer")
 	tab.until("the question is answered", `(document.querySelector("article.question button.reject:enabled")?.click(), !!document.querySelector(".answered"))`)
 	asked.Stopped("end_turn")
-	tab.tells("decision", "denied by")
+	tab.untilBar("decision", "denied by")
 	read := g.Prompt(s.GetSessionId(), "/read "+secret)
 	read.Stopped("end_turn")
-	tab.tells("call", "fs/read_text_file "+secret+", denied")
-	tab.tells("decision", "fs/read_text_file "+secret)
+	tab.untilBar("call", "fs/read_text_file "+secret+", denied")
+	tab.untilBar("decision", "fs/read_text_file "+secret)
 	ran := g.Prompt(s.GetSessionId(), "/run sleep 0.2")
 	ran.Stopped("end_turn")
-	tab.tells("tool", "Run sleep 0.2, completed")
+	tab.untilBar("tool", "Run sleep 0.2, completed")
 	quiet := g.Prompt(s.GetSessionId(), "slow 2 3500")
-	tab.tells("wait", "Nothing was said")
+	tab.untilBar("wait", "Nothing was said")
 	quiet.Stopped("end_turn")
 	tab.shows("4 turns")
 	tab.clean("a timeline")
@@ -72,7 +72,7 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 			return at.bottom > list.top && at.top < list.bottom;
 		})()`)
 	}
-	bar := tab.tells("tool", "Run sleep 0.2, completed")
+	bar := tab.untilBar("tool", "Run sleep 0.2, completed")
 	// A click misses a bar that moves while the drawing catches up with the flood.
 	testkit.Eventually(t, "the bar leads to its row", func() bool {
 		tab.click(bar)
@@ -104,7 +104,7 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	phone := b.open(console(g)+e2e.SessionAt(s), phoneWidth, phoneHeight) // which is signed in as the other page is
 	phone.shows("5 turns")
 	phone.click(".timeline summary")
-	phone.tells("tool", "Run sleep 0.2, completed")
+	phone.untilBar("tool", "Run sleep 0.2, completed")
 	if wide := eval[bool](phone, "document.documentElement.scrollWidth > innerWidth"); wide {
 		t.Error("the page is wider than the phone")
 	}

@@ -20,7 +20,7 @@ func (p *webPage) saved(button string) [][]string {
 	p.button(button)
 	all, err := csv.NewReader(strings.NewReader(eval[string](p, `__saved`))).ReadAll()
 	if err != nil {
-		p.t.Fatalf("what is saved is no CSV: %v", err)
+		p.t.Fatalf("the saved file is not CSV: %v", err)
 	}
 	return all
 }

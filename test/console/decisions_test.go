@@ -153,7 +153,7 @@ func TestReplay_RequiresRole(t *testing.T) {
 			_, err = stream.Recv()
 		}
 		if err != nil {
-			t.Errorf("what was decided, for a %s: %v", role, err)
+			t.Errorf("the decisions, for a %s: %v", role, err)
 		}
 		cancel()
 	}

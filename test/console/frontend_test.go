@@ -116,7 +116,7 @@ rules:
 	}
 	for _, name := range []string{"message.part.updated", "tool.execute", "tool.result", "permission.request", "session.updated"} {
 		if names[name] == 0 {
-			t.Errorf("no %s came: %v", name, names)
+			t.Errorf("no %s arrived: %v", name, names)
 		}
 	}
 	if diffs == 0 {

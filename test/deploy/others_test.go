@@ -134,7 +134,7 @@ func TestUnits_UsersMatchConfiguration(t *testing.T) {
 		socket := regexp.MustCompile(`(?m)--listen=(unix://\S+)`).FindSubmatch(text)
 		want := regexp.MustCompile(`address: ` + regexp.QuoteMeta(string(socket[1])) + `\n\s+uid: ` + users[string(user[1])] + `\b`)
 		if !want.Match(config) {
-			t.Errorf("config.yaml expects %s elsewhere, or as somebody else: want %s", unit, want)
+			t.Errorf("config.yaml expects %s elsewhere, or as another user: want %s", unit, want)
 		}
 	}
 }

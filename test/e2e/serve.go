@@ -228,7 +228,7 @@ func (s *Stream) End() *supervisorv1.TurnEnded {
 	s.T.Helper()
 	end := s.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	if e, err := s.Next(); !errors.Is(err, io.EOF) {
-		s.T.Errorf("behind the turn's end came %v, %v", e, Explain(err))
+		s.T.Errorf("after the turn's end arrived %v, %v", e, Explain(err))
 	}
 	return end.GetTurnEnded()
 }

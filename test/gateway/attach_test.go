@@ -179,7 +179,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	ada := g.Client(t, "ada", g.Token("approver", "--name", "ada"), "?attach")
 	got := ada.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
 	if waits, _ := got["history"].([]any); len(waits) != 1 || e2e.Dig(waits[0], "type") != "permission_request" || e2e.Dig(waits[0], "status") != "pending" {
-		t.Errorf("what waits is %v", got["history"])
+		t.Errorf("the pending question is %v", got["history"])
 	}
 	question := permissionRequest(ada)
 	// A client with read access is not asked, and cannot answer another client's question by its id.
@@ -343,7 +343,7 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 		t.Errorf("the turn ended with %q", ended.StopReason)
 	}
 	if updates := texts(second.Waiting()); updates != session+": mine" { // all of it before the answer, and not what was prompted
-		t.Errorf("who prompted receives %q", updates)
+		t.Errorf("the caller receives %q", updates)
 	}
 	if updates, _ := hears(third, "turn_complete"); !slices.Equal(updates, []string{"user repeat mine", "agent " + session + ": mine"}) {
 		t.Errorf("another one receives %q", updates)

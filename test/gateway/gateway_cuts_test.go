@@ -110,7 +110,7 @@ func (c *farClient) events(body io.Reader, session string, last uint64, frames c
 			data = line[6:]
 		case line == "" && data != "":
 			if id != last+1 {
-				c.t.Errorf("the stream %q: frame %d came after frame %d", session, id, last)
+				c.t.Errorf("the stream %q: frame %d arrived after frame %d", session, id, last)
 			}
 			m := wire.Message{Raw: []byte(data)}
 			if err := json.Unmarshal(m.Raw, &m); err != nil {
@@ -178,13 +178,13 @@ func TestCutStreams_LoseAndDoubleNoFrame(t *testing.T) {
 					frames++
 					if m.Method == "" {
 						if string(m.ID) != strconv.Itoa(turn) || m.Error != nil || pieces != 500 {
-							t.Fatalf("turn %d: after %d pieces came %s", turn, pieces, m.Raw)
+							t.Fatalf("turn %d: after %d pieces arrived %s", turn, pieces, m.Raw)
 						}
 						break
 					}
 					if text := e2e.PieceOf(m); text != "" {
 						if text != fmt.Sprintf("piece %d\n", pieces) {
-							t.Fatalf("turn %d: in the place of piece %d came %q", turn, pieces, text)
+							t.Fatalf("turn %d: in the place of piece %d arrived %q", turn, pieces, text)
 						}
 						pieces++
 					}

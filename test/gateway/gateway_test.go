@@ -113,7 +113,7 @@ func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 		}
 	}
 	if pieces != 20 {
-		t.Errorf("%d pieces came, want all 20", pieces)
+		t.Errorf("%d pieces arrived, want all 20", pieces)
 	}
 	if _, raw, err := s.ws.Read(g.Ctx); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("got %.100s, %v, want a close with 1001", raw, err)

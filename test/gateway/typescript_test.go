@@ -118,7 +118,7 @@ func expectEveryMethod(t *testing.T, p *e2e.Place, seen transcript) {
 		t.Errorf("the editor was asked %v", seen.Requests)
 	}
 	if !seen.Completed || seen.Answer.StopReason != "end_turn" {
-		t.Errorf("elicitation/complete came: %v; the turn ended with %q", seen.Completed, seen.Answer.StopReason)
+		t.Errorf("elicitation/complete arrived: %v; the turn ended with %q", seen.Completed, seen.Answer.StopReason)
 	}
 	var kinds []string
 	for _, u := range seen.Updates {

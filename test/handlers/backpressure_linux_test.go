@@ -32,7 +32,7 @@ func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 	release()
 	for range count {
 		if got := s.Expect("session/update"); string(got.Raw) != update {
-			t.Fatalf("an update of %d bytes came, want %d", len(got.Raw), len(update))
+			t.Fatalf("an update of %d bytes arrived, want %d", len(got.Raw), len(update))
 		}
 	}
 	<-sent

@@ -324,7 +324,7 @@ func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	q = s.Asked()
 	s.Choose(q, "allow_once")
 	if got := read.Answer(); got.Error == nil {
-		t.Errorf("what only root may read was read: %s", got.Raw)
+		t.Errorf("a file that only root may read was read: %s", got.Raw)
 	}
 }
 

@@ -288,7 +288,7 @@ func TestCapabilities_NotOfferedIsNotRequested(t *testing.T) {
 	turn.Stopped("end_turn")
 	closed, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: session})
 	if err != nil || closed.GetTold() {
-		t.Errorf("closing came to %v (%v), want that the agent was not asked", closed, err)
+		t.Errorf("closing returned %v (%v), want that the agent was not asked", closed, err)
 	}
 	events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})
 	if err == nil {
@@ -342,7 +342,7 @@ func TestSessions_StoredByAgent(t *testing.T) {
 
 	closed, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: ids[0]})
 	if err != nil || !closed.GetTold() {
-		t.Fatalf("closing came to %v (%v)", closed, e2e.Explain(err))
+		t.Fatalf("closing returned %v (%v)", closed, e2e.Explain(err))
 	}
 	if all, _ := list(""); all[ids[0]] == nil || all[ids[0]].GetOpen() {
 		t.Errorf("after it was closed the session is %v", all[ids[0]])
@@ -493,7 +493,7 @@ func TestTurn_StopReasons(t *testing.T) {
 		t.Error("a client that has left receives more")
 	}
 	if cancelled, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: session}); err != nil || !cancelled.GetTurnActive() {
-		t.Errorf("after the caller left, cancelling came to %v (%v), want a turn under way", cancelled, err)
+		t.Errorf("after the caller left, cancelling returned %v (%v), want a turn under way", cancelled, err)
 	}
 	turnEnds := func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil }
 	if end := watching.Until("the turn's end", turnEnds).GetTurnEnded(); end.GetStopReason() != "cancelled" {

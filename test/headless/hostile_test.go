@@ -50,7 +50,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	all[0].Update("same", e2e.Chunk("I am in the right one"))
 	watching.Says("I am in the right one")
 	if k := watching.Said(); strings.Contains(k, "wrong") || strings.Contains(k, "two") {
-		t.Errorf("one's session received %q", k)
+		t.Errorf("the session received %q", k)
 	}
 	// The same id twice from one agent would make two sessions one.
 	if err := s.Opens(all[0].Agent, all[0].ScriptedAgent, "same"); err == nil {
@@ -220,13 +220,13 @@ func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	for _, e := range turn.Seen {
 		if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
 			if want := fmt.Sprintf("piece %d\n", n); text != want {
-				t.Fatalf("%q came where %q should", text, want)
+				t.Fatalf("%q arrived where %q should", text, want)
 			}
 			n++
 		}
 	}
 	if n != pieces {
-		t.Errorf("%d pieces came, want %d", n, pieces)
+		t.Errorf("%d pieces arrived, want %d", n, pieces)
 	}
 	s.Finish()
 }

@@ -127,7 +127,7 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 		}
 	}
 	if status, _, errs := p.Cli(t, e2e.DemoCommand("meta", "--meta", "{}}")...); status != 2 || !strings.Contains(errs, "--meta") {
-		t.Errorf("what is no JSON: %d, %q", status, errs)
+		t.Errorf("invalid JSON: %d, %q", status, errs)
 	}
 }
 

@@ -238,7 +238,7 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 			read := the(t, spans, "fs/read_text_file")
 			expectParent(t, read, trace, idOf(turn))
 			if len(read.GetLinks()) != 0 || len(text) > 64<<10 || strings.Contains(text, "garbage") {
-				t.Errorf("what is no trace counts: %d bytes, %v", len(text), read)
+				t.Errorf("an invalid trace is used: %d bytes, %v", len(text), read)
 			}
 			if got := attribute(the(t, spans, "acphost.decide"), "acphost.action"); !strings.Contains(got, "read") || !strings.Contains(got, "a.txt") {
 				t.Errorf("the action is %q", got)

@@ -66,14 +66,14 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 				cursor = e.GetCursor()
 				if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
 					if want := fmt.Sprintf("piece %d\n", n); text != want {
-						t.Errorf("%q came where %q should", text, want)
+						t.Errorf("%q arrived where %q should", text, want)
 						return
 					}
 					n++
 				}
 				if ends(e) {
 					if n != pieces {
-						t.Errorf("%d pieces came, want %d", n, pieces)
+						t.Errorf("%d pieces arrived, want %d", n, pieces)
 					}
 					return
 				}
@@ -304,7 +304,7 @@ func TestWatchTerminal_LiveAndReleased(t *testing.T) {
 				t.Errorf("the terminal ended with %v, want status 4", m)
 			}
 			if _, err := output.Recv(); !errors.Is(err, io.EOF) {
-				t.Errorf("behind the end came %v", err)
+				t.Errorf("after the end arrived %v", err)
 			}
 			return
 		}

@@ -38,7 +38,7 @@ func TestApprovals_FormAnswerIsValidated(t *testing.T) {
 		e2e.ExpectContains(t, "the refusal", stderr, want)
 	}
 	if code, _, stderr := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), q.GetId(), "--accept", `{"target":"release","jobs":3}`); code != 0 {
-		t.Fatalf("what fits is refused, with the status %d: %s", code, stderr)
+		t.Fatalf("a valid answer is rejected, with the status %d: %s", code, stderr)
 	}
 	turn.Stopped("end_turn")
 	e2e.ExpectContains(t, "the agent's message", turn.Said(), `elicit ok: accept`, `"target":"release"`)

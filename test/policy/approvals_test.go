@@ -78,7 +78,7 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 		answer := e2e.Ended(t, changes, q.GetId())
 		for _, a := range append(learnt, answer) {
 			if a.GetAnsweredBy() != winner || a.GetOptionId() != option {
-				t.Errorf("one learnt %v, want that %s chose %s", a, winner, option)
+				t.Errorf("a watcher received %v, want that %s chose %s", a, winner, option)
 			}
 		}
 		turn.Stopped("end_turn")
@@ -160,7 +160,7 @@ func TestApprovals_TimeoutDenies(t *testing.T) {
 	}
 	turn.Stopped("end_turn")
 	if strings.Contains(turn.Said(), "ok: allow") {
-		t.Errorf("without anybody the agent received %q", turn.Said())
+		t.Errorf("without an answerer the agent received %q", turn.Said())
 	}
 	s.Finish()
 }

@@ -84,8 +84,8 @@ func (o outsider) diff(id, path, was, becomes string) map[string]any {
 		"content": []any{map[string]any{"type": "diff", "path": path, "oldText": was, "newText": becomes}}}
 }
 
-// says answers the agent's own question, and returns the response to the agent.
-func (o outsider) says(t *testing.T, call map[string]any, option string) string {
+// answers answers the agent's own question, and returns the response to the agent.
+func (o outsider) answers(t *testing.T, call map[string]any, option string) string {
 	t.Helper()
 	asked := o.Ask(call, e2e.Options)
 	q := o.Expect("session/request_permission")
@@ -125,7 +125,7 @@ func TestOutside_AllowedWrite(t *testing.T) {
 func TestOutside_ShownWriteIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	p, o := newOutsider(t)
-	if got := o.says(t, o.diff("e", o.at("f"), "old", "new"), "yes"); got != "yes" {
+	if got := o.answers(t, o.diff("e", o.at("f"), "old", "new"), "yes"); got != "yes" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.writes(o.at("f"), "new").Result(nil)
@@ -137,7 +137,7 @@ func TestOutside_ShownWriteIsAskedOnce(t *testing.T) {
 	o.no(o.writes(o.at("f"), "new"))
 
 	// A new file.
-	if got := o.says(t, o.diff("n", o.at("sub/new"), "", "made"), "yes"); got != "yes" {
+	if got := o.answers(t, o.diff("n", o.at("sub/new"), "", "made"), "yes"); got != "yes" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.writes(o.at("sub/new"), "made").Result(nil)
@@ -152,7 +152,7 @@ func TestOutside_AnswerCoversShownContent(t *testing.T) {
 	call := o.diff("e", o.Path("inside"), "", "x")
 	call["locations"] = []any{map[string]any{"path": o.at("hidden")}}
 	call["rawInput"] = map[string]any{"path": o.at("hidden")}
-	if got := o.says(t, call, "yes!"); got != "yes!" {
+	if got := o.answers(t, call, "yes!"); got != "yes!" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.no(o.reads(o.at("hidden")))
@@ -299,7 +299,7 @@ func TestOutside_LinkTargetIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, option := range []string{"yes", "yes!"} {
-		if got := o.says(t, o.diff("e-"+option, o.Path("notes.md"), "old", "new"), option); got != option {
+		if got := o.answers(t, o.diff("e-"+option, o.Path("notes.md"), "old", "new"), option); got != option {
 			t.Fatalf("the agent got %q", got)
 		}
 		write := o.writes(o.Path("notes.md"), "new")

@@ -127,7 +127,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 		p.File(t, "../config/policy.yaml", "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n")
 		s := p.Fixture(t, p.Config(t, "permission:\n  policy: policy.yaml\n  chain: [{command: ["+nodePolicy(t)+"]}, {command: [permd]}]\n"))
 		if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path(".env")), e2e.Options)); got != "no" {
-			t.Errorf("what one denies was answered with %q", got)
+			t.Errorf("an action that one policy denies was answered with %q", got)
 		}
 		p.File(t, "a.txt", "text")
 		if got := e2e.Content(s.Read("a.txt")); got != "text" {

@@ -30,7 +30,7 @@ func TestTerminalContent_ReplacedByAgent(t *testing.T) {
 	s.Expect("_over")
 	for _, m := range s.Waiting() {
 		if strings.Contains(string(m.Raw), "ending") {
-			t.Errorf("what the agent made of it was replaced by %s", m.Raw)
+			t.Errorf("the agent's content was replaced by %s", m.Raw)
 		}
 	}
 	s.Finish()

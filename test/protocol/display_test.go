@@ -65,7 +65,7 @@ func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 		u := update(t, m)
 		if u.Meta.Output != nil {
 			if exit != nil {
-				t.Error("output came after the exit")
+				t.Error("output arrived after the exit")
 			}
 			output.WriteString(u.Meta.Output.Data)
 		}
@@ -74,10 +74,10 @@ func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 		}
 	}
 	if want := "first\r\n\x1b[1mäö\x1b[0m\r\n"; output.String() != want {
-		t.Errorf("the editor saw %q, want %q", output.String(), want)
+		t.Errorf("the editor received %q, want %q", output.String(), want)
 	}
 	if exit == nil || *exit != 3 {
-		t.Errorf("the editor saw the exit code %v, want 3", exit)
+		t.Errorf("the editor received the exit code %v, want 3", exit)
 	}
 	s.Agent.Request("terminal/release", e2e.Params("terminalId", id), nil)
 	s.Finish()

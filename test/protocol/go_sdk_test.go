@@ -154,7 +154,7 @@ func TestGoSDK_EditorAndAgentWorkTogether(t *testing.T) {
 		t.Errorf("the editor was asked %d times, want once", s.editor.asked)
 	}
 	if got := s.prompt("/big 5"); len(got) != 5<<20 {
-		t.Errorf("of 5 MiB %d bytes came", len(got))
+		t.Errorf("of 5 MiB %d bytes arrived", len(got))
 	}
 }
 

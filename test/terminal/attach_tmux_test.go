@@ -88,7 +88,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	x.Says("/quit")
 	x.Exits()
 	if all := x.All(); strings.Contains(all, "the session goes on") || strings.Contains(all, "esc cancels") {
-		t.Errorf("the screen states that it goes on:\n%s", all)
+		t.Errorf("the screen states that it continues:\n%s", all)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestChat_WholeConversation(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 	_, rest, found := strings.Cut(x.All(), "acphost chat --session ")
 	if !found {
-		t.Fatalf("it is not reported how the session goes on:\n%s", x.All())
+		t.Fatalf("it is not reported how the session continues:\n%s", x.All())
 	}
 	session, _, _ := strings.Cut(rest, " ")
 	kept, err := os.ReadFile(filepath.Join(p.Home, "kept", session+".json"))

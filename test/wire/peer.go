@@ -180,7 +180,7 @@ func (p *Peer) Expect(method string) Message {
 	p.t.Helper()
 	m, err := p.take(func(m Message) bool { return m.Method == method })
 	if err != nil {
-		p.t.Fatalf("%s: no %s came: %v", p.name, method, err)
+		p.t.Fatalf("%s: no %s arrived: %v", p.name, method, err)
 	}
 	return m
 }

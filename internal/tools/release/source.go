@@ -60,7 +60,7 @@ func prepare(ctx context.Context, o options, dir string) (source, error) {
 	}
 	authors := strings.Split(by, "\n")
 	if len(authors) != 4 {
-		return s, fmt.Errorf("the commit %s does not say by whom and when it was made: %q", commit, by)
+		return s, fmt.Errorf("the commit %s has no committer and time: %q", commit, by)
 	}
 	if s.time, err = time.Parse(time.RFC3339, authors[3]); err != nil {
 		return s, fmt.Errorf("read the time of the commit %s: %w", commit, err)

@@ -159,7 +159,7 @@ func TestWrite_BelowSearchOnlyFolder(t *testing.T) {
 
 func TestWrite_KeepsOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can make files of somebody else's")
+		t.Skip("only root can make files of another user")
 	}
 	ws := openWorkspace(t)
 	path := put(t, ws+"/f", "old")

@@ -103,7 +103,7 @@ func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 		t.Errorf("the cookie is %+v", cookie)
 	}
 	if res := r.do("POST", "/service", "{}", headers...); res.StatusCode != 200 {
-		t.Errorf("who is signed in gets %d", res.StatusCode)
+		t.Errorf("a signed-in browser gets %d", res.StatusCode)
 	}
 	for _, path := range []string{"begin", "token"} { // over TLS, here that of a proxy
 		res := r.do("POST", "/console/api/"+path, `{"token":"`+r.token+`"}`, "Origin", "https://acp.example:7480")
@@ -115,7 +115,7 @@ func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 		t.Errorf("signing out: %d, %v", res.StatusCode, res.Cookies())
 	}
 	if res := r.do("POST", "/service", "{}", headers...); res.StatusCode != 401 {
-		t.Errorf("who has signed out gets %d", res.StatusCode)
+		t.Errorf("a signed-out browser gets %d", res.StatusCode)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestSignIn_RejectsInvalidTokens(t *testing.T) {
 		}
 	}
 	if len(r.broker.Sessions()) != 0 {
-		t.Error("somebody is in")
+		t.Error("a browser is signed in")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		t.Errorf("another browser's code: %d", res.StatusCode)
 	}
 	if len(r.broker.Sessions()) != 0 {
-		t.Error("somebody is in")
+		t.Error("a browser is signed in")
 	}
 	res, got := finish(cookie, page, back)
 	if res.StatusCode != 200 || got.State != "in" || got.Role != "approver" || got.Secret == page {
@@ -310,7 +310,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 	for _, c := range res.Cookies() {
 		if c.MaxAge > 0 {
 			if res := r.do("POST", "/service", "{}", "Cookie", c.Name+"="+c.Value, auth.PageHeader, got.Secret); res.StatusCode != 200 {
-				t.Errorf("who is in gets %d", res.StatusCode)
+				t.Errorf("a signed-in browser gets %d", res.StatusCode)
 			}
 		}
 	}

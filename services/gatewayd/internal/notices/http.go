@@ -53,7 +53,7 @@ func newTarget(address, secret string) (target, error) {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http": // err contains the address, which may be secret
 		return target{}, errors.New("expected a URL such as https://example.org/PATH, or @FILE with one in it")
 	case u.User != nil || u.Fragment != "":
-		return target{}, errors.New("a URL with a user or a fragment is not taken: secrets are in files")
+		return target{}, errors.New("a URL with a user or a fragment is not accepted: secrets are in files")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
 		return target{}, fmt.Errorf("http://%s has no TLS: others on the way could send a person to a page of theirs; write https://", u.Host)
 	}

@@ -196,7 +196,7 @@ func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.expect("while the supervisor has not sent all questions", 1)
 		d.say(caughtUp())
-		d.expect("after it came back", 1, 1)
+		d.expect("after it is back", 1, 1)
 		if q := d.notified()[1].Questions; len(q) != 1 || q[0].AgentID != "a" {
 			t.Errorf("notified of %+v", q)
 		}
@@ -204,7 +204,7 @@ func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.say(asked("a/1"), asked("a/3"), caughtUp())
 		time.Sleep(time.Hour)
-		d.expect("after it came back again", 1, 1)
+		d.expect("after it is back again", 1, 1)
 		// A supervisor that was started again counts from the beginning: the same handle is another question.
 		d.lose()
 		time.Sleep(time.Minute)

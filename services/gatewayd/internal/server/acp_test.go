@@ -119,7 +119,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(202, "", "DELETE", "", of...)
 	<-p.gone
 	if _, data := main.next(); data != "" {
-		t.Errorf("the stream of a connection that was deleted goes on with %s", data)
+		t.Errorf("the stream of a connection that was deleted continues with %s", data)
 	}
 	r.want(404, "Unknown", "POST", `{"id":1,"method":"session/new"}`, of...)
 }
@@ -132,7 +132,7 @@ func TestStream_DeliversLastMessageOfAgent(t *testing.T) {
 	main := r.stream("Acp-Connection-Id", id)
 	main.want(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
 	if _, data := main.next(); data != "" {
-		t.Errorf("the stream goes on with %s", data)
+		t.Errorf("the stream continues with %s", data)
 	}
 	<-p.gone
 }

@@ -57,7 +57,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 		}
 	}
 	if len(r.agents) != 0 {
-		t.Error("an agent was opened for somebody")
+		t.Error("an agent was opened")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestToken_RevocationEndsConnections(t *testing.T) {
 			<-p.gone
 			<-q.gone
 			if _, data := main.next(); data != "" {
-				t.Errorf("the stream goes on with %s", data)
+				t.Errorf("the stream continues with %s", data)
 			}
 			if _, _, err := ws.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 				t.Errorf("the WebSocket ended with %v", err)

@@ -57,7 +57,7 @@ func TestDrain_WaitsForTurns(t *testing.T) {
 	overHTTP.say(update, answer)
 	stream.want(update, answer)
 	if id, data := stream.next(); data != "" {
-		t.Errorf("behind the end of the turn came %s %s", id, data)
+		t.Errorf("after the end of the turn arrived %s %s", id, data)
 	}
 	<-drained
 }

@@ -39,7 +39,7 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Allow", "GET, HEAD")
 		writeText(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	case r.URL.Path == "/readyz" && p.check() != nil:
-		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
+		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd has the reason")
 	default:
 		writeText(w, http.StatusOK, "ok")
 	}

@@ -192,7 +192,7 @@ func TestServices_EachProtocolPassesCaller(t *testing.T) {
 			_, err = get(t.Context(), r, w, "none")
 			var failed *connect.Error
 			if !errors.As(err, &failed) || failed.Code() != connect.CodeNotFound || failed.Message() != "there is no such session" || len(failed.Details()) != 1 {
-				t.Errorf("an error came as %v", err)
+				t.Errorf("an error arrived as %v", err)
 			}
 			<-r.callers
 			stream, err := watch(t.Context(), r, w)

@@ -63,7 +63,7 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 			t.Errorf("the browser is %+v, %v", caller, ok)
 		}
 		if again, _, _ := d.Claim(s, firefox, anybody); again != nil {
-			t.Error("the code let somebody in twice")
+			t.Error("the code was accepted twice")
 		}
 		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); !errors.Is(err, ErrUsed) {
 			t.Errorf("the code was confirmed twice: %v", err)
@@ -112,14 +112,14 @@ func TestCode_BelongsToOneBrowser(t *testing.T) {
 			"the code in a secret's way": {Cookie: code, Page: code},
 		} {
 			if got, _, _ := d.Claim(wrong, firefox, anybody); got != nil {
-				t.Errorf("%s was let in", name)
+				t.Errorf("%s was accepted", name)
 			}
 		}
 		if err := <-confirmed; !errors.Is(err, ErrNoBrowser) {
 			t.Errorf("the browser was away, and confirming returned %v", err)
 		}
 		if got, _, _ := d.Claim(s, firefox, anybody); got != nil {
-			t.Error("a browser was let in after its person was notified that it was not")
+			t.Error("a browser was accepted after its person was notified that it was not")
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestBegin_KeepsNoState(t *testing.T) {
 	for range 10_000 {
 		s, code, _ := d.Begin()
 		if shown[code] {
-			t.Fatalf("the code %s came twice", code)
+			t.Fatalf("the code %s arrived twice", code)
 		}
 		shown[code] = true
 		if got, _, err := d.Claim(s, firefox, anybody); got != nil || err != nil {

@@ -31,7 +31,7 @@ func load(t testing.TB, format, name, content string) imported {
 	}
 	p, err := policy.Parse("imported.yaml", rules, policy.Surroundings{Home: "/home/u"})
 	if err != nil {
-		t.Fatalf("what it becomes does not load: %v\n%s", err, rules)
+		t.Fatalf("the result does not load: %v\n%s", err, rules)
 	}
 	return imported{p, string(rules), dropped, used}
 }
@@ -157,7 +157,7 @@ func TestImport_NamesSource(t *testing.T) {
 		t.Errorf("it begins with\n%.200s", p.text)
 	}
 	if !strings.Contains(p.text, "Claude Code has: Bash(rm:*)") {
-		t.Errorf("no rule states what it comes from:\n%s", p.text)
+		t.Errorf("no rule states its origin:\n%s", p.text)
 	}
 }
 

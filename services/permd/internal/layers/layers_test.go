@@ -347,7 +347,7 @@ func TestTrust_SurvivesCrash(t *testing.T) {
 	before, _ := f.State()
 	verdict(deny)
 	if after, _ := f.State(); !bytes.Equal(before, after) {
-		t.Error("what is believed changes though no file does")
+		t.Error("the state changes without a change of a file")
 	}
 	b.write(b.path("admin.yaml"), strict) // which was not there
 	verdict(deny)

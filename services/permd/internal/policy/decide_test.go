@@ -556,7 +556,7 @@ func TestExample_DecidesAsDescribed(t *testing.T) {
 func FuzzDecide_DeniedCommandStaysDenied(f *testing.F) {
 	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
 	if got := decide(p, about("terminal.create", line("ls"))); got.GetVerdict() != allow {
-		f.Fatalf("what is not denied: got %v", got)
+		f.Fatalf("an action without a denial: got %v", got)
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 	wraps := []func(string) string{

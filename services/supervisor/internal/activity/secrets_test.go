@@ -33,7 +33,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	say := func(d frame.Direction, line string) {
 		f := frame.Frame{Direction: d, Line: []byte(line + "\n")}
 		if a.Frame(f); string(f.Line) != line+"\n" {
-			t.Errorf("what passes became %s", f.Line)
+			t.Errorf("a forwarded message became %s", f.Line)
 		}
 	}
 	say(frame.ClientToAgent, `{"id":0,"method":"initialize","params":{"_meta":{"apiKey":"hush"}}}`)

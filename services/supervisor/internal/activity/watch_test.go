@@ -31,7 +31,7 @@ func TestWatch_KeepsOrderOfConcurrentSenders(t *testing.T) {
 	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
 		at, ok := replay.Parse(ev.GetCursor())
 		if !ok || at.Seq <= last || at.Instance != "here" {
-			t.Errorf("the cursor %q came after number %d", ev.GetCursor(), last)
+			t.Errorf("the cursor %q arrived after number %d", ev.GetCursor(), last)
 		}
 		last = at.Seq
 		if want := fmt.Sprint(next[ev.GetAgentId()]); text(ev) != want {
@@ -308,7 +308,7 @@ func TestClose_EndsWatchers(t *testing.T) {
 		wantClass(t, err, fault.Stopping)
 	}
 	if _, err := sub.Next(context.Background()); err == nil {
-		t.Error("a subscription goes on")
+		t.Error("a subscription continues")
 	}
 	wantClass(t, p.watch(context.Background(), "", func(*supervisorv1.Event) error { return nil }), fault.Stopping)
 	l.chunk("s", "too late")
@@ -361,7 +361,7 @@ func TestPlainChunk_RejectsNeededFrames(t *testing.T) {
 		return frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: m.Method, ID: m.ID, SessionID: m.SessionID, Line: []byte(line)}, true
 	}
 	if f, ok := scan(plain); !ok || !plainChunk(&f) {
-		t.Error("what most agents write is not seen to be plain")
+		t.Error("the usual messages of agents are not recognized as plain")
 	}
 	for i := range plain {
 		for _, with := range []string{"", "x", `,"id":1`, `"`, `\\`, "}", `,"update":{},`, `plan`, " "} {
@@ -385,7 +385,7 @@ func TestForget_RemovesAgent(t *testing.T) {
 	want := p.allOf(t, "s1", "")
 	p.Forget("agent-1")
 	if p.ports["agent-1"] == nil {
-		t.Error("an agent that somebody watches is forgotten while they do")
+		t.Error("a watched agent is removed")
 	}
 	sub.Close()
 	p.Forget("agent-1")

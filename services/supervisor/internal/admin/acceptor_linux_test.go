@@ -66,12 +66,12 @@ func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 		}
 	}
 	if !isDropped(t, connect(agent(2000))) {
-		t.Fatal("a fifth agent came in")
+		t.Fatal("a fifth agent was accepted")
 	}
 	person := peer.Peer{Known: true, UID: os.Geteuid(), PID: os.Getpid(), Process: lives{}}
 	id := enters(person)
 	if _, ok := id.calls.Admit(id.origin(), nil); !ok {
-		t.Error("a person came in, and may not call")
+		t.Error("a person was accepted, and may not call")
 	}
 	enters(person)
 	if !isDropped(t, connect(person)) {

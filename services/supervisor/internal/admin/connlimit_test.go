@@ -83,7 +83,7 @@ func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 	// All except the last four connections of the flood are evicted, and no others.
 	for _, conn := range flood[:196] {
 		if !isDropped(t, conn) {
-			t.Fatal("one of the flood is there still")
+			t.Fatal("a connection of the flood is still open")
 		}
 	}
 	enters := func(conn net.Conn) {
@@ -96,7 +96,7 @@ func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := arrived.RemoteAddr().String(), conn.LocalAddr().String(); got != want {
-			t.Fatalf("%s came in, want %s", got, want)
+			t.Fatalf("%s was accepted, want %s", got, want)
 		}
 		_ = arrived.Close()
 	}
@@ -113,7 +113,7 @@ func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	}
 	for _, conn := range flood[:16] {
 		if !isDropped(t, conn) {
-			t.Fatal("one of the flood is there still")
+			t.Fatal("a connection of the flood is still open")
 		}
 	}
 	last := dialFrom(t, "127.0.0.2", address)
@@ -122,7 +122,7 @@ func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	}
 	arrived, err := d.trusted.Accept()
 	if err != nil || arrived.RemoteAddr().String() != last.LocalAddr().String() {
-		t.Fatalf("%v, %v came in", arrived, err)
+		t.Fatalf("%v, %v was accepted", arrived, err)
 	}
 	_ = arrived.Close()
 }

@@ -210,7 +210,7 @@ func TestControlSocket_RefusesEndedCaller(t *testing.T) {
 func TestControlSocket_RefusesInheritedConnection(t *testing.T) {
 	control := controlOf(t, serve(t)).GetControlSocket()
 	if got := tryOn(at(t, "unix:"+control)); got != allowed {
-		t.Errorf("who connected: %s", got)
+		t.Errorf("a process that connected: %s", got)
 	}
 	if got := output(t, command(t, "hand", control)); got != refused {
 		t.Errorf("its child: %s", got)

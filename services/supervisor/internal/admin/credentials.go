@@ -25,7 +25,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 		c, err := peer.Of(conn)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still protect it
-			logger.Debug("cannot tell who connects to the admin socket", "error", err)
+			logger.Debug("cannot identify the process that connects to the admin socket", "error", err)
 		case err != nil:
 			return nil, identity{}, fmt.Errorf("ask who connects: %w", err)
 		case c.UID != os.Geteuid() && c.UID != 0:

@@ -102,6 +102,6 @@ func TestErrors_LimitSizeAndReplaceInvalidText(t *testing.T) {
 	}
 	short := &supervisorv1.AgentError{Message: "x", StderrTail: tail[:2]}
 	if got := fitting(short); len(got.GetStderrTail()) != 2 {
-		t.Errorf("what fits was cut: %v", got)
+		t.Errorf("a text within the limit was cut: %v", got)
 	}
 }

@@ -49,8 +49,8 @@ func (a asker) ID(handle string) string {
 	return ""
 }
 
-// told returns the ids of the question that a caller receives, by method.
-func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[string]string {
+// questionIDs returns the ids of the question that a caller receives, by method.
+func questionIDs(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[string]string {
 	t.Helper()
 	names := map[string]string{}
 	note := func(where, name string, err error) {
@@ -121,7 +121,7 @@ func TestApprovals_HideAnswerIDsFromViewers(t *testing.T) {
 		"an operator":  {as(t, s, filepath.Join(keys, "operator")), true},
 		"this process": {inside, true},
 	} {
-		for where, got := range told(t, c.conn, c.answers) {
+		for where, got := range questionIDs(t, c.conn, c.answers) {
 			want := handle
 			if c.answers && where != "only_look" {
 				want = id

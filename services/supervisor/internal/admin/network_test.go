@@ -42,11 +42,11 @@ type patient struct {
 	willing
 	watching chan struct{}
 	answered chan string
-	told     chan int
+	received chan int
 }
 
 func newPatient() patient {
-	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), told: make(chan int, 10)}
+	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), received: make(chan int, 10)}
 }
 
 func (p patient) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Encoded) error) error {
@@ -63,7 +63,7 @@ func (p patient) AnswerApproval(_ context.Context, req *supervisorv1.AnswerAppro
 }
 
 func (p patient) Prompt(_ context.Context, req *supervisorv1.PromptRequest, _ func(*supervisorv1.Event) error) error {
-	p.told <- len(req.GetPrompt()[0].GetImage().GetData())
+	p.received <- len(req.GetPrompt()[0].GetImage().GetData())
 	return nil
 }
 
@@ -230,8 +230,8 @@ func TestPrompt_AcceptsImages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := <-p.told; got != size {
-			t.Errorf("%s: %d bytes came, want %d", name, got, size)
+		if got := <-p.received; got != size {
+			t.Errorf("%s: %d bytes arrived, want %d", name, got, size)
 		}
 	}
 }
@@ -538,13 +538,13 @@ func TestMetrics_NeedMetricsRole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	if err := check(t, conn); err == nil {
-		t.Error("who reads metrics gets gRPC's health")
+		t.Error("a caller with the metrics role gets gRPC's health")
 	}
 	if _, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(ctx, &supervisorv1.GetStatusRequest{}); err == nil {
-		t.Error("who reads metrics sees the state")
+		t.Error("a caller with the metrics role sees the state")
 	}
 	if _, err := supervisorv1.NewSupervisorControlServiceClient(conn).ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{}); err == nil {
-		t.Error("who reads metrics changes something")
+		t.Error("a caller with the metrics role changes something")
 	}
 
 	o.Metrics = nil

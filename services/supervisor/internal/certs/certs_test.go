@@ -140,7 +140,7 @@ func TestServer_RefusesUnknownCertificates(t *testing.T) {
 		"over TLS 1.2":          with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }),
 	} {
 		if _, err := shake(t, server, client); err == nil {
-			t.Errorf("%s: it was let in", name)
+			t.Errorf("%s: it was accepted", name)
 		}
 	}
 	// A client checks the server's certificate as well.

@@ -71,7 +71,7 @@ func TestScreen_RemovesEscapesOfAgent(t *testing.T) {
 	}
 	tool := toolCall(evil, evil, evil, evil)
 	tool.GetToolCall().Content, tool.GetToolCall().ContentSet = content, true
-	s.said(chunk(evil), tool, planOf(evil, evil, "pending", evil))
+	s.emit(chunk(evil), tool, planOf(evil, evil, "pending", evil))
 	check("what is under way")
 	q := permission("claude-1/7")
 	q.Permission.Title, q.Permission.Kind, q.Permission.RawInput, q.Permission.Reason = evil, evil, `{"command":"`+"\u202e"+`\u001b[2J"}`, evil
@@ -91,7 +91,7 @@ func TestScreen_RemovesEscapesOfAgent(t *testing.T) {
 		s.send(answeredMsg{id: a.GetId(), answer: &supervisorv1.ApprovalAnswer{Id: a.GetId(), Outcome: evil, AnsweredBy: evil}})
 		check("an answer")
 	}
-	s.said(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+	s.emit(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
 		StopReason: evil, Error: &supervisorv1.AgentError{Message: evil, StderrTail: []string{evil}, Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED},
 	}}})
 	s.send(turnMsg{turn: 1, err: errEOF})

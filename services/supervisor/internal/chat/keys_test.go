@@ -99,7 +99,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 					s.write(text)
 					s.press("enter")
 				}
-				s.said(turnEnd("end_turn"))
+				s.emit(turnEnd("end_turn"))
 				s.send(turnMsg{turn: 1, err: errEOF})
 			},
 			func(m *model) bool { return m.turn != nil && m.turn.number == 2 && len(m.queue) == 0 },
@@ -119,7 +119,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 			func(s *screen) {
 				s.write("one")
 				s.press("enter")
-				s.said(turnEnd("end_turn"))
+				s.emit(turnEnd("end_turn"))
 				s.send(turnMsg{turn: 1, err: errEOF})
 				s.write("new")
 				s.press("up", "up", "down")

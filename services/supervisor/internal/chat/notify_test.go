@@ -69,7 +69,7 @@ func TestNotify_OncePerQuestionsAndAtTurnEnd(t *testing.T) {
 		t.Errorf("50 questions call with %q", calls.String())
 	}
 	s.wait(noticeTime)
-	s.said(turnEnd("end_turn"))
+	s.emit(turnEnd("end_turn"))
 	s.send(turnMsg{turn: 1, err: io.EOF})
 	if s.called() != "\a" {
 		t.Error("the end of the turn does not call")

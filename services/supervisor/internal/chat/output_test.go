@@ -20,7 +20,7 @@ func commandRuns(t *testing.T, width, height int) *screen {
 	call := toolCall("c", "make", "execute", "in_progress")
 	call.GetToolCall().ContentSet = true
 	call.GetToolCall().Content = []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_TerminalId{TerminalId: "t"}}}
-	s.said(call)
+	s.emit(call)
 	s.printed()
 	return s
 }
@@ -66,7 +66,7 @@ func TestOutput_EndStaysVisible(t *testing.T) {
 	if v, p := s.view(), s.printed(); strings.Contains(v, "line 60") || !strings.Contains(p, "… 21 lines left out\n    │ line 42\n") || !strings.Contains(p, "34 %\n    │ exit code 0") {
 		t.Fatalf("at the end it prints\n%s\nand shows\n%s", p, v)
 	}
-	s.said(turnEnd("end_turn"))
+	s.emit(turnEnd("end_turn"))
 	s.send(turnMsg{turn: 1, err: io.EOF})
 	s.printed()
 	if v := s.view(); !strings.Contains(v, "ctrl+o shows 21 more lines") {

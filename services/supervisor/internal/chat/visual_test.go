@@ -68,7 +68,7 @@ func TestDraft_IsPrivate(t *testing.T) {
 		t.Errorf("it is %s, not below the state folder", file)
 	}
 	if text, err := readDraft(file); text != "hello" || err != nil {
-		t.Errorf("it comes back as %q (%v)", text, err)
+		t.Errorf("it returns as %q (%v)", text, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestNeeded_SkipsUnwatchedChunks(t *testing.T) {
 			}
 			f.Scanned = false
 			if !Needed(&f) {
-				t.Error("what has not been looked at is not needed")
+				t.Error("an unchecked frame is not needed")
 			}
 		})
 	}

@@ -203,6 +203,6 @@ func TestToolCall_ReadsBothNamesOfTerminalOutput(t *testing.T) {
 	}
 	both := `{"terminal_output":{"terminal_id":"T","data":"a"},"terminal_output_delta":{"terminal_id":"T","data":"a"}}`
 	if o := streamed([]byte(both)); o.GetText() != "a" {
-		t.Errorf("what is there by both names is read as %v", o)
+		t.Errorf("a member with both names is read as %v", o)
 	}
 }

@@ -149,7 +149,7 @@ func TestTouches_RefusedFilesAreBlocked(t *testing.T) {
 		}
 		for _, touch := range events[len(events)-1].GetTouches() {
 			if touch.GetRefused() != reads {
-				t.Errorf("what was refused is %v, want a read", touch.GetRefused())
+				t.Errorf("a rejected access is %v, want a read", touch.GetRefused())
 			}
 		}
 	}

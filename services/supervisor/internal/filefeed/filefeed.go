@@ -257,7 +257,7 @@ func (s *Server) watch(ctx context.Context) {
 		return nil
 	})
 	if ctx.Err() == nil { // the source has ended
-		s.log.Debug("file activity is not told any more", "error", err)
+		s.log.Debug("file activity is not sent any more", "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, r := range s.readers {

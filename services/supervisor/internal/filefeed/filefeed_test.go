@@ -362,10 +362,10 @@ func TestFeed_EvictsOldestReaderWithoutToken(t *testing.T) {
 	trusts(peers[0])
 	late := r.connect()
 	if got := late.line(); !strings.HasPrefix(got, `{"type":"snapshot"`) {
-		t.Errorf("one more receives %s", got)
+		t.Errorf("a further reader receives %s", got)
 	}
 	if got := peers[1].line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":null,"error":{"code":500,"message":"more than 16 readers`) {
-		t.Errorf("the one that is let go receives %s", got)
+		t.Errorf("the evicted reader receives %s", got)
 	}
 	if _, err := peers[1].in.ReadByte(); err == nil {
 		t.Error("it receives more than that")

@@ -221,7 +221,7 @@ func FuzzFilledIn(f *testing.F) {
 			t.Fatalf("the content is no JSON: %s", content)
 		}
 		if err := form.Check([]byte(content)); err != nil {
-			t.Fatalf("what was filled in is refused: %v: %s", err, content)
+			t.Fatalf("a valid content is rejected: %v: %s", err, content)
 		}
 	})
 }

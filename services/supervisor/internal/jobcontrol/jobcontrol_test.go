@@ -142,20 +142,20 @@ func played(t *testing.T, role string) string {
 func TestForeground_WaitsInBackground(t *testing.T) {
 	want := "program: in the foreground false\nshell: it is stopped\nprogram: in the foreground true <nil>\n"
 	if got := played(t, "shell awaits"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestStop_WaitsForShell(t *testing.T) {
 	want := "shell: it is stopped\nprogram: was stopped true\n"
 	if got := played(t, "shell stops"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestStop_ReturnsWithoutShell(t *testing.T) {
 	if got, want := played(t, "program stops"), "program: was stopped false\n"; got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
@@ -183,27 +183,27 @@ command: interrupted
 program: in the foreground true {7 } <nil>
 `
 	if got := played(t, "shell lends"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_ContinuesWithoutShell(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\nprogram: in the foreground true {7 } <nil>\n"
 	if got := played(t, "program lends alone"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_EndsWithContext(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\ncommand: stays\nprogram: in the foreground true {-1 SIGKILL} <nil>\n"
 	if got := played(t, "program lends for a time"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_StartError(t *testing.T) {
 	var b Runner
-	b.Suspend() // the user nobody
+	b.Suspend() // without a command
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
 		t.Error("it is reported as run")
 	}

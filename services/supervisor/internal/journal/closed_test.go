@@ -87,7 +87,7 @@ func TestJournal_ClosesFileOfLostSession(t *testing.T) {
 	written(t, j)
 	all, err := Parts(j.opts.Dir, "s")
 	if err != nil || len(all) != 1 || !Live(all[0].Path) {
-		t.Fatalf("the session is not live, though it goes on: %v (%v)", all, err)
+		t.Fatalf("the session is not live, though it continues: %v (%v)", all, err)
 	}
 	send(j, frame.OursToClient, gone)
 	if written(t, j); Live(all[0].Path) {

@@ -289,7 +289,7 @@ func (f *flood) continues(j *Journal) bool {
 	f.dropped = n
 	if f.said.IsZero() || time.Since(f.said) >= logInterval {
 		f.said = time.Now()
-		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "frames", n, "limit", j.opts.MaxQueued)
+		j.opts.Logger.Warn("the journal cannot keep up; it records the number and the place of dropped frames", "frames", n, "limit", j.opts.MaxQueued)
 	}
 	return true
 }

@@ -339,7 +339,7 @@ func TestJournal_KeepsOrCountsFrames(t *testing.T) {
 		}
 		w, n, _ := strings.Cut(u.Params.Update.Content.Text, "-")
 		if n <= next[w] {
-			t.Fatalf("%s of %s came after %s", n, w, next[w])
+			t.Fatalf("%s of %s arrived after %s", n, w, next[w])
 		}
 		next[w] = n
 	}

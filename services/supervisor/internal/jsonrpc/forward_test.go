@@ -83,7 +83,7 @@ func throughPipes(tb testing.TB, lines []byte, total int, relay func(io.Reader, 
 		tb.Fatal(err)
 	}
 	if got < total {
-		tb.Fatalf("%d bytes came, want %d", got, total)
+		tb.Fatalf("%d bytes arrived, want %d", got, total)
 	}
 	_ = inR.Close()
 	_ = outR.Close()

@@ -159,7 +159,7 @@ func (m *Message) finish(st *state) *Error {
 		st.fault("a message needs a method, or an id with a result or an error")
 	}
 	if m.Method != nil && (m.Result != nil || m.Error != nil) {
-		st.fault("ambiguous message: a method stands beside a result or an error")
+		st.fault("ambiguous message: a method beside a result or an error")
 	}
 	if m.Result != nil && string(m.Error) == "null" {
 		m.Error = nil

@@ -115,13 +115,13 @@ func TestWriter_SeparatesConcurrentFrames(t *testing.T) {
 					t.Fatalf("frame %d of writer %d was mixed or cut", n, id)
 				}
 				if n != next[id] {
-					t.Fatalf("writer %d: frame %d came where %d was due", id, n, next[id])
+					t.Fatalf("writer %d: frame %d arrived where %d was due", id, n, next[id])
 				}
 				next[id]++
 				count++
 			}
 			if count != writers*frames {
-				t.Errorf("%d frames came, want %d", count, writers*frames)
+				t.Errorf("%d frames arrived, want %d", count, writers*frames)
 			}
 		})
 	}

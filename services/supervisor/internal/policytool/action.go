@@ -80,7 +80,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	}
 	method := methods[kind]
 	if method == "" {
-		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
+		return nil, fmt.Errorf("the kind %q does not define a command or a path; "+
 			"expected terminal.create, fs.read, fs.write, fs.list, tool.KIND, process.KIND or net.connect, or an action as JSON", kind)
 	}
 	if (q.Command != "") != (kind == "terminal.create") {

@@ -61,7 +61,7 @@ func (r Records) Find(id string) (*RecordedAction, error) {
 			"\"acphost audit query --json\" the ids of decisions", id)
 	}
 	if r.Journal == "" {
-		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+		return nil, errors.New("the folder of the journal is unknown: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
 	}
 	files, err := journal.Files(r.Journal, true)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r Records) Find(id string) (*RecordedAction, error) {
 // Denied returns the action of the latest denial.
 func (r Records) Denied() (*RecordedAction, error) {
 	if r.Audit == "" {
-		return nil, errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
+		return nil, errors.New("the file of the audit is unknown: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
 	}
 	var last *supervisorv1.AuditRecord
 	for record, err := range audit.Read(r.Audit, audit.Filter{Outcome: "denied"}) {

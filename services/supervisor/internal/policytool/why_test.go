@@ -85,7 +85,7 @@ func TestExplain_MatchesGoldenFiles(t *testing.T) {
 				}
 			}
 			if strings.Contains(out.String(), "\x1b[31m\n") || strings.ContainsAny(out.String(), "\u202e") {
-				t.Error("what an agent sent moves the terminal")
+				t.Error("an agent's text controls the terminal")
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func TestStartAgent_ConcurrentCallsShareAgent(t *testing.T) {
 		change(other)
 		resp, err := r.StartAgent(t.Context(), other)
 		if err != nil || resp.GetReused() || resp.GetAgent().GetId() == "bot-1" {
-			t.Errorf("what differs got %v, %v, want an agent of its own", resp.GetAgent().GetId(), err)
+			t.Errorf("another specification got %v, %v, want an agent of its own", resp.GetAgent().GetId(), err)
 		}
 	}
 	if n := len(r.ListAgents()); n != 5 {
@@ -418,10 +418,10 @@ func TestAuthenticate_WaitsForAuthComplete(t *testing.T) {
 			err := r.Authenticate(testkit.Context(t), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(s *supervisorv1.AuthenticateResponse) error {
 				if q := s.GetQuestion(); q != nil {
 					if done {
-						t.Error("a page came behind the end")
+						t.Error("a page arrived behind the end")
 					}
 					if q.GetId() != "" {
-						t.Errorf("the page has the id %q, so that somebody would answer it", q.GetId())
+						t.Errorf("the page has the id %q, so that a client would answer it", q.GetId())
 					}
 					pages = append(pages, q.GetElicitation().GetUrl())
 					a.say(completed)

@@ -31,7 +31,7 @@ func TestRestart_UntilTooManyCrashes(t *testing.T) {
 			began := time.Now()
 			ag = r.until("bot", running, uint32(i+1))
 			if took, least := time.Since(began), 200*time.Millisecond<<i; took < least || took > least*3/2 {
-				t.Errorf("restart %d came after %v, want about %v", i+1, took, least)
+				t.Errorf("restart %d arrived after %v, want about %v", i+1, took, least)
 			}
 			if ag.GetRestarts() != uint32(i+1) || ag.GetError().GetKind() != crashedKind || ag.GetPid() == 0 {
 				t.Errorf("it runs again, and still has the reason of its last end: %v", ag)

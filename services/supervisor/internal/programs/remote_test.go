@@ -163,7 +163,7 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 	}
 	wantFault(t, <-c.err, fault.OfAgent, crashedKind, `agent "bot-1": it exited with status 3`)
 	if received := strings.Join(<-watched, ", "); !strings.HasSuffix(received, "closed the agent is gone, STOPPED") {
-		t.Errorf("those who watch received %q", received)
+		t.Errorf("watchers received %q", received)
 	}
 
 	c, a = open()
@@ -226,7 +226,7 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	goOn <- true
 	c.want(update)
 	if events := <-done; len(events) == 0 || events[len(events)-1] != "ended end_turn" {
-		t.Errorf("who prompted received %q", events)
+		t.Errorf("the caller received %q", events)
 	}
 
 	c.send(prompt)
@@ -256,7 +256,7 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	c.cut()
 	<-c.err
 	if events := <-done; len(events) == 0 || !strings.HasPrefix(events[len(events)-1], "failed") {
-		t.Errorf("with agent %s gone, who prompted received %q", a.GetId(), events)
+		t.Errorf("with agent %s gone, the caller received %q", a.GetId(), events)
 	}
 }
 

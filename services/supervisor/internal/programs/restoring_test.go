@@ -31,7 +31,7 @@ type picked struct{ mode, model, effort, brave string }
 
 func begun() picked { return picked{"auto", "small", `"low"`, "false"} }
 
-func (c *choosy) says() string {
+func (c *choosy) settings() string {
 	effort := `{"id":"effort","name":"Effort","type":"select","currentValue":` + c.now.effort + `,"options":[{"value":"low","name":"L"},{"value":"high","name":"H"}]}`
 	brave := `{"id":"brave","name":"Brave","type":"boolean","currentValue":` + c.now.brave + `}`
 	if !c.byOption {
@@ -59,7 +59,7 @@ func (c *choosy) cast(n int, _ Spec) (map[string]part, error) {
 			c.calls = append(c.calls, f(p))
 			answer := `{}`
 			if m.Method == methodSetConfigOption {
-				answer = `{` + c.says() + `}`
+				answer = `{` + c.settings() + `}`
 			}
 			c.mu.Unlock()
 			a.answer(m, answer)
@@ -68,7 +68,7 @@ func (c *choosy) cast(n int, _ Spec) (map[string]part, error) {
 	opens := func(id string) part {
 		return func(a *scripted, m message) {
 			c.mu.Lock()
-			answer := `{` + id + c.says() + `}`
+			answer := `{` + id + c.settings() + `}`
 			if c.silent && id == "" {
 				answer = `{}`
 			}
@@ -180,7 +180,7 @@ func await(t *testing.T, c <-chan struct{}) {
 	select {
 	case <-c:
 	case <-time.After(patience):
-		t.Fatal("it never came")
+		t.Fatal("it never arrived")
 	}
 }
 
@@ -266,7 +266,7 @@ func TestRestore_IncludesChangesOfAgent(t *testing.T) {
 			r.open("bot")
 			if tt.update == "" {
 				c.reset(func(p *picked) { p.mode = "read-only" })
-				tt.update = `{"sessionUpdate":"config_option_update",` + c.says() + `}`
+				tt.update = `{"sessionUpdate":"config_option_update",` + c.settings() + `}`
 			}
 			a.update("s1", tt.update)
 			a.crash()
@@ -351,7 +351,7 @@ func TestRestore_RepeatsSettingsResetByMode(t *testing.T) {
 				}
 				return
 			}
-			if len(all) != 1 || all[0].GetSeverity() != "warning" || !strings.Contains(all[0].GetDescription(), `its model was "large" and is "small" now (the agent took it, and then said otherwise)`) {
+			if len(all) != 1 || all[0].GetSeverity() != "warning" || !strings.Contains(all[0].GetDescription(), `its model was "large" and is "small" now (the agent accepted it, and then reported another value)`) {
 				t.Errorf("it receives %v", all)
 			}
 		})

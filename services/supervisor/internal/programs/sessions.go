@@ -248,7 +248,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 			_, err = reg.closeSession(ctx, s)
 		}
 		if err != nil {
-			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.run.agent.identity.ID, "error", err)
+			reg.log.Warn("a session without a caller could not be closed", "agent", o.run.agent.identity.ID, "error", err)
 		}
 	}
 	if !reg.spawn(late) {
@@ -328,7 +328,7 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
 		return nil, e
 	}
-	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
+	return nil, fault.New(fault.Precondition, "several agents have a session %q; select one by agent_id: %s", excerpt(id), listed(agents))
 }
 
 // openSessions returns an agent's sessions, oldest first.

@@ -39,7 +39,7 @@ func TestVersion2_CallsMatchVersion1(t *testing.T) {
 	got := func(method, want string) {
 		t.Helper()
 		if got := string(a.next(method).Params); got != want {
-			t.Errorf("%s came with %s, want %s", method, got, want)
+			t.Errorf("%s arrived with %s, want %s", method, got, want)
 		}
 	}
 	a.next("initialize")

@@ -133,7 +133,7 @@ func NotFound(session string) error {
 
 // Ambiguous returns the error for a session id that several agents have used.
 func Ambiguous(session string, agents map[string]bool) error {
-	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s",
+	return fault.New(fault.Invalid, "several agents have a session %q; select one: %s",
 		session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 }
 
@@ -210,7 +210,7 @@ func (r *Session) open() bool {
 		r.next++
 		reader, err := journal.OpenReader(r.part.Path, 0)
 		if err != nil { // it was removed because of its age
-			r.Logger.Warn("a session is told without a part of its record", "file", r.part.Path, "error", err)
+			r.Logger.Warn("a session is replayed without a part of its record", "file", r.part.Path, "error", err)
 			continue
 		}
 		header := r.part.Header

@@ -38,6 +38,6 @@ func TestProtect_SentToLaterInstances(t *testing.T) {
 		t.Errorf("sent were %q, want %q", sent, want)
 	}
 	if len(settings.GetHost().GetProtectedPaths()) != 1 {
-		t.Error("what it was made with was changed")
+		t.Error("the argument of the constructor was changed")
 	}
 }

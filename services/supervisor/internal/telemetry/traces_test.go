@@ -161,7 +161,7 @@ func TestSampling_ClientDecisionBeforeRatio(t *testing.T) {
 	span.Begin(tel.Tracer(), span.Start{Name: "ours"}).End("")
 	ours := span.Begin(tel.Tracer(), span.Start{Name: "ours too"})
 	if context := ours.Context(); !context.Valid() || context.Sampled {
-		t.Errorf("what is not recorded is named %+v", context)
+		t.Errorf("an unrecorded span has the name %+v", context)
 	}
 	ours.Child("a part of ours", span.Internal).End("")
 	yes := span.Begin(tel.Tracer(), span.Start{Name: "recorded", Parent: span.Parse(parent, "no state of vendors")})

@@ -104,7 +104,7 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*plan, error) {
 	}
 	switch {
 	case p.name == "google.protobuf.Any":
-		return nil, fmt.Errorf("%s has no JSON form that can be told from a descriptor; use google.protobuf.Struct", md.FullName())
+		return nil, fmt.Errorf("%s has no JSON form that follows from a descriptor; use google.protobuf.Struct", md.FullName())
 	case p.shape != shapeObject && p.shape != shapeWrapper:
 		return p, nil
 	}

@@ -104,7 +104,7 @@ func TestOutput_20MiBIsComplete(t *testing.T) {
 	}
 	must(t, <-watched)
 	if want := sha256.Sum256(text); !bytes.Equal(known.Sum(nil), want[:]) {
-		t.Error("what was watched is not what was written")
+		t.Error("the watched output differs from the written output")
 	}
 }
 

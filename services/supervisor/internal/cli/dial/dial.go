@@ -186,7 +186,7 @@ func checkCaller(c peer.Peer) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("it cannot be told whether an agent connects: %w", err)
+		return fmt.Errorf("cannot determine whether an agent connects: %w", err)
 	case why != "":
 		return fmt.Errorf("agents, handlers and what they start may not connect: %s", why)
 	}

@@ -179,7 +179,7 @@ socket.socket(fileno=3).sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status != 1 || !strings.Contains(string(stderr), "it cannot be told whether an agent connects") {
+	if status != 1 || !strings.Contains(string(stderr), "cannot determine whether an agent connects") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -54,7 +54,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 				case 1:
 					return watch(cmd.Context(), call, all[0], o, asJSON)
 				}
-				return fmt.Errorf(`%d supervisors are running; say which one with --pid ("acphost ps" shows them)`, len(all))
+				return fmt.Errorf(`%d supervisors are running; select one with --pid ("acphost ps" shows them)`, len(all))
 			})
 		},
 	}

@@ -38,7 +38,7 @@ func (r *aRun) ask(send func(*supervisorv1.Event), a *supervisorv1.Approval) {
 // asks is a turn that asks and ends when it was answered.
 func (r *aRun) asks(a *supervisorv1.Approval) {
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("I would like to edit"))
+		send(agentMessage("I would like to edit"))
 		r.ask(send, a)
 		var answer *supervisorv1.AnswerApprovalRequest
 		select {
@@ -231,10 +231,10 @@ func TestQuestion_OutputIsPrintedAbove(t *testing.T) {
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
 		<-more
-		send(says("a whole line\nand half"))
-		send(says(" of one"))
+		send(agentMessage("a whole line\nand half"))
+		send(agentMessage(" of one"))
 		<-r.fake.Answered
-		send(says("; the end"))
+		send(agentMessage("; the end"))
 		send(turnEnded("end_turn"))
 		return nil
 	}
@@ -282,7 +282,7 @@ func TestElicitation_PageIsOpenedOrDeclined(t *testing.T) {
 func (r *aRun) beginWaiting(t *testing.T, end bool) {
 	begun := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("working\n"))
+		send(agentMessage("working\n"))
 		close(begun)
 		select {
 		case <-r.fake.Cancelled:

@@ -26,7 +26,7 @@ func turnFailed(kind supervisorv1.ErrorKind, message string) *supervisorv1.Event
 	}}}
 }
 
-func says(text string) *supervisorv1.Event {
+func agentMessage(text string) *supervisorv1.Event {
 	return &supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{
 		Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}},
 	}}}

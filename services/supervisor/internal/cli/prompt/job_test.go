@@ -142,7 +142,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 func TestSignal_EndsPromptWithBlockedOutput(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("This is more than there is room for.\n\n"))
+		send(agentMessage("This is more than there is room for.\n\n"))
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -79,7 +79,7 @@ func TestKeyboard_NoticesHangup(t *testing.T) {
 	select {
 	case _, ok := <-k.Keys():
 		if ok {
-			t.Error("a key came from nowhere")
+			t.Error("a key without input")
 		}
 	case <-testkit.After():
 		t.Error("it is not noticed")

@@ -37,7 +37,7 @@ func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req
 		agent, id := output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId())
 		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, agent, id, output.OneLine(s.Of.GetTitle(), 60))
 	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s",
+	return nil, fmt.Errorf("%s may be any of %d sessions; select one:%s",
 		output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 
