@@ -230,6 +230,8 @@ func (j linked) Sessions() []*supervisorv1.Session { return j.sessions.Snapshot(
 
 func (j linked) Dropped() string { return j.link.Dropped() }
 
+func (j linked) RefusedAtStart() string { return j.link.RefusedAtStart() }
+
 func (j linked) Reported() acp.Initialized { return j.link.Reported() }
 
 func (j linked) Exit() agent.Exit {
