@@ -494,7 +494,9 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 	if got := s.printed(); strings.Contains(got, "make b98") {
 		t.Errorf("all of it is printed unasked:\n%s", got)
 	}
-	for name, keys := range map[string][]string{"v": {"v"}, "allow": {"a"}, "allow always": {"A"}, "selected": {"down", "enter"}} {
+	for name, keys := range map[string][]string{
+		"v": {"v"}, "allow": {"a"}, "allow always": {"A"}, "selected": {"down", "enter"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScreen(t, 80, 24).ready()
 			long(s)

@@ -37,8 +37,9 @@ func (d *Decider) deny(t Try, by, turns string) string {
 	return said
 }
 
-// RefusedAtStart returns the first denials while no session was open, as the end of an error: "; the sandbox refused: …". It returns "" if
-// there were none. No notice reports these denials, and they may be the reason why an agent does not start.
+// RefusedAtStart returns the first denials while no session was open, as the end of an error: "; the sandbox refused:
+// …". It returns "" if there were none. No notice reports these denials, and they may be the reason why an agent does
+// not start.
 func (d *Decider) RefusedAtStart() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

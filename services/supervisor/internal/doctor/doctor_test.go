@@ -143,7 +143,8 @@ func TestConfiguration_LoadErrorEndsChecks(t *testing.T) {
 func TestHandlers_AdvisesToRenewCertificateOfSidecar(t *testing.T) {
 	p := newPatient(t)
 	dir := filepath.Join(p.home, "fs")
-	if err := certs.InitSidecar(dir, "fs", certs.Options{Hosts: []string{"localhost"}, Days: 1, Now: time.Now().AddDate(0, 0, -9)}); err != nil {
+	old := certs.Options{Hosts: []string{"localhost"}, Days: 1, Now: time.Now().AddDate(0, 0, -9)}
+	if err := certs.InitSidecar(dir, "fs", old); err != nil {
 		t.Fatal(err)
 	}
 	expired, err := tls.LoadX509KeyPair(filepath.Join(dir, "sidecar/server.crt"), filepath.Join(dir, "sidecar/server.key"))
@@ -153,7 +154,8 @@ func TestHandlers_AdvisesToRenewCertificateOfSidecar(t *testing.T) {
 	if _, err := certs.Renew(dir, certs.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{expired}, NextProtos: []string{"h2"}})
+	keyPairs := []tls.Certificate{expired}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: keyPairs, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +175,8 @@ func TestHandlers_AdvisesToRenewCertificateOfSidecar(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	keys := filepath.Join(dir, "supervisor")
 	p.vars["ACPHOST_CONFIG"] = p.write("config.yaml", fmt.Sprintf(
-		"handlers: {fs: {address: 'tcp://localhost:%s', agent_may_call: true, tls: {ca: %[2]s/ca.crt, cert: %[2]s/client.crt, key: %[2]s/client.key}}}\n", port, keys), 0o600)
+		"handlers: {fs: {address: 'tcp://localhost:%s', agent_may_call: true, "+
+			"tls: {ca: %[2]s/ca.crt, cert: %[2]s/client.crt, key: %[2]s/client.key}}}\n", port, keys), 0o600)
 	found, _ := p.examine()
 	expect(t, found["handlers/fs"], Problem, "certificate has expired", "acphost certs renew DIR")
 }

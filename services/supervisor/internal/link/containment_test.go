@@ -58,11 +58,14 @@ func TestContainment_NamesRefusalsOfAgentThatDoesNotStart(t *testing.T) {
 	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
 	r.agent.next()
 	for i := range 5 {
-		r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: fmt.Sprintf("/home/.state/%d", i)}})
+		e := sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: fmt.Sprintf("/home/.state/%d", i)}
+		r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: e})
 	}
 	_ = r.agent.in.Close()
 	got := r.client.next()
-	for _, want := range []string{"; the sandbox refused: write /home/.state/0 ", "write /home/.state/2 ", "list its folder in sandbox.own"} {
+	for _, want := range []string{
+		"; the sandbox refused: write /home/.state/0 ", "write /home/.state/2 ", "list its folder in sandbox.own",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %q", got, want)
 		}

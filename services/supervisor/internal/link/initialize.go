@@ -63,7 +63,8 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 			why := p.Dropped() + p.RefusedAtStart()
 			p.endAfter(NoInitialize, errors.New(late+why), func() {
 				p.refuseClient(c.id, jsonrpc.CodeInternal,
-					late+" (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?"+why)
+					late+" (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag "+
+						"that makes it speak ACP?"+why)
 			})
 		}
 	}))
@@ -87,8 +88,8 @@ func (l *Link) Dropped() string {
 	return jsonrpc.DroppedNote(*first)
 }
 
-// RefusedAtStart returns the first actions of the agent that the sandbox refused while no session was open, as the end of an error, "; …".
-// It is empty if there was none. Safe for concurrent use.
+// RefusedAtStart returns the first actions of the agent that the sandbox refused while no session was open, as the end
+// of an error, "; …". It is empty if there was none. Safe for concurrent use.
 func (l *Link) RefusedAtStart() string {
 	if l.opts.Containment == nil {
 		return ""

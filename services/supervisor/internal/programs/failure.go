@@ -80,9 +80,11 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 
 // handshakeTimeout returns the error of an agent that did not answer initialize.
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
+	why := secret.Text(r.process.Dropped() + r.process.RefusedAtStart())
 	return &supervisorv1.AgentError{
-		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
-		Message:    a.started("it did not answer initialize within %s: %s%s", a.reg.opts.InitializeTimeout, a.commandHint(), secret.Text(r.process.Dropped()+r.process.RefusedAtStart())),
+		Kind: supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
+		Message: a.started("it did not answer initialize within %s: %s%s",
+			a.reg.opts.InitializeTimeout, a.commandHint(), why),
 		StderrTail: secret.Lines(r.process.StderrTail()),
 	}
 }

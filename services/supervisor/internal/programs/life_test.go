@@ -457,7 +457,8 @@ func TestAgentError_NamesRefusalsAtStart(t *testing.T) {
 	}
 	crash := confined(func(a *scripted, _ message) { a.crash() })
 	t.Run("initialize", func(t *testing.T) {
-		_, err := newRig(t, map[string]part{"initialize": crash}).StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
+		r := newRig(t, map[string]part{"initialize": crash})
+		_, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
 		if err == nil || !strings.Contains(err.Error(), refused) {
 			t.Errorf("got %v, want %q in it", err, refused)
 		}

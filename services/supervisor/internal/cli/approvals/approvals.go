@@ -129,10 +129,11 @@ accepts something needs --full: read all of the question with "approvals list --
 	return cmd
 }
 
-// answer answers a question at its supervisor. full means that the caller has read all of the question, and not only the
-// text of printQuestions on a terminal.
+// answer answers a question at its supervisor. full means that the caller has read all of the question, and not only
+// the text of printQuestions on a terminal.
 func answer(
-	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest, full bool,
+	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string,
+	with *supervisorv1.AnswerApprovalRequest, full bool,
 ) error {
 	list := questions(ctx, call, all, "")
 	at, id, err := findQuestion(call, all, list, given)
@@ -142,8 +143,8 @@ func answer(
 	if i := slices.IndexFunc(list, func(w openQuestion) bool { return w.Of.GetId() == id }); i >= 0 {
 		hidden := writeQuestion(new(strings.Builder), output.RenderOptions(call, "", false, false), list[i], "", false, full)
 		if withheld(list[i].Of, with, hidden) {
-			return fmt.Errorf(`not answered: "acphost approvals list" does not show %s of this question: read them with --full, then answer with --full`,
-				hidden.Count(""))
+			return fmt.Errorf(`not answered: "acphost approvals list" does not show %s of this question: `+
+				"read them with --full, then answer with --full", hidden.Count(""))
 		}
 	}
 	ctx, stop := context.WithTimeout(ctx, reach.VerbTimeout)
@@ -164,7 +165,8 @@ func answer(
 	return err
 }
 
-// withheld reports whether an answer has to wait until the caller has read all of the question, of which hidden is hidden.
+// withheld reports whether an answer has to wait until the caller has read all of the question, of which hidden is
+// hidden.
 func withheld(a *supervisorv1.Approval, with *supervisorv1.AnswerApprovalRequest, hidden render.Hidden) bool {
 	switch with := with.GetAnswer().(type) {
 	case *supervisorv1.AnswerApprovalRequest_OptionId:
@@ -277,9 +279,11 @@ func printQuestions(call *command.Call, list []openQuestion, full bool) error {
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: its name, its content, then the possible answers. It returns the amount that it omits,
-// except for the names of options.
-func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool) (hidden render.Hidden) {
+// writeQuestion writes one question: its name, its content, then the possible answers. It returns the amount that it
+// omits, except for the names of options.
+func writeQuestion(
+	b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool,
+) (hidden render.Hidden) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
@@ -331,7 +335,9 @@ func (c *cells) line(text string, limit int) string {
 	return output.OneLine(text, limit)
 }
 
-func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) (hidden render.Hidden) {
+func writePermission(
+	b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool,
+) (hidden render.Hidden) {
 	q := a.GetPermission()
 	text := cells{full: full}
 	asks := "The agent asks" // its title is the agent's text, and may contradict the command below

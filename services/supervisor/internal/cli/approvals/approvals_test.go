@@ -209,7 +209,8 @@ func TestApprovalsList_ShowsDiffAndCountsOmittedLines(t *testing.T) {
 func TestApprovalsAnswer_AllowsOnlyWhatListShows(t *testing.T) {
 	long := `{"command":"make a` + strings.Repeat(`\nmake b`, 99) + `"}`
 	options := []*supervisorv1.PermissionOption{
-		{OptionId: "yes", Kind: "allow_once", Name: "Allow once: " + strings.Repeat("n", 90)}, {OptionId: "no", Kind: "reject_once", Name: "Reject"},
+		{OptionId: "yes", Kind: "allow_once", Name: "Allow once: " + strings.Repeat("n", 90)},
+		{OptionId: "no", Kind: "reject_once", Name: "Reject"},
 	}
 	for name, c := range map[string]struct {
 		input    string
@@ -232,8 +233,10 @@ func TestApprovalsAnswer_AllowsOnlyWhatListShows(t *testing.T) {
 				{Id: "a/1", Permission: &supervisorv1.PermissionQuestion{Title: "make", RawInput: c.input, Options: options}},
 				{Id: "a/2", Elicitation: &supervisorv1.Elicitation{Mode: "form", Message: strings.Repeat("y ", 300)}},
 			}}
-			status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, p), Terminal: c.terminal}).Run(t, New, append([]string{"approvals", "answer"}, c.args...)...)
-			if (status == 0) != c.answered || (p.Answered != nil) != c.answered || strings.Contains(stderr, "answer with --full") == c.answered {
+			call := &commandtest.Call{Env: commandtest.Play(t, p), Terminal: c.terminal}
+			status, _, stderr := call.Run(t, New, append([]string{"approvals", "answer"}, c.args...)...)
+			refused := strings.Contains(stderr, "answer with --full")
+			if (status == 0) != c.answered || (p.Answered != nil) != c.answered || refused == c.answered {
 				t.Errorf("status %d, answered %v, want an answer: %v: %s", status, p.Answered, c.answered, stderr)
 			}
 		})
