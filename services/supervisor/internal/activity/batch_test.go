@@ -170,7 +170,7 @@ func position(t *testing.T, cursor string) replay.Position {
 	t.Helper()
 	at, ok := replay.Parse(cursor)
 	if !ok {
-		t.Fatalf("%q is no cursor", cursor)
+		t.Fatalf("%q is not a cursor", cursor)
 	}
 	return at
 }

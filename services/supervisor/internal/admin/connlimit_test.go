@@ -122,7 +122,7 @@ func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	}
 	arrived, err := d.trusted.Accept()
 	if err != nil || arrived.RemoteAddr().String() != last.LocalAddr().String() {
-		t.Fatalf("%v, %v was accepted", arrived, err)
+		t.Fatalf("%v, %v were accepted", arrived, err)
 	}
 	_ = arrived.Close()
 }

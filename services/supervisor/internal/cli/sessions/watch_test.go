@@ -128,7 +128,7 @@ func TestSessionsWatch_RejectsAmbiguousSession(t *testing.T) {
 	for want, args := range map[string][]string{
 		"alpha may be any of 2 sessions": {"alpha"},
 		`no session "beta"`:              {"beta"},
-		`"nonsense" is no cursor`:        {"alpha-1", "--cursor", "nonsense"},
+		`"nonsense" is not a cursor`:     {"alpha-1", "--cursor", "nonsense"},
 		"no supervisor runs as process":  {"alpha-1", "--pid", "1"},
 	} {
 		if status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, append([]string{"sessions", "watch"}, args...)...); status != 1 || !strings.Contains(stderr, want) {
