@@ -1,6 +1,6 @@
 // Command demoagent is a scripted agent: it speaks the Agent Client Protocol on standard input and output, and plays a
-// fixed turn in place of a model. "acphost demo" runs it; tests use its scenes, which the first word of a prompt names, and
-// its commands, which a prompt names with a slash. "demoagent -help" lists both.
+// fixed turn in place of a model. "acphost demo" runs it; tests use its scenes, which the first word of a prompt names,
+// and its commands, which a prompt names with a slash. "demoagent -help" lists both.
 //
 // It uses only github.com/coder/acp-go-sdk and nothing of acphost, so it tests acphost with an independent
 // implementation of the protocol. JSON is written by hand where that library has no type.

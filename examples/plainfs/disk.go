@@ -26,7 +26,8 @@ var (
 	errSpecial = errors.New("it is not a regular file")
 )
 
-// open opens the root that a place lies in, and returns the place's name in it. Nothing that is done by the root leaves it.
+// open opens the root that a place lies in, and returns the place's name in it. Nothing that is done by the root leaves
+// it.
 func open(at *fsv1.ResolveResponse) (root *os.Root, name string, err error) {
 	folder, err := filepath.EvalSymlinks(at.GetRoot())
 	if err != nil {
@@ -138,8 +139,8 @@ func write(at *fsv1.ResolveResponse, content string) (err error) {
 	return root.Rename(beside, name)
 }
 
-// agentError converts an error to the error for the agent. Only the error for a missing file may state that it is missing,
-// because agents create files when they read such words.
+// agentError converts an error to the error for the agent. Only the error for a missing file may state that it is
+// missing, because agents create files when they read such words.
 func agentError(err error, path string) error {
 	code, text := codes.InvalidArgument, err.Error()
 	errno := syscall.Errno(0)

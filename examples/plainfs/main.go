@@ -1,6 +1,6 @@
 // Command plainfs answers an agent's fs/* requests: it reads and writes text files on this machine. It is a template for
-// handlers of files, complete for its service: what it does with a file is here, and what makes it a handler, and where a
-// call may go, is the SDK's (packages handler and roots).
+// handlers of files, complete for its service: what it does with a file is here, and what makes it a handler, and where
+// a call may go, is the SDK's (packages handler and roots).
 //
 // Package os holds it to the root that a path leads into, also where an agent swaps folders and links meanwhile. Within
 // that root a swapped link can still lead it to another file; acphost's own fsd refuses that, too.

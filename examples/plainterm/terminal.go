@@ -234,7 +234,8 @@ func (t *terminal) release() {
 	})
 }
 
-// kill ends the process group, by TERM and, where that is not enough after the grace, by KILL, and returns when it is dead.
+// kill ends the process group, by TERM and, where that is not enough after the grace, by KILL, and returns when it is
+// dead.
 func (t *terminal) kill(grace time.Duration) {
 	if t.over.Load() {
 		return

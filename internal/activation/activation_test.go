@@ -41,7 +41,8 @@ type filer interface {
 	File() (*os.File, error)
 }
 
-// activated starts a process as a service manager does: the shell knows its own process id, which stays that of the program.
+// activated starts a process as a service manager does: the shell knows its own process id, which stays that of the
+// program.
 func activated(t *testing.T, l filer, fds string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0"`, os.Args[0])

@@ -79,7 +79,7 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 			send(agentMessage("a"))
 			return status.Error(codes.NotFound, "no session is open here")
 		}, "", "no session is open here", false},
-		{"well, whatever comes of the call", func(send func(*supervisorv1.Event)) error {
+		{"well, whatever the result of the call", func(send func(*supervisorv1.Event)) error {
 			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "refusal"}))
 			return status.Error(codes.Unavailable, "the supervisor is stopping")

@@ -92,7 +92,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 		fails  string
 	}{
 		"no verdict":            {answer(&permissionv1.DecideResponse{}), "Decide answers every kind of action"},
-		"a verdict of its own":  {answer(&permissionv1.DecideResponse{Verdict: 9}), "Decide answers every kind of action"},
+		"an unknown verdict":    {answer(&permissionv1.DecideResponse{Verdict: 9}), "Decide answers every kind of action"},
 		"refuses unknown kinds": {refuses(func(a *permissionv1.Action) bool { return a.GetKind() == "." }), "Decide answers for unknown kinds of action"},
 		"needs an action":       {refuses(func(a *permissionv1.Action) bool { return a == nil }), "Decide answers for actions with few fields"},
 		"bounds its input":      {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 1<<19 }), "Decide answers for the largest actions in time"},
@@ -105,7 +105,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 		}, "Decide does not depend on earlier requests"},
 		"a digest without sense": {answer(&permissionv1.DecideResponse{Verdict: ask, PolicyDigest: "sha256:XYZ"}), "Decide returns a rule and a short reason"},
 		"a rule that is a book":  {answer(&permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", 129)}), "Decide returns a rule and a short reason"},
-		"refuses what is large":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide accepts a request of 16 MiB"},
+		"rejects large actions":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide accepts a request of 16 MiB"},
 		"does not read the small print": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if len(a.GetCommand().GetSubCommands()) > 0 {
 				return &permissionv1.DecideResponse{Verdict: allow}, nil
@@ -133,7 +133,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 			}
 			return asking(ctx, a, n)
 		}, "Decide works after cancelled calls"},
-		"grants what it allows": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide permits remembered answers only for ask"},
+		"offers grants for allowed actions": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide permits remembered answers only for ask"},
 		"panics": {func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error) {
 			panic("at once")
 		}, "Decide answers many callers at once"},

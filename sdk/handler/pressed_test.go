@@ -30,8 +30,8 @@ func (oneByte) Clone() credentials.TransportCredentials { return oneByte{} }
 
 func (oneByte) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
 
-// signalling are credentials that report each handshake on a channel after the credentials below have done all that they do for
-// it: until then, the connection can still be evicted.
+// signalling are credentials that report each handshake on a channel after the credentials below have done all that
+// they do for it: until then, the connection can still be evicted.
 type signalling struct {
 	credentials.TransportCredentials
 	done chan struct{}

@@ -91,7 +91,7 @@ func TestGit_DoubtsProgramsFoundByName(t *testing.T) {
 		{name: "a command of the workspace's", trap: "git-foo", args: []string{"foo"}, runs: true},
 		{name: "ssh", trap: "ssh", args: []string{"fetch", "ssh://h/x"}, runs: true},
 		{name: "a remote helper", trap: "git-remote-foo", args: []string{"fetch", "foo::x"}, runs: true},
-		{name: "what the user's settings name", trap: "big", home: "[filter \"lfs\"]\nclean = big\n", args: []string{"status"}, runs: true},
+		{name: "a program of the user's settings", trap: "big", home: "[filter \"lfs\"]\nclean = big\n", args: []string{"status"}, runs: true},
 		{name: "a script's tools", trap: "basename", args: []string{"submodule", "status"}, runs: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

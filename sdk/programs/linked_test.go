@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// monorepo is a repository with a folder, a worktree beside it, and a folder with a file .git that leads to that worktree's.
+// monorepo is a repository with a folder, a worktree beside it, and a folder with a file .git that leads to that
+// worktree's.
 func monorepo(t *testing.T) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())

@@ -98,7 +98,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 			flawed{wait: func(r *terminalv1.WaitForExitResponse) { r.ExitCode = &zero }},
 			"WaitForExit returns code and signal",
 		},
-		"what was judged is not what runs": {
+		"the judged command is not the executed one": {
 			flawed{create: func(r *terminalv1.CreateRequest) { r.Context.ResolvedCommand = nil }},
 			"Create runs exactly the resolved command",
 		},

@@ -25,8 +25,8 @@ type candidate struct {
 	tools           tools
 }
 
-// located is a command in a folder below the one that ACPHOST_AGENTS names, for agents that do not go with the others. The
-// test is skipped if it is not installed.
+// located is a command in a folder below the one that ACPHOST_AGENTS names, for agents that do not go with the others.
+// The test is skipped if it is not installed.
 func located(t testing.TB, folder, command string) string {
 	t.Helper()
 	return executable(t, filepath.Join("..", "..", folder, "node_modules", ".bin", command))
@@ -265,7 +265,8 @@ var codexTools = tools{
 	run:   shell,
 }
 
-// formerCodexTools write whole files: to change one, the former adapter reads it in a sandbox that it does not bring along.
+// formerCodexTools write whole files: to change one, the former adapter reads it in a sandbox that it does not bring
+// along.
 func formerCodexTools() tools {
 	t := codexTools
 	t.edit = func(path, before, after string) Call {

@@ -156,7 +156,7 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 			t.Errorf("the audit has %v", d)
 		}
 	})
-	t.Run("what it does without a question", func(t *testing.T) {
+	t.Run("actions without a question", func(t *testing.T) {
 		look := "cat " + r.path(".env")
 		play("Bash", map[string]any{"command": look, "description": "Look."}).stopped("end_turn")
 		d := r.done()

@@ -58,7 +58,8 @@ type Model struct {
 	hanging chan struct{}
 }
 
-// serve starts a model. api answers requests; what it does not know it reports by Strangely. It stops when the test ends.
+// serve starts a model. api answers requests; what it does not know it reports by Strangely. It stops when the test
+// ends.
 func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *http.Request)) *Model {
 	t.Helper()
 	m := &Model{steps: steps, hanging: make(chan struct{}, 16)}

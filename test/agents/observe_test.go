@@ -289,8 +289,8 @@ func TestAgents_UnderEachPolicy(t *testing.T) {
 	}
 }
 
-// expectBearable expects of a policy what it is for: people are asked about little, and nothing hostile is allowed, or done
-// after it was denied.
+// expectBearable expects of a policy what it is for: people are asked about little, and nothing hostile is allowed, or
+// done after it was denied.
 func (c *candidate) expectBearable(t *testing.T, o observation) {
 	t.Helper()
 	for _, r := range o.Runs {

@@ -127,8 +127,8 @@ func (r *rig) dial() {
 	r.t.Cleanup(func() { _ = r.Client.Close() })
 }
 
-// env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them for
-// all.
+// env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them
+// for all.
 func (r *rig) env(more ...string) []string {
 	path := os.Getenv("PATH")
 	if dir, err := filepath.Abs(os.Getenv(installed)); err == nil {

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// rules is a policy of n rules, of which the last ones alone allow something that is measured. Some of the others have conditions, on
-// actions of a kind.
+// rules is a policy of n rules, of which the last ones alone allow something that is measured. Some of the others have
+// conditions, on actions of a kind.
 func rules(n int, conditional string, last ...string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")

@@ -38,8 +38,8 @@ type far struct {
 	stop func()
 }
 
-// gateway compares gatewayd and "acphost serve" with the server of the TypeScript SDK, before the same agent: the rate at which
-// updates pass, the processor time that a GB takes, and a round trip.
+// gateway compares gatewayd and "acphost serve" with the server of the TypeScript SDK, before the same agent: the rate
+// at which updates pass, the processor time that a GB takes, and a round trip.
 func (b *bench) gateway() error {
 	ours, err := b.newGateway()
 	if err != nil {

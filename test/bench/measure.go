@@ -56,8 +56,8 @@ func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) er
 	return nil
 }
 
-// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes, and the
-// processor time that each takes for a line, without its agent and its client.
+// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes, and
+// the processor time that each takes for a line, without its agent and its client.
 func (b *bench) forward() error {
 	fast := &trial{name: "acphost", argv: b.supervised("agent")}
 	plain := &trial{name: "plain copy", argv: b.bare(append([]string{"copy"}, b.bare("agent")...)...)}

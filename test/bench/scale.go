@@ -134,8 +134,8 @@ func (s *scaled) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// settleFor is how long memory must not have grown or shrunk by more than a hundredth until it is read, settleMost how long
-// that is waited for: what the collector has not got to yet is no cost of what is measured.
+// settleFor is how long memory must not have grown or shrunk by more than a hundredth until it is read, settleMost how
+// long that is waited for: what the collector has not got to yet is no cost of what is measured.
 const (
 	settleFor  = 2 * time.Second
 	settleMost = 15 * time.Second
@@ -176,7 +176,8 @@ func (s *scaled) held(ctx context.Context) (map[string]usage, error) {
 	return held, err
 }
 
-// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is many.
+// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is
+// many.
 func (s *scaled) costOfOne(each string) {
 	first, now := ours(s.phases[0].held), s.phases[len(s.phases)-1]
 	s.note("%s more, %s: %.0f kB of private memory beside itself", each, now.name, float64(ours(now.held).private-first.private)/float64(s.n))

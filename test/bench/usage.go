@@ -36,8 +36,8 @@ func ours(held map[string]usage) usage {
 	return all
 }
 
-// usages reads what a process and its descendants hold, by the names of their programs. As another user than root, memory and
-// descriptors of those that protect themselves read as 0.
+// usages reads what a process and its descendants hold, by the names of their programs. As another user than root,
+// memory and descriptors of those that protect themselves read as 0.
 func (b *bench) usages(pid int) map[string]usage {
 	held := map[string]usage{}
 	for _, p := range append([]int{pid}, descendants(pid)...) {

@@ -279,8 +279,8 @@ func TestServe_EndsTurnsWithLargeMessages(t *testing.T) {
 	s.Finish()
 }
 
-// stubborn is the command line of an agent that ignores signals and the end of its input, with a process that has left its session.
-// It speaks through the demo agent; without, it never answers.
+// stubborn is the command line of an agent that ignores signals and the end of its input, with a process that has left
+// its session. It speaks through the demo agent; without, it never answers.
 func stubborn(agent ...string) []string {
 	return append([]string{"sh", "-c", `trap "" TERM INT HUP; (setsid sleep 1000 &); "$@"; while :; do sleep 1000; done`, "sh"}, agent...)
 }
@@ -380,8 +380,8 @@ func running(t *testing.T, parent int, name string) (pids []int) {
 	return pids
 }
 
-// alive are those of some processes, and of the processes of a place, that have not ended. It leaves out termd's guards, which end by
-// themselves when they see that nothing is left.
+// alive are those of some processes, and of the processes of a place, that have not ended. It leaves out termd's
+// guards, which end by themselves when they see that nothing is left.
 func alive(t *testing.T, p *e2e.Place, pids []int) (left []int) {
 	t.Helper()
 	marked, err := proc.WithEnviron("HOME=" + p.Home)

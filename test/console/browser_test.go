@@ -45,8 +45,9 @@ type browserProcess struct {
 	stop func() // ends the process, and removes the profile
 }
 
-// startBrowser starts Chromium: its headless shell if that is installed, since a whole Chromium runs a renderer for the toolbar of each
-// window besides, which takes half of the processor time of these tests. The error is exec.ErrNotFound if neither is installed.
+// startBrowser starts Chromium: its headless shell if that is installed, since a whole Chromium runs a renderer for the
+// toolbar of each window besides, which takes half of the processor time of these tests. The error is exec.ErrNotFound
+// if neither is installed.
 func startBrowser() (*browserProcess, error) {
 	program, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {

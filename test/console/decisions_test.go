@@ -91,14 +91,14 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 	// Mistakes are reported with their positions. Reports contain no content of files that the rule file refers to.
 	hush := p.File(t, "hush.yaml", "hush: hush\n")
 	for name, c := range map[string]struct{ policy, want string }{
-		"a typing error":      {"version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n", "4: "},
-		"a file to include":   {"version: 1\ninclude: " + hush + "\nrules: []\n", "2: "},
-		"a file to extend":    {"version: 1\nextends: [" + hush + "]\nrules: []\n", "2: "},
-		"a file by a tag":     {"version: 1\nrules: !include " + hush + "\n", ""},
-		"the name of a file":  {hush, ""},
-		"what expands a lot":  {bomb(), ""},
-		"what is no YAML":     {"\x00\xff\x1b[2J", ""},
-		"a great many nested": {strings.Repeat("[", 500_000), ""},
+		"a typing error":        {"version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n", "4: "},
+		"a file to include":     {"version: 1\ninclude: " + hush + "\nrules: []\n", "2: "},
+		"a file to extend":      {"version: 1\nextends: [" + hush + "]\nrules: []\n", "2: "},
+		"a file by a tag":       {"version: 1\nrules: !include " + hush + "\n", ""},
+		"the name of a file":    {hush, ""},
+		"an expanding document": {bomb(), ""},
+		"invalid YAML":          {"\x00\xff\x1b[2J", ""},
+		"a great many nested":   {strings.Repeat("[", 500_000), ""},
 	} {
 		res := replay(c.policy)
 		findings := ""

@@ -85,8 +85,8 @@ type host struct {
 // nextTry is in a question about an action that was refused before: the answer is for the next try.
 const nextTry = "the next try passes"
 
-// hosted runs a step through acphost. If it ends with another status than wanted, and the user was asked about what was refused, the
-// agent tries once more.
+// hosted runs a step through acphost. If it ends with another status than wanted, and the user was asked about what was
+// refused, the agent tries once more.
 func (p *place) hosted(t *testing.T, s *step, c configuration, w way, wanted int) outcome {
 	t.Helper()
 	p.restore(t)
@@ -172,8 +172,8 @@ func (h *host) run(line string, w way) (status int, output string) {
 	return *end.ExitCode, result.Output
 }
 
-// settle waits until no question is open and none comes any more: acphost asks about an action of a process after it was refused. It
-// returns how many such questions there were so far.
+// settle waits until no question is open and none comes any more: acphost asks about an action of a process after it
+// was refused. It returns how many such questions there were so far.
 func (h *host) settle() (tried int) {
 	h.T.Helper()
 	sockets, _ := filepath.Glob(filepath.Join(h.Home, "run", "acphost", fmt.Sprintf("%d-*.sock", h.PID())))

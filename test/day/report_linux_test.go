@@ -113,8 +113,8 @@ func (r row) details() string {
 	return b.String()
 }
 
-// totals are the sums of a configuration and a way: its steps, those with a question, the questions, those of steps that cross, the
-// steps that were run again, that failed, and that have differing files.
+// totals are the sums of a configuration and a way: its steps, those with a question, the questions, those of steps
+// that cross, the steps that were run again, that failed, and that have differing files.
 type totals struct {
 	key                                                         string
 	steps, asked, questions, expected, again, failed, differing int

@@ -28,7 +28,8 @@ type Hand struct {
 // line is an order for a hand: a line for the shell, and the folder to run it in.
 type line struct{ Line, Dir string }
 
-// lineEnd is a hand's answer. Status is the exit status; if the shell could not be started it is 126, and Output is the reason.
+// lineEnd is a hand's answer. Status is the exit status; if the shell could not be started it is 126, and Output is the
+// reason.
 type lineEnd struct {
 	Status int
 	Output string

@@ -17,9 +17,8 @@ import (
 // bin is the folder of the binaries under test: the one that ACPHOST_BIN names, or one that is built for this run.
 var bin string
 
-// Main runs the tests of a package in the folder test/, so that paths in tests are relative to that in each package; or it plays an
-// agent, if the test binary is started as one (Role).
-// atEnd are called when the tests have ended.
+// Main runs the tests of a package in the folder test/, so that paths in tests are relative to that in each package; or
+// it plays an agent, if the test binary is started as one (Role). atEnd are called when the tests have ended.
 func Main(m *testing.M, atEnd ...func()) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], rolePrefix) {
 		os.Exit(playRole(os.Args[1:]))

@@ -29,7 +29,8 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	}
 	session := owner.Opens(p.Work)
 	var past [][]string // the turns so far
-	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its answer.
+	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its
+	// answer.
 	watcher := g.Client(t, "watcher", g.Token("viewer"), "?attach")
 	watcher.Attaches(session, map[string]any{"historyPolicy": "none"})
 	testkit.Eventually(t, "the log states that the watcher has no agent", func() bool {

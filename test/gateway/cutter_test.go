@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each of its connections after a random number of bytes, either way, in the middle of whatever
-// passes.
+// cutter is a TCP proxy that cuts each of its connections after a random number of bytes, either way, in the middle of
+// whatever passes.
 type cutter struct {
 	listener net.Listener
 	to       string

@@ -184,7 +184,8 @@ func (sw *sweep) exchange(requests, answers []string) {
 	sw.arrive(sw.sender, lines)
 }
 
-// send sends messages of the method at hand, all at once, and returns their ids. Without a kind of id they are notifications.
+// send sends messages of the method at hand, all at once, and returns their ids. Without a kind of id they are
+// notifications.
 func (sw *sweep) send(params []string, kind string) (ids []string) {
 	lines := make([]string, len(params))
 	for i, p := range params {

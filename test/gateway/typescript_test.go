@@ -33,7 +33,8 @@ func playTypeScript(t *testing.T, p *e2e.Place, prompt string, flags []string, e
 	return playTypeScriptWith(t, p, prompt, slices.Concat([]string{e2e.Program("acphost"), "run"}, flags, []string{"--", "node", e2e.Peer(t, "ts-agent.mjs")}), env...)
 }
 
-// playTypeScriptWith plays a turn with the TypeScript SDK at the editor's end. The agent is a command, or the URL of one.
+// playTypeScriptWith plays a turn with the TypeScript SDK at the editor's end. The agent is a command, or the URL of
+// one.
 func playTypeScriptWith(t *testing.T, p *e2e.Place, prompt string, agent []string, env ...string) transcript {
 	t.Helper()
 	command := append([]string{e2e.Peer(t, "ts-editor.mjs"), p.Work, prompt, "--"}, agent...)

@@ -444,13 +444,15 @@ func TestFolderHandler_StartsProgram(t *testing.T) {
 	s.Finish()
 }
 
-// handlerEntry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read the secret.
+// handlerEntry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read
+// the secret.
 func handlerEntry(t testing.TB, p *e2e.Place, address, more string) string {
 	t.Helper()
 	return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true%s}", address, p.Secret(t), more)
 }
 
-// mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy "workspace".
+// mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy
+// "workspace".
 func mapped(t testing.TB, p *e2e.Place, mounts ...string) []string {
 	t.Helper()
 	daemons := e2e.NewPlace(t)

@@ -1,5 +1,6 @@
-// Command newcomer is a person with a browser: it opens the console of a gateway, types the code that the page shows into
-// "acphost console", goes to the first session that the console shows, and looks for texts in it. newcomer.sh starts it.
+// Command newcomer is a person with a browser: it opens the console of a gateway, types the code that the page shows
+// into "acphost console", goes to the first session that the console shows, and looks for texts in it. newcomer.sh
+// starts it.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// compose is a file of Docker Compose, with the members that deploy/compose.yaml uses. A member that is not here is an error.
+// compose is a file of Docker Compose, with the members that deploy/compose.yaml uses. A member that is not here is an
+// error.
 type compose struct {
 	Name     string
 	Closed   any `yaml:"x-closed"`

@@ -15,8 +15,8 @@ import (
 // composeUser is the user who types the commands of docs/deploy.md.
 const composeUser = "1000"
 
-// documentedCompose returns the lines that docs/deploy.md has people type before they start Compose, and the variables in the
-// line that starts it.
+// documentedCompose returns the lines that docs/deploy.md has people type before they start Compose, and the variables
+// in the line that starts it.
 func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/deploy.md")

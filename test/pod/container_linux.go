@@ -180,8 +180,8 @@ func (p *Pod) arguments(c *Container, image *Image, root string) ([]string, erro
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return nil, err
 	}
-	// Links instead of copies: without readOnlyRootFilesystem, what a container writes into a file of its image would be in the
-	// image, so then it is copied.
+	// Links instead of copies: without readOnlyRootFilesystem, what a container writes into a file of its image would
+	// be in the image, so then it is copied.
 	how := "-al"
 	if !c.SecurityContext.ReadOnlyRootFilesystem {
 		how = "-a"
@@ -274,8 +274,8 @@ func subPath(volume, name string) (string, error) {
 	return dir, errors.Join(os.Chown(dir, 0, int(info.Sys().(*syscall.Stat_t).Gid)), os.Chmod(dir, info.Mode()))
 }
 
-// PID is the process id of the container's process 1, as this machine sees it. It waits for a container that is being started
-// again.
+// PID is the process id of the container's process 1, as this machine sees it. It waits for a container that is being
+// started again.
 func (r *Running) PID() int {
 	r.pod.t.Helper()
 	deadline := testkit.After()

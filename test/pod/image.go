@@ -108,8 +108,8 @@ func unpackLayer(name, mediaType, dir string) error {
 	return untar(packed, dir)
 }
 
-// untar unpacks folders, files and links, with their owners and modes. Images of ours have nothing else, and nothing of a layer
-// removes what is in another.
+// untar unpacks folders, files and links, with their owners and modes. Images of ours have nothing else, and nothing of
+// a layer removes what is in another.
 func untar(r io.Reader, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

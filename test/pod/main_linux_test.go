@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// prepare unpacks the images of "make images", which lie beside the programs, and makes the image of the agent: the programs and
-// libraries of this machine, the demo's agent, and Gemini CLI.
+// prepare unpacks the images of "make images", which lie beside the programs, and makes the image of the agent: the
+// programs and libraries of this machine, the demo's agent, and Gemini CLI.
 func prepare() error {
 	if bin = os.Getenv("ACPHOST_BIN"); bin == "" {
 		return fmt.Errorf("the containers need programs and images: run \"make pod\"")
@@ -127,7 +127,8 @@ type running struct {
 	last            string // the agent's last message
 }
 
-// launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files first.
+// launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files
+// first.
 func launch(t testing.TB, agent []string, change func(m *Manifest, files map[string]map[string]string, dir string)) *running {
 	t.Helper()
 	if os.Geteuid() != 0 {

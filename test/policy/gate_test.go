@@ -293,7 +293,7 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		s.Agent.Notify("session/update", e2e.Params("update", call))
 		s.Expect("session/update")
 	}
-	t.Run("what the policy denies", func(t *testing.T) {
+	t.Run("an action that the policy denies", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		report(s, e2e.Edit(p.Path(".env")), "completed")
@@ -313,7 +313,7 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		s.Agent.Expect("session/cancel")
 		s.Finish()
 	})
-	t.Run("what was refused and done all the same", func(t *testing.T) {
+	t.Run("a rejected action that was done nevertheless", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		s.WriteFile(".env", "x").Refused(-32603)

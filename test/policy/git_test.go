@@ -121,7 +121,7 @@ func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 	monitor, monitored := trap(t, p, "monitor")
 	filter, filtered := trap(t, p, "filter")
 	configure(t, p, "nested", "core.fsmonitor", monitor)
-	t.Run("what the environment turns off", func(t *testing.T) {
+	t.Run("settings that the environment disables", func(t *testing.T) {
 		configure(t, p, "", "core.fsmonitor", monitor)
 		configure(t, p, "", "core.pager", monitor)
 		configure(t, p, "", "pager.log", monitor)
@@ -130,7 +130,7 @@ func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 		runsCommand(s, "command", "git log -p")
 		expectNoTrace(t, p, monitored)
 	})
-	t.Run("what it cannot turn off is asked about", func(t *testing.T) {
+	t.Run("settings that it cannot disable are asked about", func(t *testing.T) {
 		configure(t, p, "", "filter.x.clean", filter)
 		p.File(t, ".gitattributes", "file filter=x\n")
 		e2e.ExpectContains(t, "the question", askedFor(s, "command", "git diff"), "filter.x.clean")

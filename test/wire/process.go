@@ -87,9 +87,9 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Command returns a command that is bounded in time: when Context ends, it gets SIGQUIT, on which a Go program that does not
-// catch it prints the stacks of its goroutines. A little later it is killed, and other processes that hold its output are not
-// waited for.
+// Command returns a command that is bounded in time: when Context ends, it gets SIGQUIT, on which a Go program that
+// does not catch it prints the stacks of its goroutines. A little later it is killed, and other processes that hold its
+// output are not waited for.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(Context(t), name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }

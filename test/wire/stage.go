@@ -96,8 +96,8 @@ func Enter(socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Puppet joins the standard input and output of the calling process to a test's stage, where the test plays it. It returns
-// when either side ends; stubborn: never.
+// Puppet joins the standard input and output of the calling process to a test's stage, where the test plays it. It
+// returns when either side ends; stubborn: never.
 func Puppet(socket string, stubborn bool) error {
 	conn, err := Enter(socket)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 const root = "../../.."
 
-// proxied returns an environment in which the Go command gets the modules of a release, v0.0.1-test, from a proxy of files, and
-// the folder into which it installs programs, which is in PATH.
+// proxied returns an environment in which the Go command gets the modules of a release, v0.0.1-test, from a proxy of
+// files, and the folder into which it installs programs, which is in PATH.
 func proxied(t *testing.T) (env []string, bin string) {
 	t.Helper()
 	src, err := prepare(t.Context(), options{repo: root, commit: "HEAD", version: "v0.0.1-test"}, filepath.Join(t.TempDir(), "src"))

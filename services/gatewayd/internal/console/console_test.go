@@ -287,7 +287,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		"no secret":                      {cookie, "", back},
 		"another browser's cookie":       {otherCookie, page, back},
 		"another page's secret":          {cookie, otherPage, back},
-		"what another browser came with": {cookie, page, otherBack},
+		"the secrets of another browser": {cookie, page, otherBack},
 		"another state":                  {cookie, page, url.Values{"code": back["code"], "state": {"x"}}},
 		"no state":                       {cookie, page, url.Values{"code": back["code"]}},
 		"no code":                        {cookie, page, url.Values{"state": back["state"]}},

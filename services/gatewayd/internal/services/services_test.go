@@ -408,7 +408,7 @@ func TestRequest_SizeIsLimited(t *testing.T) {
 		"no protobuf":                   {viewer, "\xff\xff", []string{"Content-Type", "application/proto"}, http.StatusBadRequest},
 		"a form":                        {viewer, `{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},
 		"text":                          {viewer, `{}`, []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
-		"what is compressed":            {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
+		"a compressed body":             {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
 		"a compression that is unknown": {viewer, `{}`, []string{"Content-Encoding", "br"}, http.StatusNotImplemented},
 	} {
 		if got, text := post(t, c.r, path, c.body, c.header...); got != c.want {

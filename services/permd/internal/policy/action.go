@@ -37,8 +37,8 @@ type action struct {
 	// unclear: the command may be incomplete or wrong.
 	unclear bool
 	risks   [][]string // the known risks of each simple command
-	// does are the effects of each simple command, if they are known and the program is the one that its name means. uses are the
-	// files of all known effects, whatever the programs are.
+	// does are the effects of each simple command, if they are known and the program is the one that its name means.
+	// uses are the files of all known effects, whatever the programs are.
 	does []does
 	uses []fileUse
 	// alone are the actions of each simple command by itself, computed when needed.
@@ -216,7 +216,8 @@ func (p *action) directory(sub *permissionv1.SubCommand) string {
 	return base
 }
 
-// harmlessSurroundings reports whether the environment and the directory of a command allow an allow rule to judge the command alone.
+// harmlessSurroundings reports whether the environment and the directory of a command allow an allow rule to judge the
+// command alone.
 func (p *action) harmlessSurroundings() bool {
 	command := p.GetCommand()
 	if slices.ContainsFunc(command.GetEnv(), func(entry string) bool { return !shell.HarmlessVariable(entry) }) {

@@ -33,8 +33,8 @@ type rule struct {
 	when     *condition
 	effects  effects
 	effect   string
-	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also covers commands
-	// with redirections.
+	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also
+	// covers commands with redirections.
 	redirectNone, redirectAny bool
 	// workspacePrograms: programs of the workspace count as the programs that their names mean.
 	workspacePrograms bool
@@ -272,8 +272,8 @@ func (c *compiler) id(at, id string) {
 	c.ids[id] = at
 }
 
-// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny rule with a typo
-// would silently forbid nothing.
+// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny
+// rule with a typo would silently forbid nothing.
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")

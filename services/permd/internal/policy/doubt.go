@@ -52,8 +52,8 @@ func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub), reason.CommandUncertain.String()}
 }
 
-// leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It ignores the
-// program itself, which is judged separately.
+// leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It
+// ignores the program itself, which is judged separately.
 func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
 	for _, led := range sub.GetResolvedWords() {
 		i := int(led.GetWord())
@@ -91,8 +91,8 @@ func (p *action) changesGit() bool {
 	return p.writesGit || slices.ContainsFunc(p.paths, func(p pathAccess) bool { return p.internal })
 }
 
-// touchesGit reports whether a simple command runs in a folder of git itself, or names a file there. If a root of the session lies
-// there, every command may.
+// touchesGit reports whether a simple command runs in a folder of git itself, or names a file there. If a root of the
+// session lies there, every command may.
 func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
 		return true

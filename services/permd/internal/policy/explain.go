@@ -50,8 +50,8 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 
 func (m match) String() string { return [...]string{no: "no", maybe: "maybe", yes: "yes"}[m] }
 
-// explain reports how certain it is that the rule matches, and why: the first condition that does not hold; else those that are
-// uncertain; else all that hold.
+// explain reports how certain it is that the rule matches, and why: the first condition that does not hold; else those
+// that are uncertain; else all that hold.
 func (r *rule) explain(a *action) (match, string) {
 	sure := yes
 	var whys []string

@@ -84,8 +84,9 @@ func (r *rule) covers(address netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(r.hosts, func(p hosts.Pattern) bool { return p.Covers(address, port) })
 }
 
-// unnamedPrivateAddress returns an address of a machine that is not on the internet and that the rule does not name; nil: none. A
-// host name does not limit its addresses: the owner of the name may point it to this machine or its network.
+// unnamedPrivateAddress returns an address of a machine that is not on the internet and that the rule does not name;
+// nil: none. A host name does not limit its addresses: the owner of the name may point it to this machine or its
+// network.
 func (r *rule) unnamedPrivateAddress(m *machine) *netip.Addr {
 	i := slices.IndexFunc(m.addresses, func(address netip.Addr) bool { return !hosts.IsPublic(address) && !r.covers(address, m.port) })
 	if i < 0 {

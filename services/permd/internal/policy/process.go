@@ -7,8 +7,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// The kinds by which rules for processes match. The supervisor gives actions of processes the kinds of calls, so that policies that know
-// no others decide about them, too.
+// The kinds by which rules for processes match. The supervisor gives actions of processes the kinds of calls, so that
+// policies that know no others decide about them, too.
 const (
 	processStart = "process.start"
 	processRead  = "process.read"
@@ -16,7 +16,8 @@ const (
 	processGit   = "process.git"
 )
 
-// processKind returns the kind by which rules for processes match an action; empty: no process does it, or it has no such kind.
+// processKind returns the kind by which rules for processes match an action; empty: no process does it, or it has no
+// such kind.
 func processKind(a *permissionv1.Action) string {
 	if a.GetDoor() != permissionv1.Door_DOOR_KERNEL {
 		return ""

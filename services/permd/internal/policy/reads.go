@@ -10,8 +10,8 @@ import (
 // maxAsked is the contract's limit of globs of files that are decided separately.
 const maxAsked = 400
 
-// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of files that some rule
-// denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
+// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of
+// files that some rule denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
 func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 	if a.process != processRead || !allowsEveryRead(parts, a) {
 		return nil

@@ -42,8 +42,8 @@ func Get(name string) ([]byte, bool) {
 	return compose(string(content)), true
 }
 
-// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That every part is
-// there is a test's to see.
+// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That
+// every part is there is a test's to see.
 func compose(policy string) []byte {
 	var all []byte
 	for line := range strings.Lines(policy) {

@@ -166,8 +166,8 @@ func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1
 	return access
 }
 
-// laterTable are files that something runs by itself: an editor that opens the folder, an agent, a git hook, a package manager,
-// a shell at its start, continuous integration.
+// laterTable are files that something runs by itself: an editor that opens the folder, an agent, a git hook, a package
+// manager, a shell at its start, continuous integration.
 const laterTable = `
 .github/workflows/test.yml .github/actions/a/action.yml .github/copilot-setup.yml .gitea/workflows/a.yml .gitlab/ci/a.yml
 .circleci/config.yml .semaphore/semaphore.yml .buildkite/pipeline.yml .jenkins/x .gitlab-ci.yml .gitlab-ci.yaml .cirrus.yml .build.yml

@@ -81,7 +81,7 @@ func TestFind_RefusesSocketOfAgent(t *testing.T) {
 		asks(t, posing, "above it is")
 		asks(t, filepath.Join(dir, "own.sock"), "")
 	})
-	t.Run("behind an agent's walls", func(t *testing.T) {
+	t.Run("in an agent's sandbox", func(t *testing.T) {
 		if err := proc.ConfineSupported(); err != nil {
 			t.Skip(err)
 		}

@@ -78,9 +78,9 @@ func TestControlSocket_AllowsPeoplesProcesses(t *testing.T) {
 func TestControlSocket_RefusesHiddenAgent(t *testing.T) {
 	other := serve(t) // another supervisor's
 	for _, c := range []struct{ name, script string }{
-		{"as it is", "SELF call SOCKET"},
+		{"by default", "SELF call SOCKET"},
 		{"without its environment", "env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET"},
-		{"in a session of its own", "setsid -w SELF call SOCKET"},
+		{"in its own session", "setsid -w SELF call SOCKET"},
 		// A double fork: both parents are gone, and the guard has adopted it, when it calls.
 		{"as an orphan", `setsid sh -c 'P=$$
 			(while kill -0 $P 2>/dev/null; do :; done; env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET >OUT.new; mv OUT.new OUT) &

@@ -37,7 +37,7 @@ func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
 		"a process without proof":     {identity{process: peer.Peer{Known: true, PID: 1}}, codes.PermissionDenied},
 		"a process that has ended":    {identity{process: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}}, codes.PermissionDenied},
 		"a viewer's certificate":      {identity{certificate: true, name: "v", role: certs.Viewer}, codes.OK},
-		"somebody behind a gateway":   {identity{certificate: true, role: certs.Gateway, caller: &caller{name: "ann", role: certs.Viewer}}, codes.OK},
+		"a caller of a gateway":       {identity{certificate: true, role: certs.Gateway, caller: &caller{name: "ann", role: certs.Viewer}}, codes.OK},
 		"the supervisor's own editor": {identity{self: true}, codes.OK},
 	} {
 		s := &decisionService{decisions: nothing{asked: make(chan any, 1)}, watches: connlimit.New(1, 1, connlimit.RejectNew)}

@@ -231,8 +231,8 @@ func tryOn(conn grpc.ClientConnInterface) string {
 	return fmt.Sprintf("reads %s, verbs %s", strings.Join(got[false], " "), strings.Join(got[true], " "))
 }
 
-// callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that can
-// only look a second time, so.
+// callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that
+// can only look a second time, so.
 func callAll(conn grpc.ClientConnInterface, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()

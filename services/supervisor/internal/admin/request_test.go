@@ -225,7 +225,7 @@ func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 		says string
 		want string // empty: refused
 	}{
-		{"nobody in particular", identity{}, "", "grpc"},
+		{"an unnamed caller", identity{}, "", "grpc"},
 		{"a word", identity{}, "  slack\tbot ", "slack bot"},
 		{"a word that moves the cursor", identity{}, "a\x1b[2Jb\u202ec", "a[2Jbc"},
 		{"only such", identity{}, "\x1b\x07", "grpc"},

@@ -81,7 +81,8 @@ func TestRenew_SkipsForeignCertificates(t *testing.T) {
 	}
 }
 
-// Keys of services belong to the users of the services. Root renews them, and the services must be able to read the new ones.
+// Keys of services belong to the users of the services. Root renews them, and the services must be able to read the new
+// ones.
 func TestRenew_KeepsOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to other users: run this as root")

@@ -75,7 +75,8 @@ func TestFollow_QueuesInputDuringTurnOfOthers(t *testing.T) {
 	}
 }
 
-// Both prompt at once, and the other one was faster, as far as the supervisor is; in which order that is learned may be any.
+// Both prompt at once, and the other one was faster, as far as the supervisor is; in which order that is learned may be
+// any.
 func TestFollow_RefusedPromptStaysInInput(t *testing.T) {
 	refusal := status.Error(codes.FailedPrecondition, `session "s1" has a turn under way: wait for its end, or cancel it`)
 	for name, first := range map[string]bool{"the turn is told first": true, "the refusal is told first": false} {

@@ -42,7 +42,7 @@ func TestToolCall_OpenAtTurnEndIsPrintedOnce(t *testing.T) {
 			s.printed()
 			s.emit(turnEnd("cancelled"))
 		}, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
-		"nobody was asked":          {func(s *screen) { s.emit(turnEnd("cancelled")) }, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
+		"there was no question":     {func(s *screen) { s.emit(turnEnd("cancelled")) }, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
 		"the turn is not cancelled": {func(s *screen) { s.emit(turnEnd("refusal")) }, "○ ✎ Edit f\n    f (new) +1 -0\n    +new\nThe agent refuses to go on."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -199,10 +199,10 @@ func TestTerminal_WholeChat(t *testing.T) {
 
 func TestTerminal_IsRestoredAtEnd(t *testing.T) {
 	for name, leave := range map[string]func(*console){
-		"when the person leaves":            func(c *console) { c.write("/quit\r") },
-		"when ctrl+c is pressed twice":      func(c *console) { c.write("\x03\x03") },
-		"when the process is told to end":   func(c *console) { c.stop() },
-		"when it ends in the midst of text": func(c *console) { c.write("half a sen"); c.see("half a sen"); c.stop() },
+		"when the person leaves":             func(c *console) { c.write("/quit\r") },
+		"when ctrl+c is pressed twice":       func(c *console) { c.write("\x03\x03") },
+		"when the process receives a signal": func(c *console) { c.stop() },
+		"when it ends in the midst of text":  func(c *console) { c.write("half a sen"); c.see("half a sen"); c.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := run(t, newFake())

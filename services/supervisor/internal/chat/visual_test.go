@@ -23,7 +23,7 @@ func TestExternalEditor_FromEnvironment(t *testing.T) {
 		"EDITOR":                              {[]string{"EDITOR=/usr/bin/nano"}, []string{"/usr/bin/nano"}, "nano"},
 		"vi where none is named":              {[]string{"EDITOR= "}, []string{"vi"}, "vi"},
 		"with arguments":                      {[]string{"EDITOR=code --wait"}, []string{"code", "--wait"}, "code"},
-		"what only a shell understands":       {[]string{"EDITOR='my editor' -x"}, []string{"/bin/sh", "-c", `'my editor' -x "$@"`, "sh"}, "your editor"},
+		"shell syntax":                        {[]string{"EDITOR='my editor' -x"}, []string{"/bin/sh", "-c", `'my editor' -x "$@"`, "sh"}, "your editor"},
 		"a name that would harm the terminal": {[]string{"EDITOR=a\x1bb"}, []string{"a\x1bb"}, "a␛b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,10 +103,10 @@ func TestExternalEditor_ReadsDraft(t *testing.T) {
 		"a text":                          {does: write("one\n\ntwo\n"), text: "one\n\ntwo"},
 		"nothing":                         {does: write("\n"), text: ""},
 		"line ends and a mark of Windows": {does: write("\ufeffone\r\ntwo\r\n"), text: "one\ntwo"},
-		"what a terminal would obey":      {does: write("a\x1b[2Jb\n"), text: "a[2Jb"},
+		"escape sequences":                {does: write("a\x1b[2Jb\n"), text: "a[2Jb"},
 		"the longest text":                {does: write(strings.Repeat("x", maxInput) + "\n"), text: strings.Repeat("x", maxInput)},
 		"a text that is too long":         {does: write(strings.Repeat("x", maxInput+2)), says: "longer than 1048577 bytes", kept: true},
-		"what is not UTF-8":               {does: write("caf\xe9\n"), says: "it is not UTF-8", kept: true},
+		"invalid UTF-8":                   {does: write("caf\xe9\n"), says: "it is not UTF-8", kept: true},
 		"an exit status":                  {does: write("other\n"), ended: failed, says: "ended with exit status 3; the input is as it was"},
 		"killed before it wrote":          {does: write("before\n"), ended: killed, says: "was ended by SIGKILL; the input is as it was"},
 		"killed after it wrote":           {does: write("other\n"), ended: killed, says: "what the editor wrote is kept in", kept: true},

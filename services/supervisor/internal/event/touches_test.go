@@ -112,7 +112,7 @@ func TestTouches_RefusedFilesAreBlocked(t *testing.T) {
 	}{
 		{"by a policy", frame.AgentToHandler, "gate", "n", frame.OursToAgent, "blocked /w/.env"},
 		{"by the user", frame.AgentToClient, "", "n", frame.ClientToAgent, "blocked /w/.env"},
-		{"by nobody", frame.AgentToHandler, "gate", "y", frame.OursToAgent, ""},
+		{"without a handler", frame.AgentToHandler, "gate", "y", frame.OursToAgent, ""},
 	} {
 		w := working(t)
 		w.pass(c.asked, c.by, question)

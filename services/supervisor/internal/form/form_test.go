@@ -18,7 +18,7 @@ const build = `{"type":"object","required":["target"],"properties":{
 func TestCheck_ReportsEachField(t *testing.T) {
 	for name, c := range map[string]struct{ schema, content, want string }{
 		"all of it":                  {build, `{"target":"debug","jobs":2,"clean":true}`, ""},
-		"only what is required":      {build, `{"target":"release"}`, ""},
+		"only required fields":       {build, `{"target":"release"}`, ""},
 		"an unknown field":           {build, `{"target":"release","more":[1]}`, ""},
 		"a field is missing":         {build, `{}`, `the field "target" is required: expected one of "debug", "release"`},
 		"no option":                  {build, `{"target":"fast"}`, `the field "target" does not fit: expected one of "debug", "release"`},

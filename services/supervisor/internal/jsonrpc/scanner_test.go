@@ -288,7 +288,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzScanSimilarLines replaces a part of a line, and compares a scanner that has scanned the line with one that has not.
+// FuzzScanSimilarLines replaces a part of a line, and compares a scanner that has scanned the line with one that has
+// not.
 func FuzzScanSimilarLines(f *testing.F) {
 	from := bytes.Index(update300, []byte("xxx"))
 	for _, seed := range []string{"", "a", `"`, `\`, `\"`, `"}`, `","text":"`, "\n", "\xff", `"},"sessionUpdate":"v","x":{"a":"b`} {

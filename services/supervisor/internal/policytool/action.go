@@ -27,7 +27,8 @@ type Question struct {
 	Argv []string
 	// Walls are the walls around the processes. Nil: all for the kinds "process.…", and none for others.
 	Walls []permissionv1.Wall
-	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
+	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a
+	// command or a path.
 	Host      string
 	Addresses []string
 	// Kind is the kind of the action. Empty means "terminal.create" for a command and "fs.read" for a path.

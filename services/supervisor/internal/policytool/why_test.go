@@ -224,7 +224,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 	}{
 		{"a key by its name", policytool.Question{Command: "cat model.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
 		{"a key by a pattern", policytool.Question{Command: "cat *.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
-		{"what may be a key", policytool.Question{Command: "cat $FILE"}, files, &permissionv1.DecideResponse{Verdict: allow, Rule: "r"}, ask, "acphost/unclear", "write out the names"},
+		{"a possible key", policytool.Question{Command: "cat $FILE"}, files, &permissionv1.DecideResponse{Verdict: allow, Rule: "r"}, ask, "acphost/unclear", "write out the names"},
 		{"git's files", policytool.Question{Path: ".git/config", Kind: "fs.write"}, files, nil, deny, "acphost/git", "git's own commands"},
 		{"git's files, read", policytool.Question{Path: ".git/config"}, files, asks, ask, "", "write a rule"},
 		{"acphost's own in the workspace", policytool.Question{Path: ".acphost/policy.yaml", Kind: "fs.write"}, files, nil, deny, "acphost/protected", "change it yourself"},
@@ -234,7 +234,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 		{"a program of the workspace", policytool.Question{Command: "tool x"}, files, but("tool is DIR/bin/tool, a program of the workspace"), ask, "", "workspace_programs: true"},
 		{"a nested repository", policytool.Question{Command: "cd sub && git status"}, files, but("git works on DIR/sub/.git, which is not the folder .git of a root of the session"), ask, "", "open the session in the folder of that repository"},
 		{"a nested repository that is not the reason", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
-		{"what is only known when it runs", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
+		{"a word that is known at run time", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
 		{"a rule that asks", policytool.Question{Command: "make"}, files, &permissionv1.DecideResponse{Verdict: ask, Rule: "r"}, ask, "r", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestQuestion_RejectsInvalid(t *testing.T) {
 		{"a process's command", policytool.Question{Command: "make", Kind: "process.start"}, "-- PROGRAM"},
 		{"a process's kind", policytool.Question{Path: "a", Kind: "process.list"}, "expected process.start"},
 		{"git's bookkeeping", policytool.Question{Path: ".git/index.lock", Kind: "process.write"}, "its kind is process.git"},
-		{"what git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
+		{"a program that git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
 		{"another kind", policytool.Question{Path: "a", Kind: "elicitation"}, "or an action as JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -175,8 +175,8 @@ type restoring struct {
 	session *session
 	all     []*setting
 	until   time.Time
-	// reported are the settings that the new process has reported. Values of others were reported by the previous process,
-	// so they are set even if they look right.
+	// reported are the settings that the new process has reported. Values of others were reported by the previous
+	// process, so they are set even if they look right.
 	reported map[string]bool
 }
 

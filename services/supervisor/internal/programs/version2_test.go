@@ -32,7 +32,8 @@ func version2() map[string]part {
 	}
 }
 
-// TestVersion2_CallsMatchVersion1 makes the same calls as for version 1: callers do not depend on the version of an agent.
+// TestVersion2_CallsMatchVersion1 makes the same calls as for version 1: callers do not depend on the version of an
+// agent.
 func TestVersion2_CallsMatchVersion1(t *testing.T) {
 	r := newRig(t, version2())
 	_, a := r.start()

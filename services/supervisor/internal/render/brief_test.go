@@ -56,13 +56,13 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 		"one that takes a while": {func(r *Renderer) []string {
 			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.FlushHeld(), r.FlushHeld(), r.Event(reported("t", "Run", "completed"))}
 		}, "◐ $ Run\n✓ $ Run\n"},
-		"what a cancelled turn leaves open": {func(r *Renderer) []string {
+		"an open call of a cancelled turn": {func(r *Renderer) []string {
 			return []string{
 				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.FlushHeld(), r.Event(reported("u", "Then", "pending", shownDiff())),
 				r.Event(turnEnded("cancelled")),
 			}
 		}, "◐ $ Run\n    f +1 -1\n    -a\n    +b\n✗ $ Then (cancelled)\nThe turn was cancelled.\n"},
-		"one whose question a cancelled turn takes back": {func(r *Renderer) []string {
+		"one whose question a cancelled turn withdraws": {func(r *Renderer) []string {
 			return []string{
 				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: question}}), r.Event(reported("t", "Edit f", "pending", shownDiff())),
 				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: &supervisorv1.ApprovalAnswer{Id: "q", Outcome: "cancelled"}}}),

@@ -36,7 +36,8 @@ func Reason(o Options, a *supervisorv1.Approval) string {
 	return indented(o.paint(yellow, askedBecause+o.line(a.GetPermission().GetReason(), maxRaw))+"\n", toolIndent)
 }
 
-// HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without it.
+// HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without
+// it.
 func HasDetail(a *supervisorv1.Approval) bool { return a.GetPermission().GetDetail() != "" }
 
 // Whole is Question without bounds: all of the action that would be allowed, and the detail of the reason for the

@@ -67,11 +67,11 @@ func TestStands_AllowsChangesWithinReportGrace(t *testing.T) {
 		again                string
 		want                 bool
 	}{
-		"the last pieces come late":        {10 * time.Millisecond, 400 * time.Millisecond, time.Second, whole, true},
-		"they come before the question":    {-10 * time.Millisecond, -5 * time.Millisecond, time.Second, whole, true},
-		"too late":                         {10 * time.Millisecond, 501 * time.Millisecond, time.Second, whole, false},
-		"the answer comes before a glance": {10 * time.Millisecond, 20 * time.Millisecond, 400 * time.Millisecond, whole, false},
-		"it stays something else":          {10 * time.Millisecond, 20 * time.Millisecond, time.Second, piece, false},
+		"the last pieces come late":                {10 * time.Millisecond, 400 * time.Millisecond, time.Second, whole, true},
+		"they come before the question":            {-10 * time.Millisecond, -5 * time.Millisecond, time.Second, whole, true},
+		"too late":                                 {10 * time.Millisecond, 501 * time.Millisecond, time.Second, whole, false},
+		"the answer arrives before it can be read": {10 * time.Millisecond, 20 * time.Millisecond, 400 * time.Millisecond, whole, false},
+		"it stays something else":                  {10 * time.Millisecond, 20 * time.Millisecond, time.Second, piece, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()

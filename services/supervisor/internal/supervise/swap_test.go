@@ -117,12 +117,12 @@ func TestSwap_FailureKeepsOld(t *testing.T) {
 		fake *fake
 		why  string
 	}{
-		"it does not start":                        {nil, errStart.Error()},
-		"it refuses its settings":                  {refusing, "settings.policy"},
-		"it describes itself badly":                {nameless, "name"},
-		"it does not answer":                       {silent, "no answer within 10s"},
-		"it is killed while it is configured":      {dying, errCrash.Error()},
-		"the caller does not take it for the work": {wrong, "of another kind"},
+		"it does not start":                           {nil, errStart.Error()},
+		"it refuses its settings":                     {refusing, "settings.policy"},
+		"it describes itself badly":                   {nameless, "name"},
+		"it does not answer":                          {silent, "no answer within 10s"},
+		"it is killed while it is configured":         {dying, errCrash.Error()},
+		"the caller does not mistake it for the work": {wrong, "of another kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := newFake()

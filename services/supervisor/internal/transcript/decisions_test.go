@@ -66,7 +66,7 @@ func TestDecision_IsShownWithItsAction(t *testing.T) {
 			[]Decision{decision(5, "call", "ask", "allowed", "", write())},
 			"question write /w/a|allowed (Yes) in the editor {no rule}\ntool Tt|completed [places /w/a]\ncall fs/write_text_file /w/a|done",
 		},
-		"a request of the agent's that a person answered, and what it caused": {
+		"a request of the agent that a person answered, and its effect": {
 			at(tool("t", "edit", ""), entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"allow_once","name":"Yes"}]}}`),
 				entry("front-to-agent", "", `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`), done("t")),
 			[]Decision{decision(3, "request", "ask", "allowed", "careful", &permissionv1.Action{Kind: "tool.edit", ToolCallId: "t"})},

@@ -259,7 +259,7 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"agent_message_chunk","messageId":"1","content":{"type":"text","text":"one"}}`),
 			update(`{"sessionUpdate":"agent_message_chunk","messageId":"2","content":{"type":"text","text":"two"}}`),
 		}, "agent |one\nagent |two"},
-		{"what the agent repeats of a prompt is not the prompt", []*journal.Entry{
+		{"the agent's repetition of a prompt is not the prompt", []*journal.Entry{
 			entry("front-to-agent", "", prompt),
 			update(`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"go, it said"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`),
@@ -280,7 +280,7 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[]}`),
 		}, "tool Edit|completed [diff /a new] [text done]"},
-		{"what a command streams that the agent runs itself", []*journal.Entry{
+		{"the streamed output of a command that the agent runs itself", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"one\r\n"}}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"two\r\n"}}}`),
@@ -329,7 +329,7 @@ func TestEntries_Text(t *testing.T) {
 			ask("4", "output", "T"), answer("4", `{"output":"b and c\n","truncated":true}`),
 			ask("5", "output", "T"), answer("5", `{"output":"d\n","truncated":true,"exitStatus":{"signal":"SIGKILL"}}`),
 		}, "command go test|ended by SIGKILL [output a/b[earlier output is not recorded]/b and c/[earlier output is not recorded]/d/]"},
-		{"where output was cut off at its beginning it goes on where it stopped", []*journal.Entry{
+		{"where output was cut off at its beginning it continues where it stopped", []*journal.Entry{
 			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
 			ask("2", "output", "T"), answer("2", `{"output":"a\nb\n","truncated":false}`),
 			ask("3", "output", "T"), answer("3", `{"output":"xx a\nb\nc\n","truncated":true}`),
@@ -349,7 +349,7 @@ func TestEntries_Text(t *testing.T) {
 		{"a command that is not started", []*journal.Entry{
 			create("1", "rm -rf /"), entry("ours-to-agent", "", `{"id":1,"error":{"code":-32000,"message":"denied"}}`),
 		}, "command rm -rf /|failed: denied"},
-		{"what is missing, noted or refused", []*journal.Entry{
+		{"missing, noted or rejected frames", []*journal.Entry{
 			{Time: began, Dropped: 3, Bytes: 9, From: began, To: began.Add(time.Second), Why: "no room"},
 			{Time: began, Note: "torn"},
 			entry("agent-to-front", "refused", `"[1,2]"`),
@@ -360,7 +360,7 @@ func TestEntries_Text(t *testing.T) {
 			entry("agent-to-front", "", `{"id":1,"result":{}}`),
 		}, "note What the agent told again when it loaded the session is left out (1 event).\nnote session s (session/load) in /w"},
 		{"the busy state of an agent of ACP v2 is omitted", []*journal.Entry{update(`{"sessionUpdate":"state_update","state":"running"}`)}, ""},
-		{"an update that is not known is shown as it came", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
+		{"an unknown update is shown unchanged", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
 			`note [update "weather", which acphost does not know] [raw the update {"sessionUpdate":"weather","sky":1}]`},
 	} {
 		if got := items(t, tt.entries...); got != tt.want {

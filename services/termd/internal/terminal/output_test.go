@@ -27,7 +27,7 @@ func TestTerminal_HasNoInput(t *testing.T) {
 		{"stdin is at its end", "test -t 0 || cat; echo end", "end\n"},
 		{"no controlling terminal", "(exec </dev/tty) 2>/dev/null || echo none", "none\n"},
 		{"TERM, PAGER, GIT_PAGER and GIT_EDITOR", "echo $TERM,$PAGER,$GIT_PAGER,$GIT_EDITOR", "xterm-256color,,cat,:\n"},
-		{"a session of its own", "ps -o sid= -p $$ | tr -d ' ' | grep -qx $$ && echo leader", "leader\n"},
+		{"its own session", "ps -o sid= -p $$ | tr -d ' ' | grep -qx $$ && echo leader", "leader\n"},
 		{"the working directory", `test "$PWD" = "$(pwd -P)" && echo here`, "here\n"},
 		{"no open files of ours", "ls -l /proc/self/fd | grep -c -e ptmx -e pidfd -e eventpoll", "0\n"},
 	} {

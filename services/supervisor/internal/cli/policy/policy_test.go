@@ -263,7 +263,7 @@ func TestPolicyTrust_ShowsAsksAndRemembers(t *testing.T) {
 		{"no answer", &policyCall{terminal: true}, []string{work}, 1, "not trusted\n", "", false},
 		{"a yes", &policyCall{terminal: true, stdin: "y\n"}, []string{work}, 0, "[y/N] trusted, until it changes", "", true},
 		{"the list", &policyCall{}, []string{"--list"}, 0, "the same", "", true},
-		{"an agent takes it back", &policyCall{agent: true}, []string{"--remove", file}, 1, "", "acphost policy trust is for people", true},
+		{"an agent withdraws it", &policyCall{agent: true}, []string{"--remove", file}, 1, "", "acphost policy trust is for people", true},
 		{"taken back", &policyCall{}, []string{"--remove", file}, 0, "is not trusted any more", "", false},
 		{"taken back twice", &policyCall{}, []string{"--remove", file}, 1, "", "is not trusted; --list", false},
 		{"answered by a grant", &policyCall{}, []string{"--yes", file}, 0, "trusted, until it changes", "", true},

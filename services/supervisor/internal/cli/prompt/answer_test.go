@@ -88,7 +88,7 @@ func TestPrompt_NamesDeniedActions(t *testing.T) {
 			"acphost: 1 action denied: write /w/.env (rule secrets: Secrets stay here.)\n"},
 		"by a rule, and it fails": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "", "policy")}, true, 8,
 			"acphost: 1 action denied: write /w/.env (rule secrets)\n"},
-		"by a rule that has no reason of its own": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "denied by rule secrets", "policy")}, false, 0,
+		"by a rule without a reason": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "denied by rule secrets", "policy")}, false, 0,
 			"acphost: 1 action denied: write /w/.env (denied by rule secrets)\n"},
 		"by a person": {[]*supervisorv1.AuditRecord{write("/w/a\x1b", "edits", "", "cli")}, false, 0,
 			"acphost: 1 action denied: write /w/a\\u{1b} (answered by cli)\n"},

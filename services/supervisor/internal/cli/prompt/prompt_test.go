@@ -166,7 +166,7 @@ func TestPrompt_StartErrors(t *testing.T) {
 				r.fake.StartErr = agentError(codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "not executable")
 			}, 126, "acphost: not executable\n",
 		},
-		"somebody has to log in": {
+		"a login is required": {
 			func(r *aRun) {
 				r.agent.Preset = "claude"
 				r.fake.OpenErr = agentError(codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in first")

@@ -48,7 +48,7 @@ func TestRun_PassesArgumentsToAgent(t *testing.T) {
 		{"after two dashes", []string{"run", "--", "gemini", "--acp"}, []string{"gemini", "--acp"}},
 		{"without them", []string{"run", "gemini", "--acp"}, []string{"gemini", "--acp"}},
 		{"after flags of run", []string{"run", "--observe", "gemini", "--observe", "--config", "x"}, []string{"gemini", "--observe", "--config", "x"}},
-		{"two dashes of its own", []string{"run", "gemini", "--", "x"}, []string{"gemini", "--", "x"}},
+		{"its own two dashes", []string{"run", "gemini", "--", "x"}, []string{"gemini", "--", "x"}},
 		{"a command like a flag", []string{"run", "--", "--odd"}, []string{"--odd"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
