@@ -27,7 +27,7 @@ type agent struct {
 	sessions map[acp.SessionId]*session
 }
 
-// capabilities are the client's, as far as the agent heeds them.
+// capabilities are the client's capabilities that the agent uses.
 type capabilities struct {
 	Terminal    bool `json:"terminal"`
 	Elicitation struct {
@@ -43,7 +43,7 @@ type capabilities struct {
 	} `json:"session"`
 }
 
-// method answers a request, or takes a notification.
+// method answers a request, or handles a notification.
 type method func(ctx context.Context, params json.RawMessage) (any, error)
 
 // typed makes a method of a function that knows its params.

@@ -69,7 +69,7 @@ func (p *peer) askBefore(method, params string, behind ...string) string {
 	return ""
 }
 
-// open opens a session and takes the commands that follow.
+// open opens a session and reads the notification of its commands.
 func (p *peer) open(cwd string) string {
 	p.t.Helper()
 	var answer struct{ Result struct{ SessionID string } }

@@ -77,7 +77,7 @@ func (t *turn) demo(ctx context.Context) error {
 	return t.say(ctx, "The spelling is right now.")
 }
 
-// readFile reads a file, as a tool call that the client sees.
+// readFile reads a file, with a tool call that is reported to the client.
 func (t *turn) readFile(ctx context.Context, call acp.ToolCallId, path string) (string, error) {
 	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+filepath.Base(path), path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return "", err
@@ -137,7 +137,7 @@ func (t *turn) check(ctx context.Context, line string) (ended exit, output strin
 		acp.WithUpdateRawOutput(object{"exitCode": ended.ExitCode, "signal": ended.Signal, "output": output})))
 }
 
-// finish waits for a terminal's command to end, takes its output and releases it.
+// finish waits for a terminal's command to end, reads its output and releases it.
 func (t *turn) finish(ctx context.Context, terminal string) (ended exit, output string, err error) {
 	at := func() object { return object{"terminalId": terminal} }
 	if ended, err = ask[exit](ctx, t, acp.ClientMethodTerminalWaitForExit, at()); err != nil {

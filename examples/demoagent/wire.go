@@ -45,7 +45,7 @@ func (w *wire) prompted(session acp.SessionId) int {
 	return w.prompts[session]
 }
 
-// follow has a line sent right behind the answer that opens a session.
+// follow sends a line directly after the answer that opens a session.
 func (w *wire) follow(session string, line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

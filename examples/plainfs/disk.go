@@ -71,7 +71,7 @@ func read(ctx context.Context, at *fsv1.ResolveResponse, r *fsv1.ReadTextFileReq
 	return content, err
 }
 
-// lines returns count lines from the first one on, with their ends, and at most so many bytes.
+// lines returns count lines from the first one on, with their ends, and at most the given number of bytes.
 func lines(ctx context.Context, file io.Reader, first, count uint64, most int64) (string, error) {
 	var out strings.Builder
 	in := bufio.NewReaderSize(file, 64<<10)

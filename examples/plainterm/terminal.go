@@ -27,7 +27,7 @@ const (
 	mostOfAScope = 256
 )
 
-// killGrace is how long after TERM comes KILL, and how long that may take. It is a variable for tests.
+// killGrace is the time between TERM and KILL, and the limit for the end after KILL. It is a variable for tests.
 var killGrace = 2 * time.Second
 
 // terminals are all terminals, by id. The zero value is ready for use.
@@ -132,7 +132,7 @@ func (s *terminals) releaseScope(scope string) {
 	ends.Wait()
 }
 
-// Write takes what the command prints.
+// Write receives the output of the command.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,7 +217,7 @@ func (t *terminal) from(at uint64) (piece []byte, dropped uint64, news <-chan st
 	return slices.Clone(kept[:min(len(kept), 64<<10)]), 0, t.news, t.info.GetExitStatus()
 }
 
-// release ends the command and gives the id back. It can still be watched for a while.
+// release ends the command and frees the id. It can still be watched for a while.
 func (t *terminal) release() {
 	t.mu.Lock()
 	before := t.info.GetReleased()

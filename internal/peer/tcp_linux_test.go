@@ -13,8 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// TestMain lets this program be the process that connects. As "guard" it starts itself again, as the guard of an agent
-// does.
+// TestMain plays the process that connects. As "guard" it starts itself again, as the guard of an agent does.
 func TestMain(m *testing.M) {
 	switch to := os.Getenv("PEER_TEST_CONNECT"); {
 	case to == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// covers reports whether a rule for the words takes a line, as far as dangers go.
+// covers reports whether a rule for the words covers a line, considering dangers only.
 func covers(words, line string) bool {
 	return shell.Names(shell.Risks(strings.Fields(words)), shell.Risks(strings.Fields(line)))
 }

@@ -155,7 +155,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 	}
 }
 
-// choosy takes to Answered only what it likes.
+// choosy accepts only some calls of Answered.
 type choosy struct {
 	*policyFunc
 }

@@ -90,7 +90,7 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		if err := conn.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 			t.Fatal(err)
 		}
-		// A dropped one is closed before it is served: not one byte comes.
+		// A dropped connection is closed before it is served: it receives no byte.
 		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("number %d of the flood is there still", i)
 		}

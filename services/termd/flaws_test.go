@@ -67,7 +67,7 @@ func (f flawed) Kill(ctx context.Context, req *terminalv1.KillRequest) (*termina
 	return f.Server.Kill(ctx, req)
 }
 
-// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
+// TestConformance_FindsFlaws: the conformance case for each flaw must fail.
 func TestConformance_FindsFlaws(t *testing.T) {
 	zero := uint32(0)
 	for name, c := range map[string]struct {

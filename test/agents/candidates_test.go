@@ -32,7 +32,7 @@ func located(t testing.TB, folder, command string) string {
 	return executable(t, filepath.Join("..", "..", folder, "node_modules", ".bin", command))
 }
 
-// pathed is a tool of one argument, the name of which is given.
+// pathed is a tool with one argument of the given name.
 func pathed(tool, path string) func(string) Call {
 	return func(p string) Call { return Call{Name: tool, Args: map[string]any{path: p}} }
 }

@@ -22,19 +22,19 @@ type Step struct {
 	Thought string // shown before the text, where the API has that
 	Text    string
 	Calls   []Call
-	// Hang: the answer does not end after that, until the agent gives the request up.
+	// Hang: the answer does not end after that, until the agent cancels the request.
 	Hang bool
 	// Fail: the request is rejected with this HTTP status, without a text.
 	Fail int
 }
 
-// Call is a call of one of the agent's tools, by the name that the agent gave it.
+// Call is a call of one of the agent's tools, by the agent's name for it.
 type Call struct {
 	Name string
 	// Namespace is the group of the tool, if the API has groups: a server of MCP.
 	Namespace string
 	Args      map[string]any
-	// Free is the input of a tool that takes free text in place of Args.
+	// Free is the input of a tool with free text in place of Args.
 	Free string
 }
 
@@ -86,7 +86,7 @@ func (m *Model) Play(steps ...Step) {
 	m.steps = append(m.steps, steps...)
 }
 
-// Drop takes what is left of the script out.
+// Drop removes the rest of the script.
 func (m *Model) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +161,7 @@ func (m *Model) Strangely(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, `{"type":"error","error":{"type":"not_found_error","code":"not_found","message":"the script does not know this"}}`, http.StatusNotFound)
 }
 
-// hang waits until the agent gives a request up.
+// hang waits until the agent cancels a request.
 func (m *Model) hang(r *http.Request) {
 	select {
 	case m.hanging <- struct{}{}:

@@ -119,7 +119,7 @@ func (s seen) outcome(policy string, rejects bool) string {
 // question.
 var judgedKinds = []string{"execute", "edit", "delete", "move"}
 
-// act is a call of a tool, and how one sees that it was done.
+// act is a call of a tool, and the check whether it was done.
 type act struct {
 	does string
 	call Call

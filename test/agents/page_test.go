@@ -275,7 +275,7 @@ func (o observation) rows(hostile bool) string {
 	return b.String()
 }
 
-// changes are a row for each act of which something else comes if titles are trusted.
+// changes has a row for each act whose result differs if titles are trusted.
 func (o observation) changes(hostile bool) string {
 	var b strings.Builder
 	for i, act := range o.Runs[0].acts(hostile) {

@@ -60,7 +60,7 @@ type rig struct {
 	tries     bool
 	unstarted error
 	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of
-	// vendors, and it may report to its vendor and look for updates, as it comes.
+	// vendors. Its reports to its vendor and its search for updates are not disabled.
 	walled bool
 	models []string // host and port of each model
 }
@@ -308,7 +308,7 @@ func (r *rig) decision(what string, f func(*supervisorv1.AuditRecord) bool) *sup
 	return nil
 }
 
-// asked is the newest decision about a question of the agent's of a kind: "tool.execute".
+// asked is the newest decision about a question of the agent of a kind: "tool.execute".
 func (r *rig) asked(kind string) *supervisorv1.AuditRecord {
 	r.t.Helper()
 	return r.decision("a question of kind "+kind, func(d *supervisorv1.AuditRecord) bool {
@@ -397,7 +397,7 @@ func (r *rig) prompt(session *supervisorv1.Session, words string) *turn {
 	return &turn{Turn: began, t: r.t, r: r}
 }
 
-// until takes events up to one that f accepts, and returns that one.
+// until receives events up to one that f accepts, and returns that one.
 func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv1.Event {
 	u.t.Helper()
 	var ended error
@@ -413,7 +413,7 @@ func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv
 	return nil
 }
 
-// question takes events up to a permission question and returns it.
+// question receives events up to a permission question and returns it.
 func (u *turn) question() *supervisorv1.Approval {
 	u.t.Helper()
 	return u.until("a question", func(e *supervisorv1.Event) bool { return e.GetQuestionAsked() != nil }).GetQuestionAsked()
@@ -427,7 +427,7 @@ func (u *turn) answer(q *supervisorv1.Approval, kind string) {
 	}
 }
 
-// end takes the rest of a turn, which must end properly, and returns its end.
+// end receives the rest of a turn, which must end properly, and returns its end.
 func (u *turn) end() *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
@@ -437,7 +437,7 @@ func (u *turn) end() *supervisorv1.TurnEnded {
 	return end.GetTurnEnded()
 }
 
-// stopped takes the rest of a turn and expects how it ended.
+// stopped receives the rest of a turn and checks how it ended.
 func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.end()

@@ -71,8 +71,7 @@ func (c confine) passes(off confine) bool {
 	return true
 }
 
-// daily is a turn as they are every day; what it does differs from one number to the next, so that one sees that it
-// was done.
+// daily is a typical turn; its effects depend on the number, so that the test can check that it was done.
 func (r *rig) daily(t tools, net string, reached func() bool, number int) []act {
 	greet, note, outside := r.path("src/greet.js"), r.path(fmt.Sprintf("note-%d.txt", number)), filepath.Join(r.home, "outside", fmt.Sprintf("left-%d.txt", number))
 	before, after := fmt.Sprintf("Hello%d", number), fmt.Sprintf("Hello%d", number+1)
@@ -330,7 +329,7 @@ func (r *rig) refusals(t *testing.T, s *supervisorv1.Session) []string {
 	return once(all)
 }
 
-// Outcomes of an act in the sandbox, besides those of observe_test.go.
+// Outcomes of an act in the sandbox, in addition to those of observe_test.go.
 const (
 	doneAgain  = "asked when it was tried, done at the next try"
 	doneAsked  = "asked, done"

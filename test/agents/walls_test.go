@@ -54,7 +54,7 @@ func (s walledStart) done() (n int) {
 	return n
 }
 
-// nameModels writes agents.json with the machines of the models beside those of the agent's built-in entry.
+// nameModels writes agents.json with the machines of the models, in addition to those of the agent's built-in entry.
 func (r *rig) nameModels(id string) {
 	r.t.Helper()
 	text, err := os.ReadFile("../../services/supervisor/internal/preset/builtin.json")
@@ -105,8 +105,8 @@ func (r *rig) everyday(t tools, number int) []act {
 	}
 }
 
-// TestAgents_WorkBehindAllWalls runs the agents as they are. With -update it writes what was observed, of which
-// docs/agents.md is made.
+// TestAgents_WorkBehindAllWalls runs unmodified agents. With -update it writes its observations, from which
+// docs/agents.md is generated.
 func TestAgents_WorkBehindAllWalls(t *testing.T) {
 	for _, c := range slices.Concat(candidates, others) {
 		t.Run(c.id, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// counted is a response of WatchEvents of which nothing is read but how many events it has.
+// counted is a response of WatchEvents, reduced to its number of events.
 type counted struct{ events int }
 
 // countingCodec is gRPC's own codec for protobuf. On request it counts messages instead of decoding them: otherwise

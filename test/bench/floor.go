@@ -80,7 +80,8 @@ func (b *bench) floor() error {
 	return nil
 }
 
-// chain runs an agent, and answers its reads by so many servers: the last one has the file, one before it decides.
+// chain runs an agent, and answers its reads by the given number of servers: the last one has the file, one before it
+// decides.
 func chain(args []string) error {
 	servers, err := strconv.Atoi(args[0])
 	if err != nil {

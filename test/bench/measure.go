@@ -27,7 +27,7 @@ type trial struct {
 	front *front
 }
 
-// interleave starts the trials anew so many times, lets each warm up, and plays rounds with each in turn.
+// interleave starts each of the trials the given number of times, warms each up, and plays rounds with each in turn.
 func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) error {
 	for range instances {
 		for _, t := range trials {

@@ -171,10 +171,10 @@ func large(session string, n int) error {
 	return nil
 }
 
-// updates are so many session updates of 300 bytes.
+// updates returns the given number of session updates of 300 bytes.
 func updates(session string, n int) []byte { return bytes.Repeat(update(session, 300), n) }
 
-// update is a session update of so many bytes.
+// update returns a session update of the given number of bytes.
 func update(session string, size int) []byte {
 	head := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":`+
 		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`, session)
@@ -182,7 +182,7 @@ func update(session string, size int) []byte {
 	return []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
 }
 
-// flood writes n session updates, so many a write: one, as agents do, or more than any does.
+// flood writes n session updates, the given number per write: one, as agents do, or more than any agent does.
 func flood(session string, n, aWrite int) error {
 	chunk := updates(session, aWrite)
 	for range n / aWrite {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// widen gives pipes the room that acphost gives an agent's.
+// widen sets the size of pipes to the one that acphost uses for an agent.
 func widen(pipes ...*os.File) {
 	for _, f := range pipes {
 		raw, err := f.SyscallConn()

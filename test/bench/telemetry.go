@@ -84,7 +84,7 @@ func (takesMetrics) Export(context.Context, *collectormetricsv1.ExportMetricsSer
 	return &collectormetricsv1.ExportMetricsServiceResponse{}, nil
 }
 
-// telemetryReads measures routed reads, each of which makes metrics and spans.
+// telemetryReads measures routed reads, each of which produces metrics and spans.
 func (b *bench) telemetryReads(trials []*trial) error {
 	path := filepath.Join(b.dir, "telemetry-read")
 	if err := os.WriteFile(path, make([]byte, 0), 0o600); err != nil {

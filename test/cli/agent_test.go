@@ -122,7 +122,7 @@ func TestAgentExit_ForwardsLastOutput(t *testing.T) {
 	if status := h.ExpectExit(); status != 5 {
 		t.Errorf("the exit status is %d, want 5", status)
 	}
-	// Editors show the end of what comes on standard error.
+	// Editors show the end of the standard error.
 	e2e.ExpectContains(t, "standard error", h.Stderr(), "bye\n")
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// allowing lets the demo agent do what it does in the workspace.
+// allowing permits the demo agent's actions in the workspace.
 const allowing = `
 version: 1
 rules:
@@ -62,7 +62,7 @@ func TestPrompt_ShowsAgentStderrOnRequest(t *testing.T) {
 	}
 }
 
-// terminalsLast puts what terminals wrote behind all else: it comes when it comes. Blank lines are made one.
+// terminalsLast moves the output of terminals after all other output, because its time varies. It merges blank lines.
 func terminalsLast(out string) string {
 	var lines, written []string
 	for _, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {

@@ -319,8 +319,8 @@ func (p *webPage) until(what, expression string) {
 	}
 }
 
-// arrives waits until an expression is true while the browser goes from page to page, between which there is nothing
-// to ask.
+// arrives waits until an expression is true while the browser opens one page after another, between which no page can
+// be evaluated.
 func (p *webPage) arrives(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool {
@@ -344,7 +344,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// fine expects that the page's policy refused nothing, and that nothing went wrong.
+// fine expects that the page's policy rejected nothing, and that there was no error.
 func (p *webPage) fine(where string) {
 	p.t.Helper()
 	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// looser lets agents read what the policy workspace keeps from them, and asks about all else.
+// looser permits agents to read files that the policy workspace denies, and asks about all other actions.
 const looser = `version: 1
 rules:
   - id: read-all

@@ -172,8 +172,8 @@ func (h *host) run(line string, w way) (status int, output string) {
 	return *end.ExitCode, result.Output
 }
 
-// settle waits until no question is open and none comes any more: acphost asks about an action of a process after it
-// was refused. It returns how many such questions there were so far.
+// settle waits until no question is open and none is expected: acphost asks about an action of a process after it was
+// rejected. It returns the number of such questions so far.
 func (h *host) settle() (tried int) {
 	h.T.Helper()
 	sockets, _ := filepath.Glob(filepath.Join(h.Home, "run", "acphost", fmt.Sprintf("%d-*.sock", h.PID())))

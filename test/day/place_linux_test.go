@@ -69,7 +69,7 @@ func (b *base) newPlace(t testing.TB, s *step) *place {
 	return p
 }
 
-// restore goes back to the start state.
+// restore restores the start state.
 func (p *place) restore(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(p.root); err != nil {

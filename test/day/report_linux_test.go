@@ -23,7 +23,7 @@ type row struct {
 
 func (r row) key() string { return r.configuration.String() + "\t" + string(r.way) }
 
-// silent reports whether the step had no question and went as without acphost.
+// silent reports whether the step had no question and the same result as without acphost.
 func (r row) silent() bool { return len(r.questions) == 0 && !r.failed && len(r.differs) == 0 }
 
 // report has the rows of all steps. Its methods are safe for concurrent use.

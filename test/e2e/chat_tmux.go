@@ -19,7 +19,7 @@ func (x *Terminal) Runs(line string) {
 	x.Keys("Enter")
 }
 
-// Sane expects a terminal as a shell wants it: the shell itself sees to that while it reads a line, and no longer when
+// Sane expects a terminal with the settings of a shell: the shell itself sets them while it reads a line, and not while
 // it runs a command.
 func (x *Terminal) Sane() {
 	x.t.Helper()

@@ -29,7 +29,7 @@ func (s *Server) Plays(name string) (*supervisorv1.Agent, *ScriptedAgent) {
 	return r.agent, actor
 }
 
-// Opens opens a session with an agent that the test plays, which gives it an id.
+// Opens opens a session with an agent that the test plays, which assigns the id.
 func (s *Server) Opens(agent *supervisorv1.Agent, actor *ScriptedAgent, id string) error {
 	s.T.Helper()
 	result := make(chan error, 1)

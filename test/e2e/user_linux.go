@@ -51,7 +51,7 @@ func NewUserPlace(t testing.TB) *UserPlace {
 	return h
 }
 
-// Own gives a file to the agent user.
+// Own changes the owner of a file to the agent user.
 func (h *UserPlace) Own(t testing.TB, path string) {
 	t.Helper()
 	if err := os.Chown(path, int(h.AgentUser.UID), int(h.AgentUser.GID)); err != nil {

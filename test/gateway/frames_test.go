@@ -233,7 +233,7 @@ type frameClient struct {
 	Ended chan error // holds one: how the call ended
 }
 
-// openAgent opens an agent; the error is that of the call, if it comes before the agent does.
+// openAgent opens an agent; the error is that of the call, if it ends before the agent is opened.
 func openAgent(e *e2e.Edge, service supervisorv1.GatewayServiceClient, name string) (*frameClient, error) {
 	ctx, cancel := context.WithCancel(e.Ctx)
 	e.T.Cleanup(cancel)
@@ -241,7 +241,7 @@ func openAgent(e *e2e.Edge, service supervisorv1.GatewayServiceClient, name stri
 	if err != nil {
 		return nil, err
 	}
-	// A stream that was refused before the message has left answers io.EOF here; its status comes from Recv.
+	// A stream that was rejected before the message was sent returns io.EOF here; Recv returns its status.
 	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}}); err != nil && !errors.Is(err, io.EOF) {
 		e.T.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (c *farClient) post(session, message string) http.Header {
 	return res.Header
 }
 
-// stream reads a stream until the client's context ends, over as many connections as it takes. A frame has the number
+// stream reads a stream until the client's context ends, over as many connections as necessary. A frame has the number
 // after that of the frame before.
 func (c *farClient) stream(session string) <-chan wire.Message {
 	frames := make(chan wire.Message, 1000)

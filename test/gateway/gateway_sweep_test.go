@@ -70,8 +70,8 @@ func sameMessages(got, want []string) bool {
 	return slices.EqualFunc(got, want, func(a, b string) bool { return reflect.DeepEqual(decoded(a), decoded(b)) })
 }
 
-// sameStreams is sameMessages for each stream of ACP over HTTP, since streams have no order among each other. The
-// answers are in any order, because each goes to the stream of its request.
+// sameStreams is sameMessages for each stream of ACP over HTTP, since streams are not ordered among each other. The
+// responses are in any order, because each is sent on the stream of its request.
 func sameStreams(got, want []string) bool {
 	a, b := streams(got), streams(want)
 	for _, all := range []map[string][]string{a, b} {

@@ -158,7 +158,7 @@ func TestGateway_ReloadsKeys(t *testing.T) {
 	g.Leave()
 }
 
-// typeScriptAgent is the configuration of an agent of the TypeScript SDK, as agents: takes it.
+// typeScriptAgent is the configuration of an agent of the TypeScript SDK, for agents: in the configuration.
 func typeScriptAgent(t *testing.T, p *e2e.Place) string {
 	t.Helper()
 	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", e2e.Peer(t, "ts-agent.mjs"))

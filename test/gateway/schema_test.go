@@ -98,7 +98,7 @@ const (
 	withUnknown // members that no schema has, too
 )
 
-// sampler makes values of definitions. Each time that it passes a choice, it takes the next alternative.
+// sampler makes values of definitions. At each choice it uses the next alternative.
 type sampler struct {
 	*schema
 	amount int
@@ -192,7 +192,7 @@ func (g *sampler) value(node map[string]any, name string, depth int) sample {
 	return v
 }
 
-// choose takes the next alternative.
+// choose returns the next alternative.
 func (g *sampler) choose(node map[string]any, of []map[string]any, depth int) map[string]any {
 	if g.wide = max(g.wide, len(of)); depth > 12 {
 		return of[0]

@@ -52,7 +52,7 @@ func TestSweep_MethodsLeftToEditor(t *testing.T) {
 	sw.Finish()
 }
 
-// passes are the methods of which acphost changes nothing, by the versions that have them.
+// passes are the methods that acphost forwards unchanged, by the versions that have them.
 var passes = map[int]string{
 	1: `authenticate logout session/new session/load session/list session/delete session/resume session/close session/set_mode
 		session/set_config_option session/prompt session/cancel session/update elicitation/create elicitation/complete
@@ -137,7 +137,7 @@ func (sw *sweep) all() {
 	}
 }
 
-// passes sends a method and its answers. at most so many of each, unless most is 0.
+// passes sends a method and its responses: at most the given number of each, unless most is 0.
 func (sw *sweep) passes(m *schemaMethod, agent, editor *wire.Peer, toEditor bool, most int) {
 	sw.sender, sw.taker = editor, agent
 	if toEditor {

@@ -262,7 +262,7 @@ func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session stri
 	}
 }
 
-// compact takes the white space out of the raw JSON in an event.
+// compact removes the white space in the raw JSON of an event.
 func compact(e *pbEvent) *pbEvent {
 	e = proto.Clone(e).(*pbEvent)
 	squeeze := func(s *string) {

@@ -189,7 +189,7 @@ func TestGuard_KilledEndsAgent(t *testing.T) {
 	p.ExpectNobody(t, family)
 }
 
-// expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
+// expectRefusals receives a response to each of the agent's requests, which must be an error of the handler.
 func expectRefusals(s *e2e.Fixture, handler string, ids []string) {
 	s.T.Helper()
 	open := slices.Clone(ids)

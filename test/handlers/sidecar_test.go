@@ -58,7 +58,7 @@ func TestSidecar_DaemonsServe(t *testing.T) {
 	if !testkit.Poll(func() bool { return s.Read("a.txt").Answer().Error == nil }) {
 		t.Error("the sidecar was not found again")
 	}
-	// Two supervisors share them, and none sees the other's terminals.
+	// Two supervisors share them, and neither has access to the other's terminals.
 	q := e2e.NewPlace(t)
 	other := q.Fixture(t, flags)
 	var made struct{ TerminalID string }

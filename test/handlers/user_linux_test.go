@@ -227,7 +227,7 @@ func TestUser_QuestionOmitsInaccessiblePaths(t *testing.T) {
 	}
 	for link, to := range map[string]string{
 		filepath.Join(private, "back"): h.Work,
-		// A way that only root can follow leads nowhere for the agent, whether it is there or not.
+		// A path that only root can follow is not accessible for the agent, whether its target exists or not.
 		h.Path("there.txt"): filepath.Join(private, "back", "x.txt"),
 		h.Path("gone.txt"):  filepath.Join(private, "gone", "x.txt"),
 	} {

@@ -131,7 +131,7 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 	}
 }
 
-// metas asks the demo agent which _meta came when the session was opened, and which with the prompt: with this one.
+// metas asks the demo agent for the _meta of the session's opening, and for that of the prompt: this one.
 func metas(s *e2e.Server, session, meta string) (opened, prompted string) {
 	s.T.Helper()
 	turn := s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("meta")}, Meta: meta})

@@ -31,7 +31,7 @@ func tracesOf(trace, span, flags string) map[string]any {
 	return map[string]any{"traceparent": "00-" + trace + "-" + span + "-" + flags}
 }
 
-// traceCollector is a collector that takes traces, by OTLP.
+// traceCollector is a collector that receives traces, by OTLP.
 type traceCollector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address string
@@ -74,7 +74,7 @@ func (c *traceCollector) traced(more string) string {
 	return fmt.Sprintf("telemetry: {otlp: {endpoint: %q, insecure: true, metrics_disabled: true, traces: {%s}}}\n", c.address, more)
 }
 
-// all are the spans that came, and all text of them.
+// all returns the received spans, and all their text.
 func (c *traceCollector) all() ([]*tracev1.Span, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

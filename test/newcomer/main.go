@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// visit signs in by a command that takes the page's code in place of CODE.
+// visit signs in by a command in which the page's code replaces CODE.
 func visit(url, picture string, looksFor, command []string) error {
 	profile, err := os.MkdirTemp("", "newcomer")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package pages checks that the documentation names what is there. It reads files alone: it needs no binaries.
+// Package pages checks that the names in the documentation exist. It only reads files: it needs no binaries.
 package pages
 
 import (

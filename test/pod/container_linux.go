@@ -112,7 +112,7 @@ func (r *Running) start() {
 	r.tell()
 }
 
-// enter is the command that takes a process of the container from root's rights to those of the manifest.
+// enter is the command that changes a process of the container from root's rights to those of the manifest.
 func (r *Running) enter(c *Container, image *Image) []string {
 	of := r.pod.spec.SecurityContext
 	uid, gid, _ := strings.Cut(image.User, ":")
@@ -274,8 +274,7 @@ func subPath(volume, name string) (string, error) {
 	return dir, errors.Join(os.Chown(dir, 0, int(info.Sys().(*syscall.Stat_t).Gid)), os.Chmod(dir, info.Mode()))
 }
 
-// PID is the process id of the container's process 1, as this machine sees it. It waits for a container that is being
-// started again.
+// PID is the process id of the container's process 1 on this machine. It waits for a container that is being restarted.
 func (r *Running) PID() int {
 	r.pod.t.Helper()
 	deadline := testkit.After()

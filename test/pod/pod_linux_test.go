@@ -133,7 +133,7 @@ func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 		}
 		return err == nil
 	})
-	// Another policy altogether, in another language, takes permd's place.
+	// A policy in another language replaces permd.
 	python, err := exec.Command("../python.sh").Output()
 	if err != nil {
 		t.Skipf("the policy in Python needs gRPC for Python: %v", err)

@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// other is a question about a tool of which nothing is known but its input.
+// other is a question about a tool whose input alone is known.
 func other(title string, input any) map[string]any {
 	return map[string]any{"toolCallId": "o-" + title, "title": title, "kind": "other", "rawInput": input}
 }

@@ -195,7 +195,7 @@ func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	s.Finish()
 }
 
-// expectNothing makes sure that nothing of the agent's reached the editor: a message that passes comes next.
+// expectNothing checks that no message of the agent reached the editor before the next forwarded one.
 func expectNothing(s *e2e.Fixture, what string) {
 	s.T.Helper()
 	const mark = "a word of the agent's"

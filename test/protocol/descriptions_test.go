@@ -220,7 +220,7 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 	s.Finish()
 }
 
-// forwardsError has the editor answer a request of the agent's with an error code, which must arrive as it was sent.
+// forwardsError has the editor answer a request of the agent with an error code, which must arrive unchanged.
 func forwardsError(s *e2e.Fixture, code int) {
 	s.T.Helper()
 	s.Agent.Write(`{"jsonrpc":"2.0","id":"e","method":"_a.example/ask"}`)
@@ -232,7 +232,7 @@ func forwardsError(s *e2e.Fixture, code int) {
 	}
 }
 
-// printed runs a terminal of the agent's, and returns its output.
+// printed runs a terminal of the agent, and returns its output.
 func printed(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	var made struct{ TerminalID string }

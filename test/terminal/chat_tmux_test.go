@@ -190,7 +190,7 @@ func TestPrompt_SuspendsAndContinues(t *testing.T) {
 	x.Allows("a")
 	x.Shows("ask ok: allow")
 
-	// In the background it takes no keys.
+	// In the background it reads no keys.
 	x.Runs("clear")
 	x.Runs(`"$ACPHOST" prompt ask -- "$AGENT" &`)
 	x.Shows("runs in the background")

@@ -72,7 +72,7 @@ func TestPicture_ChatIsCurrent(t *testing.T) {
 	x.Exits()
 }
 
-// textOf is the text of a picture, a line each; the picture has to be XML.
+// textOf returns the text of a picture, one line each; the picture must be XML.
 func textOf(t *testing.T, svg string) string {
 	t.Helper()
 	var text strings.Builder

@@ -28,7 +28,7 @@ func Status(t testing.TB, socket string) *supervisorv1.GetStatusResponse {
 	return status
 }
 
-// Control is the address of the control socket of the supervisor with that admin socket, as gRPC takes it.
+// Control is the address of the control socket of the supervisor with that admin socket, in gRPC's form.
 func Control(t testing.TB, socket string) string {
 	t.Helper()
 	status := Status(t, socket)

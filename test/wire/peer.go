@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Message is one line that came.
+// Message is a received line.
 type Message struct {
 	Raw    []byte          `json:"-"` // the line without its newline
 	ID     json.RawMessage `json:"id"`
@@ -175,7 +175,7 @@ func (p *Peer) Request(method string, params, v any) Message {
 	return p.Send(method, params).Result(v)
 }
 
-// Expect takes the oldest request or notification of that method, waiting for it.
+// Expect waits for a request or notification of that method, and removes and returns the oldest one.
 func (p *Peer) Expect(method string) Message {
 	p.t.Helper()
 	m, err := p.take(func(m Message) bool { return m.Method == method })
@@ -185,7 +185,7 @@ func (p *Peer) Expect(method string) Message {
 	return m
 }
 
-// ExpectWhere takes the oldest message that f accepts, waiting for it. what names it when none comes.
+// ExpectWhere waits for a message that f accepts, and removes and returns the oldest one. what names it in the failure.
 func (p *Peer) ExpectWhere(what string, f func(Message) bool) Message {
 	p.t.Helper()
 	m, err := p.take(f)
@@ -201,7 +201,7 @@ func (p *Peer) Next() Message {
 	return p.ExpectWhere("a message", func(Message) bool { return true })
 }
 
-// Settled waits until a message that f accepts has come, and takes all that came up to then, and nothing later.
+// Settled waits for a message that f accepts, and removes and returns all messages up to it.
 func (p *Peer) Settled(f func(Message) bool) []Message {
 	p.t.Helper()
 	var all []Message
@@ -233,7 +233,7 @@ func (p *Peer) Refuse(m Message, e *Error) {
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, marshal(p.t, e)))
 }
 
-// Hold stops reading, as an agent does that is busy, until release is called. A read that has begun takes what it gets.
+// Hold stops reading, as a busy agent does, until release is called. An active read completes.
 func (p *Peer) Hold() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,8 @@ func Start(t testing.TB, o Options) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pipes of our own: Wait must not close the output before it has been read, nor wait for what a grandchild holds.
+	// Pipes of this package: Wait must not close the output before it was read, nor wait for a grandchild that holds it
+	// open.
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

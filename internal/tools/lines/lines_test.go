@@ -43,7 +43,7 @@ func TestCounted_OmitsTestsAndTestdata(t *testing.T) {
 	}
 }
 
-// repository has one revision with two packages, and a work tree in which one has grown and the other is gone.
+// repository has one revision with two packages, and a work tree in which one has grown and the other was removed.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/sdk/handler"
 )
 
-// TestMain lets the test's own binary be the handler that is checked.
+// TestMain plays the handler that is checked.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_HANDLER") != "" {
 		handler.Main(handler.Handler{

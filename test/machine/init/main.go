@@ -90,7 +90,7 @@ func jobs() error {
 	return lines.Err()
 }
 
-// test runs a program, and collects all that ends meanwhile, as a first process has to.
+// test runs a program, and reaps all other processes that end meanwhile, as a first process must.
 func test(args, env []string) error {
 	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Dir: "/tmp"})
 	if err != nil {

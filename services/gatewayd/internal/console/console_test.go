@@ -61,7 +61,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// do makes a request as the console's page does; headers are pairs, "" takes one away.
+// do sends a request as the console's page does; headers are pairs, "" removes a header.
 func (r *rig) do(method, path, body string, headers ...string) *http.Response {
 	r.t.Helper()
 	req := httptest.NewRequestWithContext(r.t.Context(), method, "http://acp.example:7480"+path, strings.NewReader(body))
@@ -151,7 +151,7 @@ func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 			}
 		}
 	}
-	// The cookie comes with requests of pages on other ports of this host; it does nothing without the page's secret.
+	// Requests of pages on other ports of this host contain the cookie; it has no effect without the page's secret.
 	for _, extra := range [][]string{nil, {auth.PageHeader, "x"}} {
 		if res := r.do("POST", "/service", "{}", append(extra, cookieAlone...)...); res.StatusCode != 401 && res.StatusCode != 403 {
 			t.Errorf("the cookie alone, with %q: %d", extra, res.StatusCode)

@@ -28,7 +28,7 @@ type got struct {
 	body string
 }
 
-// serve serves answers, and returns the requests that came.
+// serve serves answers, and returns the received requests.
 func serve(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (address string, requests chan got) {
 	t.Helper()
 	requests = make(chan got, 10)

@@ -203,7 +203,7 @@ func TestBearer_ProviderIsDown(t *testing.T) {
 	}
 }
 
-// visit goes to the provider's page as a browser does, and returns what it sends back.
+// visit opens the provider's page as a browser does, and returns the parameters of its redirect.
 func visit(t *testing.T, address string) url.Values {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -79,7 +79,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(400, "1024 bytes", "POST", `{"jsonrpc":"2.0","id":"`+strings.Repeat("i", 1025)+`","method":"_x"}`, of...)
 	r.want(400, "1024 bytes", "GET", "", in(strings.Repeat("s", 1025))...)
 
-	// Answers go where their requests came from; session/load's comes on the connection's stream.
+	// Responses are sent on the streams of their requests; that of session/load on the connection's stream.
 	main := r.stream(of...)
 	r.want(409, "active receiver", "GET", "", of...)
 	session := r.stream(in("s")...)

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
 
-// sized returns a message of so many bytes. text is a message with one "%".
+// sized returns a message of the given number of bytes. text is a message with one "%".
 func sized(text string, size int) string {
 	return strings.Replace(text, "%", strings.Repeat("x", size-len(text)+1), 1)
 }

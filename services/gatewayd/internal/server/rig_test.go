@@ -152,7 +152,7 @@ func (r *rig) save() {
 	}
 }
 
-// do makes a request as an operator; headers are pairs, and "" takes one away.
+// do sends a request as an operator; headers are pairs, and "" removes a header.
 func (r *rig) do(method, body string, headers ...string) *http.Response {
 	r.t.Helper()
 	return r.doBy(http.DefaultTransport, method, body, headers...)

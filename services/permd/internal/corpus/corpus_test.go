@@ -31,7 +31,7 @@ type entry struct {
 	Policy string `yaml:"policy"`
 	Name   string `yaml:"name"`
 	Want   string `yaml:"want"`
-	// A command line, or an argv, and what the request gives with it.
+	// A command line, or an argv, and the other parts of the request.
 	Command string   `yaml:"command"`
 	Argv    []string `yaml:"argv"`
 	Cwd     string   `yaml:"cwd"`

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// FuzzImport imports arbitrary files. Nothing may panic, and the resulting rule file has to load.
+// FuzzImport imports arbitrary files. Nothing may panic, and the resulting rule file must load.
 func FuzzImport(f *testing.F) {
 	for name, file := range map[string]string{"claude": "claude.json", "gemini": "gemini.toml", "opencode": "opencode.json"} {
 		f.Add(name, sample(f, file))

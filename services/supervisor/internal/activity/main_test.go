@@ -104,7 +104,7 @@ func (l *link) turn(session, text string) {
 	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
 }
 
-// allOf are the events of a session that are there.
+// allOf returns the recorded events of a session.
 func (p *place) allOf(t *testing.T, session, cursor string) []*supervisorv1.Event {
 	t.Helper()
 	events, err := p.collect(session, cursor)
@@ -162,7 +162,7 @@ func (p *place) watchedBy() int {
 	return len(p.watchers) + p.all
 }
 
-// joined waits until so many watch.
+// joined waits until the given number of watchers is subscribed.
 func (p *place) joined(n int) {
 	for p.watchedBy() < n {
 		runtime.Gosched()

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 )
 
-// lives is a process that is there.
+// lives is a live process.
 type lives struct{}
 
 func (lives) Alive() error { return nil }

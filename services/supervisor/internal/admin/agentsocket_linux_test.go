@@ -74,7 +74,7 @@ func TestFind_RefusesSocketOfAgent(t *testing.T) {
 	t.Run("below an agent", func(t *testing.T) {
 		dir := testkit.ShortDir(t)
 		posing := filepath.Join(dir, "posing.sock")
-		// Its output is the supervisor's, and its end comes with the agent's.
+		// Its output is the supervisor's, and it ends when the agent ends.
 		cmd := command(t, "supervisor", filepath.Join(dir, "own.sock"),
 			"mkfifo "+dir+"/in; exec 3<>"+dir+"/in; env -i GORACE=atexit_sleep_ms=0 "+testkit.Self(t)+" supervisor "+posing+" '' <&3")
 		serveIn(t, cmd, cmd.Start)

@@ -63,7 +63,7 @@ func TestClasses_RoleOfEachMethod(t *testing.T) {
 				t.Errorf("%s takes %s, want %s", name, got, words)
 			}
 			seen++
-			// However it came by its class: what may have effects is no viewer's.
+			// A viewer may not call a method with effects, however the method's class was determined.
 			options, _ := m.Options().(*descriptorpb.MethodOptions)
 			if pure := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS; pure != (c.need == certs.Viewer) {
 				t.Errorf("%s has no side effects: %v, and takes %s", name, pure, got)

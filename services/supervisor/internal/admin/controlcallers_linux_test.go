@@ -81,7 +81,7 @@ func TestControlSocket_RefusesHiddenAgent(t *testing.T) {
 		{"by default", "SELF call SOCKET"},
 		{"without its environment", "env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET"},
 		{"in its own session", "setsid -w SELF call SOCKET"},
-		// A double fork: both parents are gone, and the guard has adopted it, when it calls.
+		// A double fork: both parents have exited, and the guard has adopted the caller.
 		{"as an orphan", `setsid sh -c 'P=$$
 			(while kill -0 $P 2>/dev/null; do :; done; env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET >OUT.new; mv OUT.new OUT) &
 			exit 0'
@@ -124,7 +124,7 @@ func TestControlSocket_RefusesAgentInPIDNamespace(t *testing.T) {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
 	own := filepath.Join(testkit.ShortDir(t), "admin.sock")
-	// A user namespace gives it the capabilities that the rest takes.
+	// A user namespace provides the capabilities for the other operations.
 	script := "exec unshare -Upf --mount-proc " + testkit.Self(t) + " call " + own
 	if got := output(t, command(t, "supervisor", own, script)); got != refused {
 		t.Error(got)

@@ -58,7 +58,7 @@ func TestErrors_CodeOfEachFault(t *testing.T) {
 }
 
 func TestErrors_CodeOfEachAgentErrorKind(t *testing.T) {
-	// A kind that is new and has no code yet is UNKNOWN, which the contract gives to no new one.
+	// A new kind without a code is UNKNOWN, which the contract assigns to no new kind.
 	for number, name := range supervisorv1.ErrorKind_name {
 		kind := supervisorv1.ErrorKind(number)
 		code := codeOf(&fault.Error{Class: fault.OfAgent, Agent: &supervisorv1.AgentError{Kind: kind}})

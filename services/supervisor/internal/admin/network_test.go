@@ -362,7 +362,8 @@ func TestTCP_ReloadsKeysAndKeepsConnections(t *testing.T) {
 	}
 	<-p.watching
 
-	// Under load: callers of both come all the time, and each gets in while its authority's keys are there.
+	// Under load: callers of both authorities connect all the time, and each is accepted while its authority's keys
+	// exist.
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	for _, keys := range []string{first, second} {

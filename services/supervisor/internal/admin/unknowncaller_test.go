@@ -74,7 +74,7 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	}
 }
 
-// hasEnded is a process that is gone.
+// hasEnded is a process that has ended.
 type hasEnded struct{}
 
 func (hasEnded) Alive() error { return io.EOF }

@@ -27,7 +27,7 @@ func joinScreen(t *testing.T, history, follow string, active bool) *screen {
 	return s
 }
 
-// at gives events a time: some before the chat joined, others after.
+// at sets the time of events: some are before the chat joined, others after.
 func (s *screen) at(before time.Duration, events ...*supervisorv1.Event) {
 	for _, ev := range events {
 		ev.SessionId, ev.Time = "s1", timestamppb.New(s.now.Add(-before))

@@ -20,7 +20,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// signalled sends this process a signal, which a chat catches while it is there.
+// signalled sends this process a signal, which a running chat catches.
 func signalled(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), s); err != nil {

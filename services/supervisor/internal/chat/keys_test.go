@@ -300,7 +300,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 	}
 }
 
-// letGo lets the time pass for which an answer of one letter waits.
+// letGo advances the time by the wait of an answer of one letter.
 func (s *screen) letGo() {
 	s.wait(holdTime)
 	for _, q := range s.m.openQuestions {

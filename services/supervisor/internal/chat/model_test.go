@@ -43,7 +43,7 @@ func newScreen(t *testing.T, width, height int, change ...func(*Options)) *scree
 	return s
 }
 
-// send gives the model a message, and has all printed that it wants to print.
+// send passes the model a message, and has its output printed.
 func (s *screen) send(msg tea.Msg) tea.Cmd {
 	cmd := s.m.update(msg)
 	s.m.printIfNoRoom() // what settle does before it prints

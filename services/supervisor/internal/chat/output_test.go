@@ -12,7 +12,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// commandRuns is a screen with a command under way, in a terminal "t".
+// commandRuns is a screen with a running command, in a terminal "t".
 func commandRuns(t *testing.T, width, height int) *screen {
 	s := newScreen(t, width, height).ready()
 	s.write("go")

@@ -128,7 +128,7 @@ func (c *console) see(want string) {
 	c.seeTimes(want, 1)
 }
 
-// seeTimes waits until a text was written so many times.
+// seeTimes waits until a text was written the given number of times.
 func (c *console) seeTimes(want string, times int) {
 	c.t.Helper()
 	deadline := testkit.After()

@@ -72,7 +72,7 @@ func (s *screen) runsOwn(line string) tea.Cmd {
 	return s.press("k")
 }
 
-// plays runs commands of the person's, and sends what comes of them, to their end.
+// plays runs commands of the user, and sends their results, until they end.
 func (s *screen) plays(cmd tea.Cmd) {
 	for s.m.own != nil && cmd != nil {
 		msg, ok := cmd().(ownOutputMsg)

@@ -97,7 +97,7 @@ func (c *cutOff) WatchSession(_ context.Context, r *supervisorv1.WatchSessionReq
 	}, nil
 }
 
-// play runs commands and gives the model what they bring, until nothing is left to do.
+// play runs commands and passes their results to the model, until none is left.
 func (s *screen) play(cmd tea.Cmd) {
 	s.t.Helper()
 	todo := []tea.Cmd{cmd}

@@ -149,7 +149,7 @@ func TestFold_MergesToolCalls(t *testing.T) {
 		t.Errorf("merged: %s", shown(first))
 	}
 
-	// The next turn: what ended is not of it. An id that comes again is another call.
+	// The next turn does not have the ended calls. A repeated id is another call.
 	w.prompt()
 	ids := func() (out []string) {
 		for _, c := range w.show().GetToolCalls() {

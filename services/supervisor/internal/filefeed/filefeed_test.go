@@ -434,7 +434,7 @@ func TestStart_RejectsNonLoopbackAddresses(t *testing.T) {
 	}
 }
 
-// source counts the watches under way.
+// source counts the active watches.
 type source struct {
 	began, ended chan struct{}
 }

@@ -17,7 +17,7 @@ const (
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// after is so many milliseconds after the beginning.
+// after is the given number of milliseconds after the beginning.
 func after(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 
 func touch(f *Files, now time.Time, path string, action supervisorv1.FileAction) {

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// tellsOf takes the next events of a session.
+// tellsOf returns the next events of a session.
 func tellsOf(t *testing.T, sub *activity.Subscription, n int) (events []*supervisorv1.Event, texts []string) {
 	t.Helper()
 	for range n {

@@ -188,8 +188,8 @@ func TestOpenAgent_ReportsStartError(t *testing.T) {
 	}
 }
 
-// Somebody else prompts the agent of a client elsewhere: the client sees what comes of it and not the answer, and may
-// prompt again when that is there.
+// Another caller prompts the agent of a remote client: the client receives the updates and not the response, and may
+// prompt again after the response.
 func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan bool)
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {

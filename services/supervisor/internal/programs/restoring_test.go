@@ -174,7 +174,7 @@ func (r *rig) again(t *testing.T) *supervisorv1.Agent {
 	return ag
 }
 
-// await waits for what has to come.
+// await waits for a required event.
 func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {

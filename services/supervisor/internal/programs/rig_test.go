@@ -195,7 +195,7 @@ func (a *scripted) next(method string) message {
 	}
 }
 
-// saw reports whether one of the messages that came so far has a method.
+// saw reports whether one of the messages received so far has a method.
 func (a *scripted) saw(method string) bool {
 	for {
 		select {
@@ -221,7 +221,7 @@ func (a *scripted) Ended(ctx context.Context) (string, []byte) {
 	}
 }
 
-// linked is a scripted agent as the supervisor's part sees it.
+// linked is a scripted agent as the supervisor's other packages use it.
 type linked struct{ *scripted }
 
 func (j linked) PID() int                          { return j.pid }

@@ -17,7 +17,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// methodWork is a call that takes as long as a test wants.
+// methodWork is a call whose duration a test sets.
 const methodWork = "/test.Service/Work"
 
 // fake is a handler without a process or a socket.

@@ -100,7 +100,7 @@ func pipe(t *testing.T) (name string, first <-chan string) {
 	return name, got
 }
 
-// gone fails the test if a process is there that was a child of this one.
+// gone fails the test if a former child of this process is alive.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {

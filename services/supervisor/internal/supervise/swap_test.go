@@ -173,7 +173,7 @@ func begin(t *testing.T, h *Handler, timeout time.Duration) (answer chan error) 
 	return answer
 }
 
-// takes makes a fake's work take so long.
+// takes sets the duration of a fake's work.
 func takes(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {

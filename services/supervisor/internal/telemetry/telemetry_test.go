@@ -208,7 +208,7 @@ func TestMetrics_ServesOnlyGET(t *testing.T) {
 	}
 }
 
-// collector takes reports.
+// collector receives reports.
 type collector struct {
 	collectorv1.UnimplementedMetricsServiceServer
 	reports chan *collectorv1.ExportMetricsServiceRequest

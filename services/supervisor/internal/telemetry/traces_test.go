@@ -21,7 +21,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// traceCollector takes traces, once it is let.
+// traceCollector receives traces, once the test permits it.
 type traceCollector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	entered chan struct{} // a report has come
@@ -46,7 +46,7 @@ func (c *traceCollector) Export(ctx context.Context, req *collectorv1.ExportTrac
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// collectTraces starts a collector, which takes reports once its channel let is closed.
+// collectTraces starts a collector, which receives reports once its channel let is closed.
 func collectTraces(t *testing.T) (*traceCollector, string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func collectTraces(t *testing.T) (*traceCollector, string) {
 	return c, listener.Addr().String()
 }
 
-// spans are all spans that came, after the telemetry was closed.
+// spans returns all received spans, after the telemetry was closed.
 func (c *traceCollector) spans() (all []*tracev1.Span) {
 	for len(c.reports) > 0 {
 		for _, r := range (<-c.reports).GetResourceSpans() {

@@ -40,7 +40,7 @@ func (m *twin) CheckCommand(c Command) error {
 	return nil
 }
 
-// fill sets each string of a message, and of the messages in it, to a text, by how it has to do with paths.
+// fill sets each string of a message, and of the messages in it, to a text that depends on its path option.
 func fill(m protoreflect.Message, text func(acpv1.PathUse) string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -103,7 +103,7 @@ func TestTranscript_EscapesHostileText(t *testing.T) {
 
 var element = regexp.MustCompile(`<[^>]*>`)
 
-// elementsAreOurs checks that HTML has no elements but acphost's own, each ended where it has to.
+// elementsAreOurs checks that HTML has no elements except acphost's own, each with its end tag.
 func elementsAreOurs(t *testing.T, page string) {
 	t.Helper()
 	var open []string

@@ -16,7 +16,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// daysOf are so many days from one on, as a place has them.
+// daysOf returns the given number of days from one on, in the time zone of a place.
 func daysOf(t *testing.T, place string, first string, n int) []time.Time {
 	t.Helper()
 	zone, err := time.LoadLocation(place)

@@ -80,7 +80,7 @@ func (k *fakeKeyboard) press(text string) {
 	}
 }
 
-// aRun is a prompt under way with a fake supervisor.
+// aRun is an active prompt with a fake supervisor.
 type aRun struct {
 	*promptRun
 	fake   *commandtest.Hosted

@@ -34,7 +34,7 @@ func (r *aRun) asksUntilCancelled() {
 	}
 }
 
-// await waits until a text was printed so many times.
+// await waits until a text was printed the given number of times.
 func (r *aRun) await(t *testing.T, printed func() string, text string, times int) {
 	t.Helper()
 	if !testkit.Poll(func() bool { return strings.Count(printed(), text) >= times }) {

@@ -127,7 +127,7 @@ func TestUsage_IncrementalReadsAgree(t *testing.T) {
 	r.turn(20*time.Minute, 50, 0.75)
 	r.open("session/load")
 	r.turn(time.Minute, 1, 2)
-	// Two turns at once, of which the first ends first; and one that never ends, while the session is begun anew.
+	// Two concurrent turns, of which the first ends first; and one that never ends, while the session is opened again.
 	r.client(prompted("p1"))
 	r.client(prompted("p2"))
 	r.now = r.now.Add(time.Minute)
