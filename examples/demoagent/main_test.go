@@ -18,7 +18,7 @@ type client struct {
 	mu       sync.Mutex
 	files    map[string]string
 	option   acp.PermissionOptionId
-	said     strings.Builder
+	message  strings.Builder
 	statuses []string // "TOOL CALL STATUS", in the order they came
 	calls    []string // what the agent asked for
 }
@@ -60,7 +60,7 @@ func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) err
 	defer c.mu.Unlock()
 	switch u := n.Update; {
 	case u.AgentMessageChunk != nil:
-		c.said.WriteString(u.AgentMessageChunk.Content.Text.Text)
+		c.message.WriteString(u.AgentMessageChunk.Content.Text.Text)
 	case u.ToolCall != nil:
 		c.statuses = append(c.statuses, string(u.ToolCall.ToolCallId)+" "+string(u.ToolCall.Status))
 	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
@@ -307,7 +307,7 @@ func TestCommands_ReportResultsAndErrors(t *testing.T) {
 			if got := c.prompt(t, prompt); got != acp.StopReasonEndTurn {
 				t.Errorf("the turn ended with %q, want end_turn", got)
 			}
-			if got := c.said.String(); got != want {
+			if got := c.message.String(); got != want {
 				t.Errorf("the agent sent %q, want %q", got, want)
 			}
 		})

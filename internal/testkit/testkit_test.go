@@ -16,13 +16,13 @@ import (
 // recorder is a test that notes how it failed.
 type recorder struct {
 	testing.TB
-	said string
+	text string
 }
 
 func (r *recorder) Helper()                   {}
-func (r *recorder) Errorf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
-func (r *recorder) Fatalf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
-func (r *recorder) Fatal(a ...any)            { r.said += fmt.Sprint(a...) }
+func (r *recorder) Errorf(f string, a ...any) { r.text += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatalf(f string, a ...any) { r.text += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatal(a ...any)            { r.text += fmt.Sprint(a...) }
 
 func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -30,7 +30,7 @@ func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	golden := func(got string) string {
 		r := &recorder{TB: t}
 		Golden(r, "a/b.txt", got)
-		return r.said
+		return r.text
 	}
 	if failure := golden("one"); !strings.Contains(failure, file) {
 		t.Errorf("without a file got %q, want the file's name", failure)
@@ -63,11 +63,11 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 			t.Errorf("Poll ended after %v, want false after %v", time.Since(began), baseTimeout)
 		}
 		r := &recorder{TB: t}
-		if Eventually(r, "the sun rises", func() bool { return true }); r.said != "" {
-			t.Errorf("a state that holds fails: %s", r.said)
+		if Eventually(r, "the sun rises", func() bool { return true }); r.text != "" {
+			t.Errorf("a state that holds fails: %s", r.text)
 		}
-		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.said, "the sun rises") {
-			t.Errorf("got %q, want the state's name", r.said)
+		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.text, "the sun rises") {
+			t.Errorf("got %q, want the state's name", r.text)
 		}
 	})
 }

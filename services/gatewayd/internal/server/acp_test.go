@@ -128,7 +128,7 @@ func TestStream_DeliversLastMessageOfAgent(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()
 	p.say(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
-	close(p.says)
+	close(p.output)
 	main := r.stream("Acp-Connection-Id", id)
 	main.want(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
 	if _, data := main.next(); data != "" {

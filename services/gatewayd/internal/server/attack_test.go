@@ -205,7 +205,7 @@ func TestWebSocket_CarriesFramesBothWays(t *testing.T) {
 	}
 	r.write(ws, `{"method":"_last"}`)
 	p.want(t, `{"method":"_last"}`)
-	close(p.says)
+	close(p.output)
 	if _, _, err := ws.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusInternalError {
 		t.Errorf("when the agent has ended, the WebSocket ended with %v", err)
 	}

@@ -76,8 +76,8 @@ var ofWalls = criterion{(*rule).holdsWalls, (*rule).whyWalls}
 
 // holdsWalls is never uncertain: the active restrictions of the sandbox are always known.
 func (r *rule) holdsWalls(a *action) match {
-	stands := func(name string) bool { return slices.Contains(a.GetWalls(), wallNames[name]) }
-	missing := func(name string) bool { return !stands(name) }
+	active := func(name string) bool { return slices.Contains(a.GetWalls(), wallNames[name]) }
+	missing := func(name string) bool { return !active(name) }
 	if slices.ContainsFunc(r.contained, missing) {
 		return no
 	}

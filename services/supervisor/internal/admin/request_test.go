@@ -220,10 +220,10 @@ func second[T any](_ T, err error) error { return err }
 func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 	long := strings.Repeat("é", 65)
 	for _, c := range []struct {
-		name string
-		who  identity
-		says string
-		want string // empty: refused
+		name    string
+		who     identity
+		claimed string
+		want    string // empty: refused
 	}{
 		{"an unnamed caller", identity{}, "", "grpc"},
 		{"a word", identity{}, "  slack\tbot ", "slack bot"},
@@ -241,7 +241,7 @@ func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 		{"a certificate of the policy's", identity{certificate: true, name: "Policy"}, "", "certificate of Policy"},
 		{"a certificate without a name", identity{certificate: true}, "x", "grpc"},
 	} {
-		got, err := answerer(c.who, c.says)
+		got, err := answerer(c.who, c.claimed)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
 		}

@@ -52,7 +52,7 @@ func TestMeta_RejectsInvalid(t *testing.T) {
 	a.next("session/new")
 	ctx := t.Context()
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1) }
-	for name, tt := range map[string]struct{ meta, says string }{
+	for name, tt := range map[string]struct{ meta, want string }{
 		"a list":                      {`[]`, "another value"},
 		"a string":                    {`"{}"`, "another value"},
 		"nothing":                     {`null`, "another value"},
@@ -78,7 +78,7 @@ func TestMeta_RejectsInvalid(t *testing.T) {
 				second(r.ForkSession(ctx, &supervisorv1.ForkSessionRequest{SessionId: "s1", Meta: tt.meta})),
 				r.Prompt(ctx, prompt, nil),
 			} {
-				wantFault(t, err, fault.Invalid, noKind, "meta", tt.says)
+				wantFault(t, err, fault.Invalid, noKind, "meta", tt.want)
 			}
 		})
 	}

@@ -180,8 +180,8 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 			other, bot := r.start()
 			session := r.open(other.GetId())
 			type result struct {
-				told []string
-				err  error
+				events []string
+				err    error
 			}
 			turn := make(chan result, 1)
 			go func() {
@@ -204,7 +204,7 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 				if got.err != nil {
 					t.Errorf("the other session's turn: %v", got.err)
 				}
-				wantWords(t, got.told, "started", "says done", "ended end_turn")
+				wantWords(t, got.events, "started", "says done", "ended end_turn")
 			case <-testkit.After():
 				t.Fatal("the other session's turn does not end")
 			}

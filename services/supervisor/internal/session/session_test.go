@@ -285,8 +285,8 @@ func TestTable_ReportsChanges(t *testing.T) {
 	changes := 0
 	table := New(Options{Changed: func() { changes++ }, TurnEnded: func(string) { changes += 100 }, Closed: func(string) { changes += 1000 }})
 	for i, step := range []struct {
-		do   func()
-		told int // at least
+		do      func()
+		changes int // at least
 	}{
 		{func() { table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"}) }, 1},
 		{func() { _, _ = table.Context("early") }, 1},
@@ -304,8 +304,8 @@ func TestTable_ReportsChanges(t *testing.T) {
 	} {
 		before := changes
 		step.do()
-		if got := changes - before; got < step.told || got%100 == 0 {
-			t.Errorf("step %d: notified of %d, want at least %d", i, got, step.told)
+		if got := changes - before; got < step.changes || got%100 == 0 {
+			t.Errorf("step %d: notified of %d, want at least %d", i, got, step.changes)
 		}
 	}
 	before := changes

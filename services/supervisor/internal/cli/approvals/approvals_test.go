@@ -115,9 +115,9 @@ func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 	}
 	long := "a-1/s:" + strings.Repeat("0", 60)
 	for name, c := range map[string]struct {
-		given string
-		want  int // of the questions; -1: none is answered
-		says  string
+		given  string
+		want   int // of the questions; -1: none is answered
+		stderr string
 	}{
 		"six characters":        {"K7QF2M", 0, ""},
 		"lower case":            {"k7qf2m", 0, ""},
@@ -140,8 +140,8 @@ func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 				}
 				return
 			}
-			if status != 1 || p.Answered != nil || !strings.Contains(stderr, c.says) {
-				t.Errorf("status %d, answered %v: %s; want %q", status, p.Answered, stderr, c.says)
+			if status != 1 || p.Answered != nil || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("status %d, answered %v: %s; want %q", status, p.Answered, stderr, c.stderr)
 			}
 		})
 	}

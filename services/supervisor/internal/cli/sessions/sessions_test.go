@@ -249,7 +249,7 @@ func TestSessions_RejectUnknownSession(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
 		status int
-		says   string
+		stderr string
 	}{
 		{[]string{"sessions", "show", "gamma"}, 1, `no session "gamma"`},
 		{[]string{"sessions", "show"}, 2, "takes a session's id"},
@@ -257,7 +257,7 @@ func TestSessions_RejectUnknownSession(t *testing.T) {
 		{[]string{"sessions", "list", "extra"}, 2, "takes no argument"},
 	} {
 		status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, tt.args...)
-		if status != tt.status || !strings.Contains(stderr, tt.says) {
+		if status != tt.status || !strings.Contains(stderr, tt.stderr) {
 			t.Errorf("%v: status %d, %q", tt.args, status, stderr)
 		}
 	}
