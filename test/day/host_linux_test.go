@@ -82,7 +82,7 @@ type host struct {
 }
 
 // nextTry is in a question about an action that was refused before: the answer is for the next try.
-const nextTry = "the next try passes"
+const nextTry = "the next try works"
 
 // hosted runs a step through acphost. If it ends with another status than wanted, and the user was asked about what was refused, the
 // agent tries once more.

@@ -62,6 +62,8 @@ type gitMeaning struct {
 	state bool
 	// runs: git may run something because of the change.
 	runs bool
+	// byContent: the content will decide, and is not known yet.
+	byContent bool
 	// why says what the new content of a file would change that is more than bookkeeping; empty: the file is not judged
 	// by its content, or the content is not known.
 	why string
@@ -86,7 +88,8 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 		return gitMeaning{}
 	}
 	state, why := d.isGitState(e, meaning, change.Trees)
-	return gitMeaning{state: state, runs: !state, why: why}
+	byContent := meaning.ByContent() && !state && !e.Placed
+	return gitMeaning{state: state, runs: !state, byContent: byContent, why: why}
 }
 
 // isGitState implements gitMeaningOf for a meaning of the file's name. trees are as in git.Change.
