@@ -26,14 +26,16 @@ PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
-MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd services/gatewayd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
+MODULES := . internal proto sdk examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa
+# Patterns of all packages.
+ALL     := $(MODULES:%=./%/...)
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
 # How many messages "make barrage" sends, and what it begins with.
 FRAMES ?= 1000000
 SEED   ?= 1
 # The folders with fuzz targets.
-FUZZED  = grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u
+FUZZED  = git grep -lE '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u
 
 .PHONY: help
 help: ## list the targets
@@ -54,12 +56,12 @@ demo: build ## build, and play one turn of a scripted agent
 
 .PHONY: cross
 cross: ## check from source that everything compiles for the other system (macOS or Linux)
-	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(MODULES:%=./%/...)
+	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(ALL)
 
 .PHONY: cross-build
 cross-build: ## build and vet for the other system, including all imported packages
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
-	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
+	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(ALL)
 
 # --- test
 
@@ -90,7 +92,7 @@ test: test-deps build bin/runtests ## install what the tests need and run them a
 .PHONY: test-all
 test-all: # two runs at a time, and four end-to-end tests of a package, since each waits much; the output of the first is printed when both have ended
 	@mkdir -p bin/tests; export ACPHOST_BIN=$(CURDIR)/bin; unraced='$(UNRACED)'; \
-	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|day|pod)'); \
+	packages=$$(go list ./test/... $(ALL) | awk '!seen[$$0]++' | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|day|pod)'); \
 	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 >bin/tests/unraced.out 2>&1 & \
 	status=0; $(RUNTESTS) -name packages -packages "$$(echo $$packages)" -- $(RACE) -timeout $(TESTTIME) -p 2 || status=$$?; \
 	wait $$! || status=$$?; cat bin/tests/unraced.out; exit $$status
@@ -247,7 +249,7 @@ breaking: $(TOOLS)/buf ## check that the contracts are compatible with those of 
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, names of tests, protobuf and workflows
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
-	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(MODULES:%=./%/...)
+	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(ALL)
 	$(PLAIN) go test -vet=off -count=1 -run TestNames_BeginWithSubject ./internal/testkit
 
 .PHONY: lint-workflows
