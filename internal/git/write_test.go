@@ -154,6 +154,8 @@ func TestWriteOf_RenamedFolder(t *testing.T) {
 		"to hooks":                        {[]string{"pre-commit"}, "w/.git/hooks", nil, git.Runs},
 		"to hooks, samples":               {[]string{"pre-commit.sample"}, "w/.git/hooks", nil, git.State},
 		"to info":                         {[]string{"attributes"}, "w/.git/info", nil, git.Runs},
+		"to a module, of its work tree":   {[]string{"HEAD", "objects/", "refs/", "config = [core]\nworktree = ../../../s\n"}, "w/.git/modules/s", nil, git.State},
+		"to .git, of another work tree":   {[]string{"HEAD", "objects/", "refs/", "config = [core]\nworktree = ../../../s\n"}, "w/.git", nil, git.Runs},
 		"to a module":                     {[]string{"hooks/pre-commit"}, "w/.git/modules/s", nil, git.Runs},
 		"to hooks of a beginning":         {[]string{"pre-commit"}, "begun/hooks", nil, git.Runs},
 		"to objects beside hooks":         {[]string{"x"}, "hooked/objects", nil, git.Runs},
