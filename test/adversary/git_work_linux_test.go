@@ -2,9 +2,11 @@ package adversary
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -63,6 +65,41 @@ git remote remove x; git remote add x ` + user + `; git remote remove origin; gi
 		if out, err := personsGit(p, dir, args...).CombinedOutput(); err == nil && strings.TrimSpace(string(out)) != user {
 			t.Errorf("ATTACK SUCCEEDED: git %q: %s", args, out)
 		}
+	}
+	s.finish()
+}
+
+// TestContainment_AnswerAboutRepositoryOutside: a person who allows changes of a repository outside of the workspace
+// allows git's bookkeeping there, by whatever names, and no program that git runs.
+func TestContainment_AnswerAboutRepositoryOutside(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	dir, remote := repository(t, p, "repo"), filepath.Join(p.Home, "remote.git")
+	git(t, p, dir, "init", "-q", "--bare", remote)
+	git(t, p, dir, "remote", "add", "origin", remote)
+	before, err := os.ReadFile(filepath.Join(remote, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openWalls(t, p)
+	s.Handle("session/request_permission", func(m wire.Message) (any, error) {
+		option := "reject_once"
+		if raw := string(m.Params); strings.Contains(raw, "write "+remote+" (outside") {
+			option = "allow_once"
+		}
+		return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}}, nil
+	})
+	send := "cd repo; git send-pack -q " + remote + " HEAD:refs/heads/x && echo sent"
+	if !testkit.Poll(func() bool { return strings.Contains(s.sh(send), "sent") }) {
+		t.Error("nothing is sent after the answer")
+	}
+	s.sh(`cd ` + remote + `; echo x >hooks/pre-receive; echo x >hooks/x.lock; mv hooks/x.lock hooks/update; git config core.fsmonitor x
+git config core.pager x; echo x >unknown; echo x >../outside; git worktree add ../tree x; ln -s ~ refs/heads/home`)
+	for _, name := range []string{"hooks/pre-receive", "hooks/update", "unknown", "../outside", "../tree/a.txt", "refs/heads/home"} {
+		notWritten(t, filepath.Join(remote, name))
+	}
+	if after, err := os.ReadFile(filepath.Join(remote, "config")); err != nil || string(after) != string(before) {
+		t.Errorf("ATTACK SUCCEEDED: the configuration is %q (%v)", after, err)
 	}
 	s.finish()
 }

@@ -330,6 +330,9 @@ func (d *Decider) decideEvent(
 	if err == nil {
 		decision, staged, err = d.decideByContent(ctx, e, git, r, decision)
 	}
+	if err == nil && !staged && changes(e.Operation) && e.to == nil {
+		decision, a, err = d.decideSubject(ctx, e, s, r, decision, git.state)
+	}
 	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {
 		of := d.link.Request(sessionID, inner, e.seen)
 		of.GivenUp, of.Apart = r.GivenUp, e.Apart
