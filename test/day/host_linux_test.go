@@ -93,6 +93,7 @@ const maxTries = 3
 func (p *place) hosted(t *testing.T, s *step, c configuration, w way, wanted int) outcome {
 	t.Helper()
 	p.restore(t)
+	end := p.begin(t, s)
 	h := p.open(t, c)
 	turn := h.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{map[string]any{"type": "text", "text": "Go on."}}})
 	prompted := h.Agent.Expect("session/prompt")
@@ -108,6 +109,7 @@ func (p *place) hosted(t *testing.T, s *step, c configuration, w way, wanted int
 	}
 	h.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"})
 	turn.Result(nil)
+	end()
 	h.Finish()
 	o.tree, o.questions = p.tree(t), h.questions
 	o.output = strings.ReplaceAll(o.output, p.root+"/", "")
