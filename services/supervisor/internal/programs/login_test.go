@@ -10,15 +10,15 @@ import (
 )
 
 func TestLogin_HintsInErrors(t *testing.T) {
-	const answer = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}},"authMethods":[`
+	const capabilities = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}},"authMethods":[`
 	for name, tt := range map[string]struct {
 		preset     bool
 		initialize string
 		want       string
 	}{
-		"a preset whose agent does it by itself": {true, answer + `{"id":"web","name":"Web"}]}`, `(log in with "acphost agents login codex-acp", or by Authenticate)`},
+		"a preset whose agent does it by itself": {true, capabilities + `{"id":"web","name":"Web"}]}`, `(log in with "acphost agents login codex-acp", or by Authenticate)`},
 		"a preset whose agent offers nothing":    {true, plain, `(log in with "acphost agents login codex-acp")`},
-		"a command with a terminal":              {false, answer + `{"id":"tty","name":"T","type":"terminal","args":["login"]}]}`, `(log in by running "/opt/bot --acp login" on a terminal)`},
+		"a command with a terminal":              {false, capabilities + `{"id":"tty","name":"T","type":"terminal","args":["login"]}]}`, `(log in by running "/opt/bot --acp login" on a terminal)`},
 		"a command without text":                 {false, plain, "(log in as its documentation says)"},
 	} {
 		t.Run(name, func(t *testing.T) {
