@@ -56,11 +56,11 @@ func newInit(call *command.Call) *cobra.Command {
 		Short: "Create an authority and certificates for a server and clients",
 		Long: `Create an authority and certificates for a server and for clients, in a new folder:
 
-  ca.crt ca.key   the authority; put ca.key away
+  ca.crt ca.key   the authority; keep ca.key in a safe place
   server/         the supervisor's ca.crt, server.crt and server.key;
-                  take it to where "acphost serve --tls-dir" runs
+                  copy it to the machine of "acphost serve --tls-dir"
   NAME/           one for each client, with ca.crt, client.crt and client.key;
-                  take it to where the client is
+                  copy it to the machine of the client
 
 Over TCP, only the certificate counts. An agent that can read a client's key, or
 ca.key, can answer its own questions. Therefore acphost does not serve if agents can

@@ -26,9 +26,9 @@ func newSidecar(call *command.Call) *cobra.Command {
 permission, or the name of your own handler. The new folder DIR, by default
 ./HANDLER-sidecar, contains:
 
-  ca.crt ca.key   an authority for this sidecar alone; put ca.key away
-  sidecar/        ca.crt, server.crt and server.key; take it to where the sidecar runs
-  supervisor/     ca.crt, client.crt and client.key; take it to where acphost runs
+  ca.crt ca.key   the authority of this sidecar; keep ca.key in a safe place
+  sidecar/        ca.crt, server.crt and server.key; copy it to the machine of the sidecar
+  supervisor/     ca.crt, client.crt and client.key; copy it to the machine of acphost
 
 A process with the supervisor's key can call the sidecar without any policy.
 Therefore this authority is used only for this sidecar. The sidecar's certificate is

@@ -57,9 +57,9 @@ text of the agent. --notify bell or off changes this.`
 
 const chatExamples = `  acphost chat --agent claude
   acphost chat --agent gemini --mode plan --cwd ~/src/app
-  acphost chat --agent claude --session 4f1c6a     go on with a session
+  acphost chat --agent claude --session 4f1c6a     continue a session
   acphost chat --agent claude --policy workspace
-  acphost chat --agent claude --meta @options.json    with options of its own
+  acphost chat --agent claude --meta @options.json    with agent-specific options
   acphost chat -- opencode acp
   acphost chat --attach 4f1c                   join a session that is open
   acphost chat --attach 4f1c --connect wss://acp.example.org/acp --token-file laptop.token`
