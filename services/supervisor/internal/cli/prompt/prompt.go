@@ -32,7 +32,7 @@ acphost starts it for this prompt, with its handlers and policy, and ends it and
 its processes with the command. TEXT "-" is standard input.
 
 On a terminal, questions have keys that answer them; v shows the whole command,
-change or form. Ctrl-C cancels the turn, and a second Ctrl-C ends acphost at once.
+change or form, and a key that allows it shows the whole first. Ctrl-C cancels the turn, and a second Ctrl-C ends acphost at once.
 If the agent does not end its turn within half a second, acphost ends the agent. If
 standard input or output is not a terminal, no user is asked: the policy decides,
 and the output is plain text. At the end, the command lists denied actions. Without
