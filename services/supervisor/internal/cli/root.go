@@ -72,7 +72,8 @@ func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, carr
 
 // newRoot returns the tree of commands.
 func newRoot(call *command.Call, p programs) *cobra.Command {
-	root := command.Group("acphost", "Host coding agents that speak the Agent Client Protocol", `acphost runs coding agents that speak the Agent Client Protocol (ACP), between an
+	root := command.Group("acphost", "Host coding agents that speak the Agent Client Protocol",
+		`acphost runs coding agents that speak the Agent Client Protocol (ACP), between an
 agent and its client. A handler, a separate program that you can replace, answers
 each request of the agent to read or write a file, to run a command, or for a
 permission.

@@ -113,7 +113,8 @@ func TestHelp_Text(t *testing.T) {
 	}{
 		{nil, []string{"acphost run -- gemini --acp", "run ", "demo ", "config ", "ps ", "version "}},
 		{[]string{"--help"}, []string{"Agent Client Protocol"}},
-		{[]string{"run", "--help"}, []string{"--fs TARGET", "--config FILE", "--route METHOD=TARGET", "Exit status:", "127", "ACPHOST_LOG", "login", "acphost run --fs=front"}},
+		{[]string{"run", "--help"}, []string{"--fs TARGET", "--config FILE", "--route METHOD=TARGET", "Exit status:", "127", "ACPHOST_LOG", "login",
+			"acphost run --fs=front"}},
 		{[]string{"demo", "--help"}, []string{"--dir FOLDER", "no network"}},
 		{[]string{"config"}, []string{"check ", "show ", "XDG_CONFIG_HOME"}},
 		{[]string{"config", "check", "--help"}, []string{"FILE:LINE:COLUMN"}},

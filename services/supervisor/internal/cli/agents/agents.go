@@ -17,7 +17,8 @@ import (
 
 // New returns the command "agents".
 func New(call *command.Call, execute agentcmd.Executor) *cobra.Command {
-	return command.Group("agents", "List agents, log in to them, and start and stop them in \"acphost serve\"", `List the known agents, log in to them, and start, stop and restart agents in a
+	return command.Group("agents", "List agents, log in to them, and start and stop them in \"acphost serve\"",
+		`List the known agents, log in to them, and start, stop and restart agents in a
 running "acphost serve".
 
 acphost has built-in entries for some agents. You can add entries in two files beside

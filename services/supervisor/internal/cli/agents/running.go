@@ -66,7 +66,8 @@ other processes can read the values of --env.`,
 	flags.StringArrayVar(&values, "env", nil, "an environment variable, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&files, "env-file", nil, "an environment variable whose value is in a file, `NAME=FILE`; may be repeated")
 	flags.BoolVar(&req.Attended, "attended", false, "a user answers its forms (elicitations)")
-	flags.BoolVar(&req.Separate, "separate", false, "start a separate process even if one with the same configuration runs")
+	flags.BoolVar(&req.Separate, "separate", false,
+		"start a separate process even if one with the same configuration runs")
 	cliflag.Complete(cmd, "env", cliflag.Words())
 	which.Register(cmd)
 	return cmd

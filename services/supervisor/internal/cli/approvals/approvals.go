@@ -29,7 +29,8 @@ const answeredByCLI = "cli"
 
 // New returns the command "approvals".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("approvals", "List and answer open questions", `List and answer open questions: permission requests of agents, questions of acphost
+	return command.Group("approvals", "List and answer open questions",
+		`List and answer open questions: permission requests of agents, questions of acphost
 about actions, and forms of agents.
 
 The first answer applies: of the editor, a program, or this command. acphost

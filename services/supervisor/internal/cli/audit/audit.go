@@ -25,7 +25,8 @@ import (
 
 // New returns the command "audit".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("audit", "Read the audit log", `Read the audit log: the decisions of the policy and their outcomes.
+	return command.Group("audit", "Read the audit log",
+		`Read the audit log: the decisions of the policy and their outcomes.
 
 The audit log is a file of JSON lines (permission.audit.file in the configuration),
 with secrets redacted. acphost writes a decision before it sends the answer. These

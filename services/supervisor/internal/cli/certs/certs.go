@@ -19,7 +19,8 @@ import (
 
 // New returns the command "certs".
 func New(call *command.Call) *cobra.Command {
-	cmd := command.Group("certs", "Create certificates for callers over the network", `Create certificates for callers over the network.
+	cmd := command.Group("certs", "Create certificates for callers over the network",
+		`Create certificates for callers over the network.
 
 Over TCP, a supervisor and its callers authenticate each other by certificates of
 your own authority (mutual TLS). The role in a caller's certificate determines its

@@ -48,7 +48,8 @@ may do, and never more than --acts-as.`,
 	}
 	registerDays(cmd, &days, "the certificate is valid for `N` days")
 	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
-	cmd.Flags().StringVar(&actsAs, "acts-as", "", "the highest `ROLE` of the users for whom it may call: viewer, approver or operator (default: none)")
+	cmd.Flags().StringVar(&actsAs, "acts-as", "",
+		"the highest `ROLE` of the users for whom it may call: viewer, approver or operator (default: none)")
 	cliflag.Complete(cmd, "acts-as", cliflag.Words(delegation.Roles()...))
 	return cmd
 }

@@ -127,7 +127,9 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
 	f.Register(cmd, call.Env)
-	cmd.Flags().StringVar(&f.notify, "notify", f.notify, "`HOW` to notify you of a question or the end of a turn if the terminal has no focus: auto (bell and desktop notification), bell, off")
+	cmd.Flags().StringVar(&f.notify, "notify", f.notify,
+		"`HOW` to notify you of a question or the end of a turn if the terminal has no focus: auto (bell and desktop "+
+			"notification), bell, off")
 	cliflag.Complete(cmd, "notify", cliflag.Words(chat.NotifyAuto, chat.NotifyBell, chat.NotifyOff))
 	registerAttach(cmd, call, &f)
 	return cmd

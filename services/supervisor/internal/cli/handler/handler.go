@@ -160,10 +160,14 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags.StringVar(&req.Address, "address", "", "a sidecar's `ADDRESS`: unix:///PATH or tcp://HOST:PORT")
 	flags.StringVar(&req.Sha256, "sha256", "", "start the program only if it has this SHA-256 `DIGEST`")
 	flags.StringVar(&req.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket")
-	flags.Uint32Var(&uid, "uid", 0, "for a sidecar on a unix socket: the `ID` of the user that must run it; default: that of the configuration")
-	flags.StringVar(&settings, "settings", "", "a `FILE` with the new handler's settings, as in \"settings\" of the configuration")
-	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS, so your other programs can call it; needs --agent-may-call")
-	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it directly, without the policy")
+	flags.Uint32Var(&uid, "uid", 0,
+		"for a sidecar on a unix socket: the `ID` of the user that must run it; default: that of the configuration")
+	flags.StringVar(&settings, "settings", "",
+		"a `FILE` with the new handler's settings, as in \"settings\" of the configuration")
+	flags.BoolVar(&req.NoTls, "no-tls", false,
+		"the program cannot do mutual TLS, so your other programs can call it; needs --agent-may-call")
+	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false,
+		"accept that agents can call it directly, without the policy")
 	flags.BoolVar(&req.Force, "force", false, "even if the old handler has terminals, which end with it")
 	which.RegisterAs(cmd, "supervisor") // the flag --address is the sidecar's address
 	return cmd

@@ -92,7 +92,8 @@ are renamed to FILE` + backupSuffix + `.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.agent, "agent", "", "the agent's `NAME`, of \"acphost agents list\", or none (default: the first that is installed)")
-	fs.StringVar(&f.policy, "policy", "", "the ready-made policy of this `NAME`: "+strings.Join(config.ReadyPolicies(), ", ")+" (default workspace)")
+	fs.StringVar(&f.policy, "policy", "",
+		"the ready-made policy of this `NAME`: "+strings.Join(config.ReadyPolicies(), ", ")+" (default workspace)")
 	fs.StringArrayVar(&f.allow, "allow", nil, "a `COMMAND` that may always run, such as \"go test ./...\"; may be repeated")
 	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded: all, metadata (no contents) or none (default all)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")

@@ -24,7 +24,8 @@ import (
 
 // New returns the command "policy".
 func New(call *command.Call, start permd.Starter) *cobra.Command {
-	return command.Group("policy", "Check, explain and test rule files", `Check, explain and test the rule files of permd, acphost's own policy.
+	return command.Group("policy", "Check, explain and test rule files",
+		`Check, explain and test the rule files of permd, acphost's own policy.
 
 A rule file is YAML. If several rules match an action, the strictest one applies:
 deny before ask before allow. If no rule matches, acphost asks the user. Up to three

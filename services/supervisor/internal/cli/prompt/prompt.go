@@ -32,11 +32,12 @@ acphost starts it for this prompt, with its handlers and policy, and ends it and
 its processes with the command. TEXT "-" is standard input.
 
 On a terminal, questions have keys that answer them; v shows the whole command,
-change or form, and a key that allows it shows the whole first. Ctrl-C cancels the turn, and a second Ctrl-C ends acphost at once.
-If the agent does not end its turn within half a second, acphost ends the agent. If
-standard input or output is not a terminal, no user is asked: the policy decides,
-and the output is plain text. At the end, the command lists denied actions. Without
-a policy (--policy), the agent's commands run without a question.`
+change or form, and a key that allows it shows the whole first. Ctrl-C cancels the
+turn, and a second Ctrl-C ends acphost at once. If the agent does not end its turn
+within half a second, acphost ends the agent. If standard input or output is not a
+terminal, no user is asked: the policy decides, and the output is plain text. At the
+end, the command lists denied actions. Without a policy (--policy), the agent's
+commands run without a question.`
 
 const promptExamples = `  acphost prompt --agent claude "What does this project do?"
   acphost prompt --agent gemini --file main.go "Review this file."
@@ -121,7 +122,8 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.files, "file", nil, "give the agent this `FILE`; can be repeated")
 	flags.StringArrayVar(&f.images, "image", nil, "show the agent the image in this `FILE`; can be repeated")
-	flags.StringVar(&f.output, "output", string(printText), "the output: `text|final|json`: all events, only the agent's answer, or JSON lines of events")
+	flags.StringVar(&f.output, "output", string(printText),
+		"the output: `text|final|json`: all events, only the agent's answer, or JSON lines of events")
 	flags.BoolVar(&f.json, "json", false, "the same as --output json")
 	flags.BoolVar(&f.goOn, "continue", false, "continue the agent's newest recorded session in this folder")
 	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or done although the policy denies it, or no user was here to allow it")

@@ -110,10 +110,13 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	flags.SetInterspersed(false) // flags after the agent's command belong to the agent
 	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
-	flags.BoolVar(&f.alone, "unattended", false, "no user is at the client: questions end after permission.timeout_seconds")
+	flags.BoolVar(&f.alone, "unattended", false,
+		"no user is at the client: questions end after permission.timeout_seconds")
 	f.registerRoute(cmd, "fs", "fs/*", "the `TARGET` of file requests: handler, front or deny", "handler", "front", "deny")
-	f.registerRoute(cmd, "terminal", "terminal/*", "the `TARGET` of terminal requests: handler, front or deny", "handler", "front", "deny")
-	f.registerRoute(cmd, "permission", permissionMethod, "the `TARGET` of permission requests: handler, or front for no policy", "handler", "front")
+	f.registerRoute(cmd, "terminal", "terminal/*",
+		"the `TARGET` of terminal requests: handler, front or deny", "handler", "front", "deny")
+	f.registerRoute(cmd, "permission", permissionMethod,
+		"the `TARGET` of permission requests: handler, or front for no policy", "handler", "front")
 	flags.Func("route", "the target of a method or a namespace, `METHOD=TARGET`; can be repeated", f.addRoute)
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
 	flags.BoolVar(&f.noAdmin, "no-admin", false, "serve no admin socket")

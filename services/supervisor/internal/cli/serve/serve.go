@@ -111,10 +111,12 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	cmd.Annotations = map[string]string{command.Sections: serveExit}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.agents, "agent", nil, "start the agent of this `NAME` at once; can be repeated")
-	flags.StringVar(&f.socket, "socket", "", "the admin socket's `PATH`, absolute; default: a unique name that \"acphost ps\" finds")
+	flags.StringVar(&f.socket, "socket", "",
+		"the admin socket's `PATH`, absolute; default: a unique name that \"acphost ps\" finds")
 	flags.StringVar(&f.listen, "listen", "", "serve over TCP too, at `HOST:PORT`")
 	flags.StringVar(&f.tlsDir, "tls-dir", "", "the `FOLDER` with ca.crt, server.crt and server.key, as \"acphost certs init\" makes it: its folder server")
-	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false, "serve although agents can read callers' keys beside the server's, and so have their rights; for tests")
+	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false,
+		"serve although agents can read callers' keys beside the server's, and so have their rights; for tests")
 	flags.DurationVar(&f.drain, "drain", 0, "the time that turns have to end after TERM; default: serve.drain_ms, else 0")
 	f.Register(cmd)
 	f.RegisterActivity(cmd)

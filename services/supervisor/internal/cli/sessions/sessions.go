@@ -30,7 +30,8 @@ import (
 
 // New returns the command "sessions".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("sessions", "Read recorded sessions, and use sessions of a running \"acphost serve\"", `Read recorded sessions, and use sessions of a running "acphost serve".
+	return command.Group("sessions", "Read recorded sessions, and use sessions of a running \"acphost serve\"",
+		`Read recorded sessions, and use sessions of a running "acphost serve".
 
 acphost records each session in a journal, a file of JSON lines with all frames
 (journal in the configuration). "list", "show", "watch" and "export" read it, also

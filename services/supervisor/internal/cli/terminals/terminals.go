@@ -19,7 +19,8 @@ import (
 
 // New returns the command "terminals".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("terminals", "List the terminals of agents, and watch their output", `List the terminals in which acphost runs commands of agents, and watch their output.`,
+	return command.Group("terminals", "List the terminals of agents, and watch their output",
+		`List the terminals in which acphost runs commands of agents, and watch their output.`,
 		newList(call), newTail(call))
 }
 

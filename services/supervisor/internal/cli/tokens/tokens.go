@@ -34,7 +34,8 @@ const (
 
 // New returns the command "tokens".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("tokens", "Create, list or revoke the tokens of a gateway's clients", `Create, list or revoke the tokens by which a gateway (gatewayd) authenticates
+	return command.Group("tokens", "Create, list or revoke the tokens of a gateway's clients",
+		`Create, list or revoke the tokens by which a gateway (gatewayd) authenticates
 clients. The file contains their hashes; a token itself is shown once, when it is
 created. The role determines the rights of its owner:
 

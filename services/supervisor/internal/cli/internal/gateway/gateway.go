@@ -38,10 +38,12 @@ type Flags struct {
 // Register adds the flags to a command. where is a prefix of their descriptions: "with --connect: ".
 func (f *Flags) Register(set *pflag.FlagSet, where string) {
 	set.StringVar(&f.TokenFile, "token-file", "", where+"the `FILE` with the token")
-	set.StringVar(&f.CA, "ca", "", where+"the `FILE` with the authority of the gateway's certificate; default: the system's authorities")
+	set.StringVar(&f.CA, "ca", "", where+
+		"the `FILE` with the authority of the gateway's certificate; default: the system's authorities")
 	set.StringVar(&f.Cert, "cert", "", where+"the `FILE` with a client's certificate, instead of a token")
 	set.StringVar(&f.Key, "key", "", where+"the `FILE` with the certificate's private key")
-	set.BoolVar(&f.Plaintext, "plaintext", false, where+"connect to another machine without TLS: others on the network can read the token and all messages")
+	set.BoolVar(&f.Plaintext, "plaintext", false, where+
+		"connect to another machine without TLS: others on the network can read the token and all messages")
 }
 
 // Names returns the names of the flags.
