@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/secretfile"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
@@ -144,6 +145,14 @@ func (c *client) Places(path string) bool {
 	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
 }
 
+// Inspects implements sandbox.Inspector: the content of some files decides whether they are secrets.
+func (c *client) Inspects(path string) int {
+	if secretfile.Needs(path) == secretfile.MaxContent {
+		return secretfile.MaxContent + 1
+	}
+	return 0
+}
+
 // Rechecks implements sandbox.Rechecker.
 func (c *client) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
 
@@ -187,7 +196,13 @@ func (c *client) ask(e sandbox.Event, more question) (*sandboxv1.Answer, error) 
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
 		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: more.mountPoint, Stageable: more.stageable,
-		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content, Made: e.Made,
+		Leaves: string(e.Leaves), Placed: e.Placed, Made: e.Made,
+	}
+	if e.Inspected {
+		verdict := secretfile.Judge(e.Path, e.Content, len(e.Content) <= secretfile.MaxContent)
+		q.Public = proto.Bool(verdict == secretfile.Public)
+	} else {
+		q.Content = e.Content
 	}
 	room := maxStrings
 	var cut bool
