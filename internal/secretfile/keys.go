@@ -21,6 +21,8 @@ var (
 	ageKey = lazyregexp.New(`AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{50,}`)
 	// jwkPrivate matches the private member of a JSON Web Key: the exponent or scalar "d", or the symmetric key "k".
 	jwkPrivate = lazyregexp.New(`"[dk]"\s*:\s*"[A-Za-z0-9_-]{32,}={0,2}"`)
+	// gnupgKey matches a file of GnuPG's private-keys-v1.d, in its old and its present form.
+	gnupgKey = lazyregexp.New(`^\((11:private-key|21:protected-private-key)|(?m)^Key: \((protected-)?private-key`)
 	// wireguardKey matches a private key in a configuration of WireGuard.
 	wireguardKey = lazyregexp.New(`(?m)^[ \t]*PrivateKey[ \t]*=[ \t]*[A-Za-z0-9+/]{43}=[ \t\r]*$`)
 )
@@ -74,10 +76,8 @@ func keyLength(body []byte) int {
 
 // hasKeyText reports whether a text holds a private key in another form of text.
 func hasKeyText(content []byte) bool {
-	for _, start := range []string{"(11:private-key", "(21:protected-private-key", "Key: (private-key", "Key: (protected-private-key"} {
-		if bytes.HasPrefix(content, []byte(start)) { // GnuPG's private-keys-v1.d
-			return true
-		}
+	if gnupgKey.Match(content) {
+		return true
 	}
 	first, _, _ := bytes.Cut(content, []byte("\n"))
 	switch {

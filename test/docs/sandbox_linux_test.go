@@ -40,7 +40,7 @@ var compatible = []struct {
 	{"refused", "`sudo`", "", "sudo true"},
 	{"refused", "metadata addresses", "curl", "curl -s http://169.254.169.254/"},
 	{"refused", "hard links to files outside", "", "ln /etc/hostname h"},
-	{"refused", "`.npmrc`", "", "f=.npmr; echo x > ${f}c && sh -c 'read x < $0' ${f}c"},
+	{"refused", "`.npmrc`", "", "f=.npmr; sh -c 'echo _auth=x > $0 && read x < $0' ${f}c"},
 }
 
 // TestDocs_SandboxCompatibility runs commands under the configuration at the beginning of docs/sandbox.md, and checks
