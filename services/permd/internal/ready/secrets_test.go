@@ -1,6 +1,8 @@
 package ready
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/internal/secretfile"
@@ -8,6 +10,25 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
+
+// TestPolicies_SecretContentKeepsReuse: the rule about the content of every file prevents neither that an allowed read
+// holds for other files, nor that a search is allowed.
+func TestPolicies_SecretContentKeepsReuse(t *testing.T) {
+	text, _ := Get("workspace")
+	p, err := policy.Parse("workspace", text, policy.Surroundings{Home: "/home/u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, read := []policy.Part{{Policy: p}}, act("fs.read /ws/src/main.go")
+	read.Door = permissionv1.Door_DOOR_CALL
+	if got := policy.Reusable(parts, read, policy.Decide(parts, read)); got == nil {
+		t.Error("an allowed read holds for no other file in its folder")
+	}
+	search := policy.Decide(parts, act("grep -rn TODO ."))
+	if i := slices.IndexFunc(search.GetLeaveOut(), func(glob string) bool { return strings.Trim(glob, "/*") == "" }); i >= 0 {
+		t.Errorf("a search leaves out %q", search.GetLeaveOut()[i])
+	}
+}
 
 // TestPolicies_DecideSecretFiles decides about each file of the corpus: as a read of the agent, as a read of a process, in
 // command lines that read it or its metadata, and in the line of a program that is not known.
