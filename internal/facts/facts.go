@@ -177,7 +177,7 @@ func (c *command) file(word string, u use) {
 	if at.Content != nil {
 		reads := !u.write && !u.metadata
 		content := at.Content(reads)
-		f.Public, f.Secret = content == secretfile.Public, reads && content == secretfile.Secret
+		f.Public, f.HoldsPrivateKey = content == secretfile.Public, reads && content == secretfile.HoldsKey
 	}
 	switch {
 	case c.disk == nil:

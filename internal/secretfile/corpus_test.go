@@ -68,7 +68,7 @@ func TestFile_JudgesUnreadableFilesByName(t *testing.T) {
 		"certificates of almost 1 MiB":    {write(t, dir+"/most.pem", []byte(long[:secretfile.MaxContent/len(cert)*len(cert)])), secretfile.Public},
 		"settings of more than 1 MiB":     {write(t, dir+"/.npmrc", []byte(strings.Repeat("a=b\n", secretfile.MaxContent/4+1))), secretfile.Secret},
 		"a key behind the prefix":         {write(t, dir+"/late.txt", []byte(behind+strings.Repeat("x", 200)+"\n"+key)), secretfile.Ordinary},
-		"a key before the end of it":      {write(t, dir+"/soon.txt", []byte("x\n"+key+behind)), secretfile.Secret},
+		"a key before the end of it":      {write(t, dir+"/soon.txt", []byte("x\n"+key+behind)), secretfile.HoldsKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := secretfile.File(c.path, true); got != c.want {

@@ -18,13 +18,14 @@ import (
 type Verdict int
 
 const (
-	// Ordinary: no list has the name, and no private key was found, or the content is not known.
+	// Ordinary means: no list has the name, and no private key was found, or the content is not known.
 	Ordinary Verdict = iota
-	// Public: a list has the name, and the content shows that the file holds no secret.
+	// Public means: a list has the name, and the content shows that the file holds no secret.
 	Public
-	// Secret: a list has the name, and the content does not show that the file holds no secret. Or no list has the name,
-	// and the file holds a private key.
+	// Secret means: a list has the name, and the content does not show that the file holds no secret.
 	Secret
+	// HoldsKey means: no list has the name, and the file holds a private key.
+	HoldsKey
 )
 
 const (
@@ -42,7 +43,7 @@ func Judge(path string, content []byte, complete bool) Verdict {
 	list := listOf(path)
 	switch {
 	case list == noList && holdsKey(content, complete):
-		return Secret
+		return HoldsKey
 	case list == noList:
 		return Ordinary
 	case complete && list == keyFiles && (isPublicText(content) || isPublicKeystore(content)):

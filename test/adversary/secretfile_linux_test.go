@@ -37,11 +37,11 @@ func TestSecretFiles_AreDecidedByNameAndContent(t *testing.T) {
 
 	out := s.sh(`while read f; do if true <"$f"; then echo "read $f"; else echo "refused $f"; fi 2>/dev/null; done <list`)
 	for i, f := range files {
-		byName := f.Want == secretfile.Secret && secretfile.Needs(paths[i]) != secretfile.MaxPrefix
+		byName := f.Want == secretfile.Secret
 		if want := map[bool]string{true: "refused ", false: "read "}[byName]; !strings.Contains(out, want+paths[i]+"\n") {
 			t.Errorf("a process: %s: want %q", f.Path, want)
 		}
-		secret := f.Want == secretfile.Secret
+		secret := byName || f.Want == secretfile.HoldsKey
 		denies := func(answer wire.Message) bool {
 			return answer.Error != nil && strings.Contains(answer.Error.Message, ": denied: ") &&
 				!(strings.HasPrefix(f.Path, "~/") && strings.Contains(answer.Error.Message, "the user rejected this")) // it is outside

@@ -42,7 +42,9 @@ func Files(t testing.TB) []File {
 		text, content := strings.CutPrefix(line, "    ")
 		switch {
 		case heading:
-			want = map[string]secretfile.Verdict{"secret": secretfile.Secret, "public": secretfile.Public, "ordinary": secretfile.Ordinary}[verdict]
+			want = map[string]secretfile.Verdict{
+				"secret": secretfile.Secret, "key": secretfile.HoldsKey, "public": secretfile.Public, "ordinary": secretfile.Ordinary,
+			}[verdict]
 		case content:
 			f := &all[len(all)-1]
 			f.Content = append(f.Content, material.expand(t, text)...)

@@ -61,8 +61,8 @@ type pathAccess struct {
 	access                      permissionv1.Access
 	// public: the file holds nothing secret.
 	public bool
-	// secret: the file is a secret, by its name or its content.
-	secret bool
+	// holdsKey: the file holds a private key, and its name does not say so.
+	holdsKey bool
 	// committed: the change puts nothing new at the path.
 	committed bool
 	// internal: the path belongs to git itself, and would be changed.
@@ -113,7 +113,7 @@ func (p *action) preparePaths() {
 		to.leads = access.GetRecursive() && p.process != "" && access.GetAccess() == permissionv1.Access_ACCESS_WRITE
 		to.searched = access.GetRecursive() && !to.leads
 		to.access, to.committed = access.GetAccess(), access.GetCommitted()
-		to.public, to.secret = access.GetPublic(), access.GetSecret()
+		to.public, to.holdsKey = access.GetPublic(), access.GetHoldsPrivateKey()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())

@@ -211,12 +211,12 @@ func (c *compiler) paths(at string, r *permissionv1.Rule) []glob {
 	limited := r.GetEffect() == "deny" || r.GetEffect() == "ask"
 	with := limits{
 		reads: r.GetAccess() == "read", writes: r.GetAccess() == "write",
-		unlessPublic: r.GetUnlessPublic(), onlySecret: r.GetOnlySecret(), unlessCommitted: r.GetUnlessCommitted(),
+		unlessPublic: r.GetUnlessPublic(), onlyKeys: r.GetHoldsPrivateKey(), unlessCommitted: r.GetUnlessCommitted(),
 	}
 	c.expect(oneOf(r.GetAccess(), "", "read", "write"), at+".access", "expected read or write, got %q%s", r.GetAccess(),
 		yamlproto.DidYouMean(r.GetAccess(), []string{"read", "write"}))
 	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at,
-		"expected access, unless_public, only_secret and unless_committed only in deny and ask rules with path")
+		"expected access, unless_public, holds_private_key and unless_committed only in deny and ask rules with path")
 	var globs []glob
 	for i, text := range r.GetPath() {
 		text, excepts := strings.CutPrefix(text, "!")

@@ -20,7 +20,7 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 		read = head + `- {id: a, effect: deny, path: ["**/.env"], access: read}`
 		made = head + `- {id: a, effect: ask, path: ["**/.env"], access: write}`
 		keys = head + `- {id: a, effect: deny, path: ["**/*.pem"], unless_public: true}`
-		held = head + `- {id: a, effect: deny, path: ["/ws/**"], access: read, only_secret: true}`
+		held = head + `- {id: a, effect: deny, path: ["/ws/**"], access: read, holds_private_key: true}`
 		word = head + `- {id: a, effect: deny, when: "action.command.sub_commands.exists(s, s.argv.exists(w, names_secret(w)))"}`
 		exec = "terminal.create"
 	)
@@ -28,8 +28,8 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 	unsaid := with(func(p *permissionv1.PathAccess) { p.Access = permissionv1.Access_ACCESS_UNSPECIFIED })
 	public := with(func(p *permissionv1.PathAccess) { p.Public = true })
 	usePublic := func(u *permissionv1.FileUse) { u.Public = true }
-	secret := with(func(p *permissionv1.PathAccess) { p.Secret = true })
-	useSecret := func(u *permissionv1.FileUse) { u.Secret = true }
+	secret := with(func(p *permissionv1.PathAccess) { p.HoldsPrivateKey = true })
+	useSecret := func(u *permissionv1.FileUse) { u.HoldsPrivateKey = true }
 	for _, c := range []struct {
 		name, rules string
 		action      *permissionv1.Action

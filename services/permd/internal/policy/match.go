@@ -251,7 +251,7 @@ func forbidsPaths(globs []glob, a *action) match {
 		}
 	}
 	switch {
-	case onlySecret(globs):
+	case onlyKeys(globs):
 		return used
 	case a.vague, a.opaque, a.cwdUnknown:
 		return maybe

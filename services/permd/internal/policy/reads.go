@@ -20,7 +20,7 @@ func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 		{holds: func(r *rule, a *action) match { return r.effects.forbids(a) }}}
 	asked := map[string]bool{}
 	add := func(globs []glob) {
-		if onlySecret(globs) { // not about processes
+		if onlyKeys(globs) { // not about processes
 			return
 		}
 		for i := range globs {

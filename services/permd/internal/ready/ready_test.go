@@ -178,7 +178,7 @@ func (of content) touch(a *permissionv1.Action, asked, real string, reads bool) 
 		access.Access = permissionv1.Access_ACCESS_READ
 	}
 	verdict := of(real, reads)
-	access.Public, access.Secret = verdict == secretfile.Public, reads && verdict == secretfile.Secret
+	access.Public, access.HoldsPrivateKey = verdict == secretfile.Public, reads && verdict == secretfile.HoldsKey
 	a.Paths = append(a.Paths, access)
 	return access
 }

@@ -54,10 +54,10 @@ func TestPolicies_DecideSecretFiles(t *testing.T) {
 				}
 				return secretfile.Ordinary
 			}
-			secret := f.Want == secretfile.Secret
-			byName := secret && secretfile.Needs(file) != secretfile.MaxPrefix
+			byName := f.Want == secretfile.Secret
+			secret := byName || f.Want == secretfile.HoldsKey
 			process := actOn("fs.read "+file, of)
-			process.Door, process.Paths[0].Secret = permissionv1.Door_DOOR_KERNEL, false
+			process.Door, process.Paths[0].HoldsPrivateKey = permissionv1.Door_DOOR_KERNEL, false
 			for what, c := range map[string]struct {
 				a    *permissionv1.Action
 				want bool

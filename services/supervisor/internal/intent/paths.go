@@ -81,7 +81,7 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 		if at.Content != nil {
 			reads := access == permissionv1.Access_ACCESS_READ && p.asksContent()
 			content := at.Content(reads)
-			pa.Public, pa.Secret = content == secretfile.Public, reads && content == secretfile.Secret
+			pa.Public, pa.HoldsPrivateKey = content == secretfile.Public, reads && content == secretfile.HoldsKey
 		}
 	}
 	p.seen[path] = pa
