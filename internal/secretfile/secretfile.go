@@ -48,7 +48,7 @@ func Judge(path string, content []byte, complete bool) Verdict {
 		return Ordinary
 	case complete && list == keyFiles && (isPublicText(content) || isPublicKeystore(content)):
 		return Public
-	case complete && (list == secretSettings || list == projectSettings) && isPlainSettings(content):
+	case complete && (list == secretSettings || list == projectSettings) && isPlainSettings(path, content):
 		return Public
 	}
 	return Secret

@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,8 @@ var (
 	reference  = lazyregexp.New(`^(\$\{[A-Za-z0-9_.:?-]+\}|\$\x01|%[A-Za-z_][A-Za-z0-9_]*%)$`)
 	references = lazyregexp.New(`\$\{[A-Za-z0-9_.:?-]+\}`)
 	quotes     = strings.NewReplacer(`"`, "", "'", "")
+	// userPassword matches credentials in the configuration of Bundler.
+	userPassword = lazyregexp.New(`^[^\s:/]+:[^\s/]+$`)
 	// settingNames are names of credentials that secretname does not recognize without their file.
 	settingNames = wordset.Of("_auth key otp ident npmauthident pwd apikeys")
 	// noCredential are values that turn something on or off.
@@ -29,20 +32,22 @@ var (
 
 // isPlainSettings reports whether a text contains settings without credentials: no token, password or key with a literal
 // value, and no long value that may be a key. References to variables ("${NPM_TOKEN}") are not credentials. The forms are
-// JSON, XML, and lines with "=" or ":", as in INI, YAML, TOML and properties.
-func isPlainSettings(data []byte) bool {
+// JSON and XML, which the file's name or the first character tells, and lines with a name, a separator and a value, as in
+// INI, YAML, TOML and properties.
+func isPlainSettings(file string, data []byte) bool {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if !utf8.Valid(data) || secretname.Replace(string(data), "") != string(data) {
 		return false
 	}
+	file = strings.ToLower(path.Base(file))
 	switch {
 	case len(data) == 0:
 		return true
-	case data[0] == '{' && json.Valid(data):
+	case data[0] == '{' && json.Valid(data), path.Ext(file) == ".json":
 		var all any
 		return json.Unmarshal(data, &all) == nil && isPlainJSON("", all)
-	case data[0] == '<':
-		return isPlainXML(data)
+	case data[0] == '<', path.Ext(file) == ".xml", file == "nuget.config":
+		return data[0] == '<' && isPlainXML(data)
 	}
 	return arePlainLines(string(data))
 }
@@ -54,6 +59,8 @@ func isPlain(name, value string) bool {
 	case value == "", noCredential[strings.ToLower(value)], reference.MatchString(value):
 		return true
 	case namesCredential(name), secretname.Value(value):
+		return false
+	case strings.HasPrefix(name, "BUNDLE_") && userPassword.MatchString(value): // the rest of the name is a machine
 		return false
 	}
 	return !hasLongValue(value) || namesDigest(name)
@@ -168,18 +175,22 @@ func arePlainLines(text string) bool {
 	return true
 }
 
-// isPlainPiece checks a part of a line that has at most one name and one value. empty: it is the name of a credential
-// without a value. A name may contain the other separator ("//registry.example.org/:_authToken=").
+// isPlainPiece checks a part of a line that has at most one name and one value, behind any of three separators. empty: it is
+// the name of a credential without a value. A name may contain another separator ("//registry.example.org/:_authToken=").
 func isPlainPiece(piece string) (plain, empty bool) {
+	piece = strings.TrimPrefix(strings.TrimSpace(piece), "- ") // an element of a list
 	found := false
-	for _, separator := range []string{"=", ":"} {
+	for _, separator := range []string{"=", ":", " "} {
 		name, value, ok := strings.Cut(piece, separator)
 		if !ok {
 			continue
 		}
 		found = true
+		if separator == " " {
+			name, value = strings.TrimRight(name, "=:"), strings.TrimLeft(value, "=: ")
+		}
 		name = strings.TrimSuffix(strings.TrimSpace(name), "[]")
-		name = strings.TrimSpace(name[strings.LastIndexAny(name, ":/ ")+1:])
+		name = name[strings.LastIndexAny(name, ":/ ")+1:]
 		if !isPlain(name, value) {
 			return false, false
 		}

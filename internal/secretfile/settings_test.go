@@ -21,7 +21,7 @@ func TestIsPlainSettings_NPM(t *testing.T) {
 		"key=-----BEGIN PRIVATE KEY-----\\nMIIB\n":                      false,
 		"\xff\n": false,
 	} {
-		if got := isPlainSettings([]byte(text)); got != want {
+		if got := isPlainSettings("/w/.npmrc", []byte(text)); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
 		}
 	}
