@@ -20,6 +20,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/secretfile"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
@@ -87,6 +88,38 @@ func TestClient_QuestionArrivesUnchanged(t *testing.T) {
 		}
 		if !slices.Equal(j.refused, []string{"a mount"}) {
 			t.Errorf("got %q", j.refused)
+		}
+	})
+}
+
+func TestQuestion_JudgesInspectedFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
+		c, _, served := joined(t, j, nil)
+		public := []byte("registry=https://registry.example.org/\n")
+		for name, tt := range map[string]struct {
+			path      string
+			inspected bool
+			content   []byte
+			want      bool
+		}{
+			"without a token":   {"/w/.npmrc", true, public, true},
+			"with a token":      {"/w/.npmrc", true, []byte("_authToken=x\n"), false},
+			"too long":          {"/w/.npmrc", true, bytes.Repeat([]byte("a=b\n"), secretfile.MaxContent/4+1), false},
+			"another name":      {"/w/.env", true, public, false},
+			"content not known": {"/w/.npmrc", false, public, false},
+		} {
+			c.Allows(sandbox.Event{Operation: sandbox.Read, Path: tt.path, Inspected: tt.inspected, Content: tt.content})
+			if got := j.asked[len(j.asked)-1]; got.Public != tt.want || got.Inspected != tt.inspected || tt.inspected && len(got.Content) > 0 {
+				t.Errorf("%s: got public %t, inspected %t and %d bytes, want public %t", name, got.Public, got.Inspected, len(got.Content), tt.want)
+			}
+		}
+		if n := c.Inspects("/w/.npmrc"); n != secretfile.MaxContent+1 || c.Inspects("/w/.env") != 0 || c.Inspects("/w/main.go") != 0 {
+			t.Errorf("got %d, %d and %d bytes of .npmrc, .env and main.go", n, c.Inspects("/w/.env"), c.Inspects("/w/main.go"))
+		}
+		_ = c.conn.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
 		}
 	})
 }
