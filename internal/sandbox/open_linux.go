@@ -96,8 +96,8 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	return c.hand(fd, flags)
 }
 
-// inspect opens a regular file that is only read, adds its content to the events if an Inspector wants it, and returns the
-// file; -1: no Inspector wants it, or it could not be opened.
+// inspect opens a regular file that is only read, adds its content to the events if an Inspector wants it, and
+// returns the file; -1: no Inspector wants it, or it could not be opened.
 func (c *call) inspect(p place, flags int, events []Event) int {
 	inspector, ok := c.decider.(Inspector)
 	limit := 0

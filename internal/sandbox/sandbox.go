@@ -92,8 +92,8 @@ type Event struct {
 	// (see Stager). Without Placed, the content is not known.
 	Placed  bool
 	Content []byte
-	// Inspected, for Read: Content is the beginning of the file that the process gets, as long as an Inspector wants it. The
-	// process gets this file even if another one has the name meanwhile.
+	// Inspected, for Read: Content is the beginning of the file that the process gets, as long as an Inspector wants it.
+	// The process gets this file even if another one has the name meanwhile.
 	Inspected bool
 	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
 	Made bool
@@ -244,9 +244,9 @@ type Placer interface {
 	Places(path string) bool
 }
 
-// Inspector is a Decider that decides on reads of some files by their content. If a process opens a regular file only for
-// reading, the sandbox opens it before it asks, and the event has the content (Event.Inspected). With Options.Observe the
-// kernel opens the file itself, and the content is not known.
+// Inspector is a Decider that decides on reads of some files by their content. If a process opens a regular file only
+// for reading, the sandbox opens it before it asks, and the event has the content (Event.Inspected). With
+// Options.Observe the kernel opens the file itself, and the content is not known.
 type Inspector interface {
 	// Inspects returns the number of bytes that the Decider wants of a file; 0: none. path is as in Event. It must not
 	// block.

@@ -35,8 +35,8 @@ func holdsKey(content []byte, complete bool) bool {
 	return hasPrivateBlock(content) || hasKeyText(content) || isBinaryKey(content)
 }
 
-// hasPrivateBlock reports whether a text contains a private key in PEM, OpenPGP or SSH2 form: the header and, behind it,
-// enough of the key. So a header in a program's source, or a template without a key, does not count.
+// hasPrivateBlock reports whether a text contains a private key in PEM, OpenPGP or SSH2 form: the header and, behind
+// it, enough of the key. So a header in a program's source, or a template without a key, does not count.
 func hasPrivateBlock(content []byte) bool {
 	for bytes.Contains(content, []byte("PRIVATE KEY")) {
 		at := privateHeader.FindIndex(content)
@@ -51,8 +51,8 @@ func hasPrivateBlock(content []byte) bool {
 	return false
 }
 
-// keyLength returns the number of base64 characters that follow the header of a key, without other text between them. The
-// lines may be indented, quoted, commented out, or separated by "\n" in a string.
+// keyLength returns the number of base64 characters that follow the header of a key, without other text between them.
+// The lines may be indented, quoted, commented out, or separated by "\n" in a string.
 func keyLength(body []byte) int {
 	text := strings.NewReplacer(`\r`, "\n", `\n`, "\n").Replace(string(body))
 	n := 0
@@ -92,8 +92,8 @@ func hasKeyText(content []byte) bool {
 		bytes.Contains(content, []byte("PrivateKey")) && wireguardKey.Match(content)
 }
 
-// isBinaryKey reports whether content is a private key in DER form (PKCS #1, PKCS #8, SEC 1, encrypted PKCS #8), or begins
-// with a secret key of OpenPGP.
+// isBinaryKey reports whether content is a private key in DER form (PKCS #1, PKCS #8, SEC 1, encrypted PKCS #8), or
+// begins with a secret key of OpenPGP.
 func isBinaryKey(content []byte) bool {
 	if len(content) < 32 {
 		return false

@@ -93,8 +93,8 @@ func matches(patterns []pathglob.Pattern, file string) bool {
 }
 
 // Named reports whether a word of a command names a file on a list of secrets, or a folder of them: as a path, behind a
-// separator ("--file=.env", "@.env", "HEAD:.env"), in any case. It returns false for settings of a project, and for a bare
-// name that ends in ".key", because both are usually no secrets.
+// separator ("--file=.env", "@.env", "HEAD:.env"), in any case. It returns false for settings of a project, and for a
+// bare name that ends in ".key", because both are usually no secrets.
 func Named(word string) bool {
 	if namedBy(word) {
 		return true

@@ -23,9 +23,9 @@ var (
 	serial = lazyregexp.New(`^[0-9]{31,49}$`)
 )
 
-// isPublicText reports whether a text consists of certificates, certificate requests, public keys and parameters, in the
-// forms of PEM, OpenPGP and OpenSSH, with comments between them that contain no secret. It returns false for a text
-// without any of these, for binary data, and for an incomplete block.
+// isPublicText reports whether a text consists of certificates, certificate requests, public keys and parameters, in
+// the forms of PEM, OpenPGP and OpenSSH, with comments between them that contain no secret. It returns false for a
+// text without any of these, for binary data, and for an incomplete block.
 func isPublicText(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -60,7 +60,8 @@ func isPublicText(data []byte) bool {
 // kinds of characters.
 func hasLongValue(line string) bool {
 	return slices.ContainsFunc(longValue.FindAllString(line, -1), func(value string) bool {
-		mixed := strings.ContainsAny(value, "0123456789") && strings.ToLower(value) != value && strings.ToUpper(value) != value
+		mixed := strings.ContainsAny(value, "0123456789") &&
+			strings.ToLower(value) != value && strings.ToUpper(value) != value
 		return !serial.MatchString(value) && (mixed || !strings.Contains(value, "/"))
 	})
 }

@@ -65,8 +65,8 @@ func Needs(path string) int {
 	return 0
 }
 
-// File decides about a file on this machine. path is as for Judge. reads: the content is used. Otherwise a file on no list
-// is Ordinary. A file that cannot be read, and a file that is not regular, are judged by their names.
+// File decides about a file on this machine. path is as for Judge. reads: the content is used. Otherwise a file on no
+// list is Ordinary. A file that cannot be read, and a file that is not regular, are judged by their names.
 func File(path string, reads bool) Verdict {
 	limit := Needs(path)
 	switch {

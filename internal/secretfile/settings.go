@@ -30,10 +30,10 @@ var (
 	digests = []string{"checksum", "integrity", "digest", "hash", "fingerprint", "sha1", "sha256", "sha512"}
 )
 
-// isPlainSettings reports whether a text contains settings without credentials: no token, password or key with a literal
-// value, and no long value that may be a key. References to variables ("${NPM_TOKEN}") are not credentials. The forms are
-// JSON and XML, which the file's name or the first character tells, and lines with a name, a separator and a value, as in
-// INI, YAML, TOML and properties.
+// isPlainSettings reports whether a text contains settings without credentials: no token, password or key with a
+// literal value, and no long value that may be a key. References to variables ("${NPM_TOKEN}") are not credentials.
+// The forms are JSON and XML, which the file's name or the first character tells, and lines with a name, a separator
+// and a value, as in INI, YAML, TOML and properties.
 func isPlainSettings(file string, data []byte) bool {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if !utf8.Valid(data) || secretname.Replace(string(data), "") != string(data) {
@@ -175,8 +175,9 @@ func arePlainLines(text string) bool {
 	return true
 }
 
-// isPlainPiece checks a part of a line that has at most one name and one value, behind any of three separators. empty: it is
-// the name of a credential without a value. A name may contain another separator ("//registry.example.org/:_authToken=").
+// isPlainPiece checks a part of a line that has at most one name and one value, behind any of three separators.
+// empty: it is the name of a credential without a value. A name may contain another separator
+// ("//registry.example.org/:_authToken=").
 func isPlainPiece(piece string) (plain, empty bool) {
 	piece = strings.TrimPrefix(strings.TrimSpace(piece), "- ") // an element of a list
 	found := false

@@ -110,8 +110,10 @@ func TestQuestion_JudgesInspectedFiles(t *testing.T) {
 			"content not known": {"/w/.npmrc", false, public, false},
 		} {
 			c.Allows(sandbox.Event{Operation: sandbox.Read, Path: tt.path, Inspected: tt.inspected, Content: tt.content})
-			if got := j.asked[len(j.asked)-1]; got.Public != tt.want || got.Inspected != tt.inspected || tt.inspected && len(got.Content) > 0 {
-				t.Errorf("%s: got public %t, inspected %t and %d bytes, want public %t", name, got.Public, got.Inspected, len(got.Content), tt.want)
+			got := j.asked[len(j.asked)-1]
+			if got.Public != tt.want || got.Inspected != tt.inspected || tt.inspected && len(got.Content) > 0 {
+				t.Errorf("%s: got public %t, inspected %t and %d bytes, want public %t",
+					name, got.Public, got.Inspected, len(got.Content), tt.want)
 			}
 		}
 		if n := c.Inspects("/w/.npmrc"); n != secretfile.MaxContent+1 || c.Inspects("/w/.env") != 0 || c.Inspects("/w/main.go") != 0 {

@@ -152,13 +152,14 @@ func (s *server) serve(began func(Began)) error {
 }
 
 func (s *server) answer(q *sandboxv1.Question) {
-	asked := Asked{Public: q.GetPublic(), Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Stageable: q.GetStageable(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
+	asked := Asked{Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Stageable: q.GetStageable(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
 		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
 		Leaves: sandbox.Leaves(q.GetLeaves()), Placed: q.GetPlaced(), Content: q.GetContent(), Made: q.GetMade(),
 		Inspected: q.Public != nil,
 		Address:   sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
 	}}
+	asked.Public = q.GetPublic()
 	generation, _ := s.generation.current() // before the Judge reads any state
 	said := s.judge.Judge(s.ctx, asked)
 	a := &sandboxv1.Answer{Id: q.GetId(), Allowed: said.Allowed, Staged: said.Staged && asked.Stageable, Why: said.Why, TellStart: said.TellStart}

@@ -1,5 +1,5 @@
-// Package secrettest provides files of real formats for tests about secrets, each with the right verdict. Private keys are
-// generated when a test runs, so that no file of the repository holds one.
+// Package secrettest provides files of real formats for tests about secrets, each with the right verdict. Private
+// keys are generated when a test runs, so that no file of the repository holds one.
 package secrettest
 
 import (
@@ -29,8 +29,9 @@ func (f File) Under(project, home string) string {
 	return project + "/" + f.Path
 }
 
-// Files returns the corpus. The text of files.txt has a section for each verdict, the path of a file at the beginning of a
-// line, and its lines indented by four spaces. "{{NAME}}" is generated text, and "{{NAME|FORM}}" the same in another form.
+// Files returns the corpus. The text of files.txt has a section for each verdict, the path of a file at the beginning
+// of a line, and its lines indented by four spaces. "{{NAME}}" is generated text, and "{{NAME|FORM}}" the same in
+// another form.
 func Files(t testing.TB) []File {
 	t.Helper()
 	material := generate()

@@ -1719,11 +1719,13 @@ type PathAccess struct {
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
 	GitState bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
-	// Optional. The file has a name of files that may be secrets, and its content shows that it is none: it holds only certificates
-	// or public keys, or settings without credentials. Default: false: it holds something else, or its content is not known.
+	// Optional. The file has a name of files that may be secrets, and its content shows that it is none: it holds only
+	// certificates or public keys, or settings without credentials. Default: false: it holds something else, or its
+	// content is not known.
 	Public bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
-	// Optional. For ACCESS_READ, except for DOOR_KERNEL: the file does not have a name of files that may be secrets, and its first 64 KiB
-	// hold a private key. Default: false: it has such a name, or no private key was found, or the content is not known.
+	// Optional. For ACCESS_READ, except for DOOR_KERNEL: the file does not have a name of files that may be secrets,
+	// and its first 64 KiB hold a private key. Default: false: it has such a name, or no private key was found, or the
+	// content is not known.
 	HoldsPrivateKey bool `protobuf:"varint,11,opt,name=holds_private_key,json=holdsPrivateKey,proto3" json:"holds_private_key,omitempty"`
 	// Optional. For ACCESS_WRITE and DOOR_KERNEL: the agent puts nothing new at the path. An empty folder is made, or the file gets the
 	// content that it has in a commit made before the agent started, or a file with such content is removed. Default: false.

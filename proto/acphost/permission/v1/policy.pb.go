@@ -202,8 +202,8 @@ type Rule struct {
 	// Optional, for deny and ask rules with path. The rule ignores files whose content is known to hold no secret (PathAccess.public):
 	// certificates and public keys, and settings without credentials. Default: false.
 	UnlessPublic bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
-	// Optional, for deny and ask rules with path. The rule is only about files that hold a private key although they do not have a name
-	// of files that may be secrets (PathAccess.holds_private_key). Default: false.
+	// Optional, for deny and ask rules with path. The rule is only about files that hold a private key although they do
+	// not have a name of files that may be secrets (PathAccess.holds_private_key). Default: false.
 	HoldsPrivateKey bool `protobuf:"varint,25,opt,name=holds_private_key,json=holdsPrivateKey,proto3" json:"holds_private_key,omitempty"`
 	// Optional, for deny and ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
 	// (PathAccess.committed): empty folders, and files as a commit has them that was made before the agent started. So git can switch between

@@ -296,8 +296,8 @@ type Question struct {
 	// Optional. For "write": the process can be given an unnamed file. The question is then asked again, with placed and content, when the file
 	// is written. Default: false.
 	Stageable bool `protobuf:"varint,21,opt,name=stageable,proto3" json:"stageable,omitempty"`
-	// Optional. For "read": whether the file that the process gets holds no secret although its name is on a list. Absent: its
-	// content is not known.
+	// Optional. For "read": whether the file that the process gets holds no secret although its name is on a list.
+	// Absent: its content is not known.
 	Public *bool `protobuf:"varint,22,opt,name=public,proto3,oneof" json:"public,omitempty"`
 	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
 	// lead its interpreter to another one.

@@ -32,8 +32,8 @@ type condition struct {
 // environment is created once: it is costly, and does not change.
 var environment = sync.OnceValues(newEnvironment)
 
-// newEnvironment returns an environment that contains only the action and functions of text: no clock, no randomness, no
-// files.
+// newEnvironment returns an environment that contains only the action and functions of text: no clock, no randomness,
+// no files.
 func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Types(&permissionv1.Action{}),

@@ -1,8 +1,8 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
 // The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
-// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list of secretfile. The
-// package knows the policies' names and purposes, and does not know how rules are matched.
+// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list of
+// secretfile. The package knows the policies' names and purposes, and does not know how rules are matched.
 package ready
 
 import (

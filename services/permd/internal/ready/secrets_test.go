@@ -30,8 +30,8 @@ func TestPolicies_SecretContentKeepsReuse(t *testing.T) {
 	}
 }
 
-// TestPolicies_DecideSecretFiles decides about each file of the corpus: as a read of the agent, as a read of a process, in
-// command lines that read it or its metadata, and in the line of a program that is not known.
+// TestPolicies_DecideSecretFiles decides about each file of the corpus: as a read of the agent, as a read of a
+// process, in command lines that read it or its metadata, and in the line of a program that is not known.
 func TestPolicies_DecideSecretFiles(t *testing.T) {
 	files := secrettest.Files(t)
 	for _, name := range []string{"headless", "readonly", "workspace"} {

@@ -1047,16 +1047,18 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
   gitState: boolean;
 
   /**
-   * Optional. The file has a name of files that may be secrets, and its content shows that it is none: it holds only certificates
-   * or public keys, or settings without credentials. Default: false: it holds something else, or its content is not known.
+   * Optional. The file has a name of files that may be secrets, and its content shows that it is none: it holds only
+   * certificates or public keys, or settings without credentials. Default: false: it holds something else, or its
+   * content is not known.
    *
    * @generated from field: bool public = 9;
    */
   public: boolean;
 
   /**
-   * Optional. For ACCESS_READ, except for DOOR_KERNEL: the file does not have a name of files that may be secrets, and its first 64 KiB
-   * hold a private key. Default: false: it has such a name, or no private key was found, or the content is not known.
+   * Optional. For ACCESS_READ, except for DOOR_KERNEL: the file does not have a name of files that may be secrets,
+   * and its first 64 KiB hold a private key. Default: false: it has such a name, or no private key was found, or the
+   * content is not known.
    *
    * @generated from field: bool holds_private_key = 11;
    */
