@@ -242,6 +242,9 @@ type Placer interface {
 	// Places reports whether the Decider wants the content of the file that gets a name. path is as in Event. It must
 	// not block.
 	Places(path string) bool
+	// Content returns the content that the file gets in place of the content that a process wrote. The event then has
+	// this content. path is one for which Places holds. It must not block.
+	Content(path string, written []byte) []byte
 }
 
 // Inspector is a Decider that decides on reads of some files by their content. If a process opens a regular file only
@@ -409,6 +412,14 @@ func (t Through) Inspects(path string) int {
 		return i.Inspects(path)
 	}
 	return 0
+}
+
+// Content implements Placer.
+func (t Through) Content(path string, written []byte) []byte {
+	if p, ok := t.Decider.(Placer); ok {
+		return p.Content(path, written)
+	}
+	return written
 }
 
 // AllowsStaged implements Stager.

@@ -13,14 +13,14 @@ import (
 // The lists, by their names in the ready-made policies.
 const (
 	noList = ""
-	// publicFiles excepts files from secretFiles.
-	publicFiles = "public-files"
 	// envFiles are variables of a project.
 	envFiles = "env-files"
 	// secretFiles are secrets whatever they hold.
 	secretFiles = "secret-files"
 	// keyFiles hold private keys, public keys or certificates.
 	keyFiles = "key-files"
+	// sshFiles lie beside private keys.
+	sshFiles = "ssh-files"
 	// secretSettings and projectSettings may hold tokens or passwords. Files of projectSettings usually hold none.
 	secretSettings  = "secret-settings"
 	projectSettings = "project-settings"
@@ -44,13 +44,9 @@ type names struct {
 
 // parsed are the lists in the order in which they decide.
 var parsed = sync.OnceValue(func() (all []names) {
-	for _, list := range []string{envFiles, secretFiles, keyFiles, secretSettings, projectSettings} {
+	for _, list := range []string{envFiles, secretFiles, sshFiles, keyFiles, secretSettings, projectSettings} {
 		n := names{list: list}
 		text, _ := List(list)
-		if list == secretFiles {
-			public, _ := List(publicFiles)
-			text += public
-		}
 		for line := range strings.Lines(text) {
 			glob, ok := strings.CutPrefix(strings.TrimSpace(line), `- "`)
 			if !ok {

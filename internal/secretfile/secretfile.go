@@ -46,7 +46,7 @@ func Judge(path string, content []byte, complete bool) Verdict {
 		return HoldsKey
 	case list == noList:
 		return Ordinary
-	case complete && list == keyFiles && (isPublicText(content) || isPublicKeystore(content)):
+	case complete && (list == keyFiles || list == sshFiles) && (isPublicText(content) || isPublicKeystore(content)):
 		return Public
 	case complete && (list == secretSettings || list == projectSettings) && isPlainSettings(path, content):
 		return Public
@@ -59,7 +59,7 @@ func Needs(path string) int {
 	switch listOf(path) {
 	case noList:
 		return MaxPrefix
-	case keyFiles, secretSettings, projectSettings:
+	case keyFiles, sshFiles, secretSettings, projectSettings:
 		return MaxContent
 	}
 	return 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/secretfile"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
@@ -151,6 +152,15 @@ func (c *client) Inspects(path string) int {
 		return secretfile.MaxContent + 1
 	}
 	return 0
+}
+
+// Content implements sandbox.Placer: commands in the todo list of a rebase run only in a sandbox.
+func (c *client) Content(path string, written []byte) []byte {
+	if git.WriteOf(git.Change{Path: path}) != git.Steps {
+		return written
+	}
+	before, _ := regular.Read(path, sandbox.MaxContent) // the supervisor reads it again
+	return git.GuardSteps(path, written, before)
 }
 
 // Rechecks implements sandbox.Rechecker.

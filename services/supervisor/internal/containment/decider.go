@@ -332,7 +332,10 @@ func (d *Decider) decideEvent(
 	decision, err := d.opts.Gate.Decide(ctx, r)
 	staged := false
 	if err == nil {
-		decision, staged, err = d.decideCommitted(ctx, e, r, decision)
+		decision, staged, err = d.decideByContent(ctx, e, git, r, decision)
+	}
+	if err == nil && !staged && changes(e.Operation) && e.to == nil {
+		decision, a, err = d.decideSubject(ctx, e, s, r, decision, git.state)
 	}
 	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {
 		of := d.link.Request(sessionID, inner, e.seen)
