@@ -117,8 +117,13 @@ const (
 	LeavesLinked Leaves = "linked"
 )
 
-// MaxContent is the maximum size of Event.Content in bytes. A larger file is decided on without its content.
-const MaxContent = 4 << 20
+const (
+	// MaxContent is the maximum size in bytes of a content that is sent to a supervisor.
+	MaxContent = 4 << 20
+	// MaxPlaced is the maximum size of Event.Content in bytes. A larger file is decided on without its content. Indexes
+	// of git have some 100 bytes for each file of a repository.
+	MaxPlaced = 64 << 20
+)
 
 // ReservedPrefix begins the names of files that the sandbox makes for itself, in folders of confined processes. These
 // processes can do nothing with such names.
@@ -233,7 +238,7 @@ type Mounter interface {
 }
 
 // Placer is a Decider that decides on the content of some files. If a process renames a regular file of at most
-// MaxContent bytes to a path of a Placer, and does not exchange it for another one, the event has the content
+// MaxPlaced bytes to a path of a Placer, and does not exchange it for another one, the event has the content
 // (Event.Placed). If the event is allowed, the path gets a new file with these bytes, the renamed file's permissions
 // without set-user-ID, set-group-ID and write permission for others, and the sandbox's owner. The renamed file is
 // removed. So a process that has the renamed file open, or has another name for it, cannot change the new one. If the

@@ -150,6 +150,32 @@ func TestQuestion_CarriesContent(t *testing.T) {
 	})
 }
 
+func TestContentFor_ShortensIndexes(t *testing.T) {
+	index := append([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00UNTR\x00\x60\x00\x00"), make([]byte, 6<<20+20)...)
+	strange := bytes.Replace(index, []byte("UNTR"), []byte("link"), 1)
+	for name, c := range map[string]struct {
+		path    string
+		content []byte
+		placed  bool
+		sent    int
+	}{
+		"a large index":                      {"/w/.git/index", index, true, 0},
+		"a large index that is not so":       {"/w/.git/index", strange, false, 0},
+		"an index that is not one":           {"/w/.git/index", []byte("x"), true, 1},
+		"a large configuration":              {"/w/.git/config", index, false, 0},
+		"an index in a configuration":        {"/w/.git/config", index[:12], true, 12},
+		"an index that belongs to no folder": {"/w/index", index[:12], true, 12},
+	} {
+		placed, content := contentFor(sandbox.Event{Operation: sandbox.Move, Path: c.path, Placed: true, Content: c.content})
+		if placed != c.placed || len(content) != c.sent {
+			t.Errorf("%s: got placed %t, %d bytes, want %t, %d", name, placed, len(content), c.placed, c.sent)
+		}
+	}
+	if placed, _ := contentFor(sandbox.Event{Operation: sandbox.Write, Path: "/w/.git/index"}); placed {
+		t.Error("an index whose content is not known counts as placed")
+	}
+}
+
 func TestClient_PlacesGitConfigurations(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

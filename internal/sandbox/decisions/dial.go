@@ -196,12 +196,25 @@ func (c *client) expects(call uint64) bool {
 	return expected
 }
 
+// contentFor returns the content of an event for the supervisor, and whether the supervisor may rely on it. An index that
+// is harmless is sent as an empty one, which is harmless, too: indexes of large repositories exceed MaxContent.
+func contentFor(e sandbox.Event) (placed bool, content []byte) {
+	switch {
+	case e.Placed && git.WriteOf(git.Change{Path: e.Path}) == git.Index && git.HarmlessIndex(e.Content) == "":
+		return true, nil
+	case len(e.Content) > sandbox.MaxContent:
+		return false, nil
+	}
+	return e.Placed, e.Content
+}
+
 var (
 	errGone = errors.New("the supervisor that decides is gone")
 	errLate = errors.New("the supervisor did not decide in time")
 )
 
 func (c *client) ask(e sandbox.Event, more question) (*sandboxv1.Answer, error) {
+	e.Placed, e.Content = contentFor(e)
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
