@@ -85,9 +85,9 @@ type host struct {
 // nextTry is in a question about an action that was refused before: the answer is for the next try.
 const nextTry = "the next try works"
 
-// maxTries limits how often the agent tries a line: a command can need a first answer to start, and a second one for
+// maxTries limits how often the agent tries a line: a command can need an answer to each start, and another one for
 // what it does.
-const maxTries = 3
+const maxTries = 4
 
 // hosted runs a step through acphost. As long as it ends with another status than wanted, and the user was asked about
 // what was refused, the agent tries again, up to maxTries.
