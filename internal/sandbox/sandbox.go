@@ -155,6 +155,9 @@ type Options struct {
 	Streams bool
 	// Environ is the environment that the command starts with, to which Event.Env is compared. nil: the sandbox's own.
 	Environ []string
+	// MaxProcesses is the maximum number of confined processes. The sandbox checks it once a second. If there are more,
+	// it notifies the Decider (Refused) and ends all of them. 0: no maximum.
+	MaxProcesses int
 	// Timeout limits the time that a call waits for the Decider. The call is then rejected (EACCES), and a later
 	// decision is ignored. With Observe, the kernel makes the call then. 0 or less: DefaultTimeout.
 	Timeout time.Duration
@@ -170,6 +173,8 @@ type Confinement struct {
 	// machine.
 	Closed bool
 	Proxy  string
+	// MaxProcesses is as in Options.
+	MaxProcesses int
 }
 
 // Flags returns the arguments of a sandbox that precede its command.
@@ -186,6 +191,9 @@ func (c Confinement) Flags() []string {
 		flags = append(flags, "--proxy", c.Proxy)
 	case c.Closed:
 		flags = append(flags, "--no-internet")
+	}
+	if c.MaxProcesses > 0 {
+		flags = append(flags, "--max-processes", strconv.Itoa(c.MaxProcesses))
 	}
 	return flags
 }
