@@ -65,7 +65,7 @@ func (s *Sandbox) newConfinement() *terminalv1.Confinement {
 	_, _ = rand.Read(id[:]) // never fails
 	return &terminalv1.Confinement{
 		Id: hex.EncodeToString(id[:]), Observe: s.How.Observe, Reads: s.How.Reads, Closed: s.How.Closed,
-		Proxy: s.How.Proxy, Env: s.Env,
+		Proxy: s.How.Proxy, Env: s.Env, MaxProcesses: uint32(s.MaxProcesses), Group: s.Group,
 	}
 }
 

@@ -40,6 +40,10 @@ type Sandbox struct {
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool
+	// MaxProcesses is the maximum number of processes of a command that does not run in Group. 0: no maximum.
+	MaxProcesses int
+	// Group is the folder of the agent's control group, for commands on this machine. Empty: none.
+	Group string
 	// Terminals: the handlers of terminals run commands in a sandbox. Since commands are then decided as contained, a
 	// handler that no longer can runs none.
 	Terminals bool
