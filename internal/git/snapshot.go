@@ -107,30 +107,13 @@ func (s *Snapshot) Has(file string, content []byte, deadline time.Time) bool {
 	want := sha1.Sum(append([]byte("blob "+strconv.Itoa(len(content))+"\x00"), content...)) // #nosec G401 -- git's own ids
 	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}
 	defer r.close()
-	seen := map[string]bool{}
-	queue := append([]string(nil), s.tips...)
-	for len(queue) > 0 && len(seen) < maxCommits && time.Now().Before(deadline) {
-		id := queue[0]
-		queue = queue[1:]
-		if seen[id] {
-			continue
+	found := false
+	r.walk(s.tips, map[string]bool{}, maxCommits, func() bool { return found || time.Now().After(deadline) }, func(commit []byte) {
+		for _, tree := range headers(commit, "tree") {
+			found = found || r.blobIn(tree, names) == hex.EncodeToString(want[:])
 		}
-		seen[id] = true
-		kind, data, err := r.read(id)
-		switch {
-		case err != nil: // a shallow clone ends here
-		case kind == "tag":
-			queue = append(queue, headers(data, "object")...)
-		case kind == "commit":
-			for _, tree := range headers(data, "tree") {
-				if r.blobIn(tree, names) == hex.EncodeToString(want[:]) {
-					return true
-				}
-			}
-			queue = append(queue, headers(data, "parent")...)
-		}
-	}
-	return false
+	})
+	return found
 }
 
 // headers returns the values of a header of a commit or tag.
