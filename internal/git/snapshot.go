@@ -92,6 +92,9 @@ func (s *Snapshot) addID(line string) {
 // SharesRefs reports whether two snapshots are of the same repository, in one working tree or in two.
 func (s *Snapshot) SharesRefs(other *Snapshot) bool { return s.dir == other.dir }
 
+// Top returns the top folder of the working tree.
+func (s *Snapshot) Top() string { return s.top }
+
 // Contains reports whether a file lies in the working tree.
 func (s *Snapshot) Contains(file string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/")

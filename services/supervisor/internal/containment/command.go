@@ -211,7 +211,7 @@ func (d *Decider) serveCommand(stream confineStream, c *command, handler int) {
 		served <- panics.Catch(d.opts.Logger, "answering the sandbox of a command", func() error {
 			defer func() { remove() }()
 			return decisions.Serve(ours, c, func(b decisions.Began) {
-				c.environ, remove = b.Env, d.roots.add(handler, b.PID)
+				c.environ, remove = b.Env, d.roots.add(handler, b.PID, c.sessionID)
 			}, nil)
 		})
 	}()

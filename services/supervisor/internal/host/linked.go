@@ -74,6 +74,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	})
 	la.decider = containment.New(containment.Options{
 		Sessions: la.table, Gate: h.gate, AgentName: spec.Identity.Name, AgentEnviron: spec.Env, Logger: h.log,
+		AgentPID: func() int { return la.PID() }, Note: la.note,
 	})
 	guard, err := agent.OwnGuard()
 	if err != nil {

@@ -174,11 +174,16 @@ func (hs *handlers) unconfined(ctx context.Context, name string, k *containment.
 
 // noteSandbox records the state of the sandbox in the audit log.
 func (la *linkedAgent) noteSandbox() {
+	la.note(sandboxNote(la.identity.Name, la.sandbox))
+}
+
+// note records a note in the audit log, if there is one.
+func (la *linkedAgent) note(text string) {
 	if la.host.audit == nil {
 		return
 	}
-	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: sandboxNote(la.identity.Name, la.sandbox)}); err != nil {
-		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
+	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: text}); err != nil {
+		la.host.log.Warn("a note was not written to the audit log", "note", text, "error", err)
 	}
 }
 
