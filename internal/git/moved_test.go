@@ -50,7 +50,12 @@ func TestSnapshot_ChangedSince(t *testing.T) {
 		}, []string{"x/y/z.txt"}},
 		{"a merge of a known commit", func() { run("merge", "-q", "--no-ff", "--no-edit", "side") }, []string{"x/y/z.txt"}},
 		{"packed", func() { run("gc", "-q") }, nil},
-		{"a tag", func() { write("c.txt", "c\n"); run("commit", "-qm", "c"); run("tag", "-am", "v1", "v1"); run("reset", "-q", "--hard", "HEAD~") }, []string{"c.txt"}},
+		{"a tag", func() {
+			write("c.txt", "c\n")
+			run("commit", "-qm", "c")
+			run("tag", "-am", "v1", "v1")
+			run("reset", "-q", "--hard", "HEAD~")
+		}, []string{"c.txt"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := TakeSnapshot(r)

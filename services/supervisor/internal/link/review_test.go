@@ -47,7 +47,9 @@ func (r *rig) turnEnds(id string) (shown []string) {
 		line := r.client.next()
 		var m struct {
 			ID     string
-			Params struct{ Update struct{ Content struct{ Text string } } }
+			Params struct {
+				Update struct{ Content struct{ Text string } }
+			}
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			r.t.Fatalf("%s: %v", line, err)
