@@ -74,6 +74,24 @@ func Enterable(folder string) bool {
 	return filepath.IsAbs(folder) && unix.Access(filepath.Join(folder, "cgroup.procs"), unix.W_OK) == nil
 }
 
+// Reached returns how often a group, by its folder, has reached its limits: starts of processes that the kernel refused,
+// and processes that it ended for lack of memory.
+func Reached(folder string) (refused, ended uint64) {
+	return counter(filepath.Join(folder, "pids.events"), "max"), counter(filepath.Join(folder, "memory.events"), "oom_kill")
+}
+
+// counter returns a counter of a file of a group; 0 if it cannot be read.
+func counter(file, name string) uint64 {
+	data, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, _ := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
 // Remove removes the group. It fails with EBUSY while the group has processes.
 func (g *Group) Remove() error { return os.Remove(g.Path) }
 

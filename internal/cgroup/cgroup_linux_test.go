@@ -66,6 +66,9 @@ func TestNew_LimitsTasks(t *testing.T) {
 	if !strings.HasPrefix(out, "ten") || strings.Contains(out, "hundred") || err == nil {
 		t.Errorf("got %q, %v, want a shell that can start 10 processes and not 100", out, err)
 	}
+	if refused, ended := cgroup.Reached(g.Path); refused == 0 || ended > 0 {
+		t.Errorf("got %d refused starts and %d ended processes, want at least one refused start", refused, ended)
+	}
 }
 
 func TestNew_LimitsMemory(t *testing.T) {
@@ -73,6 +76,9 @@ func TestNew_LimitsMemory(t *testing.T) {
 	out, err := inGroup(t, g, "head -c 8000000 /dev/zero | tail >/dev/null && echo small; head -c 200000000 /dev/zero | tail >/dev/null && echo large")
 	if !strings.HasPrefix(out, "small") || strings.Contains(out, "large") {
 		t.Errorf("got %q, %v, want a process that has 8 MB and not 200 MB", out, err)
+	}
+	if refused, ended := cgroup.Reached(g.Path); refused > 0 || ended == 0 {
+		t.Errorf("got %d refused starts and %d ended processes, want at least one ended process", refused, ended)
 	}
 }
 

@@ -11,5 +11,8 @@ func New(string, Limits) (*Group, error) { return nil, ErrNotDelegated }
 // Enterable returns false.
 func Enterable(string) bool { return false }
 
+// Reached returns 0.
+func Reached(string) (refused, ended uint64) { return 0, 0 }
+
 // Remove does nothing.
 func (*Group) Remove() error { return nil }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
@@ -33,6 +34,8 @@ type reviews struct {
 	mu    sync.Mutex
 	turns map[string]*turnReview // by session
 	named map[string]bool        // the listeners that a review has named
+	// refused and ended are the counts of the control group at the last review (cgroup.Reached).
+	refused, ended uint64
 }
 
 // turnReview is what the review of one turn needs. The mu of reviews guards its fields.
@@ -58,7 +61,7 @@ func (d *Decider) BeginTurn(sessionID string) {
 }
 
 // EndTurn returns a function that reviews a turn that has ended; nil: there is nothing to review. The function returns
-// what the user should know, and records it; "": nothing. It names listeners of the agent's processes once, processes
+// what the user should know, and records it; "": nothing. It names reached limits, listeners of the agent's processes once, processes
 // that the turn's commands in terminals left running, and files that run later: changed ones, and those that new commits
 // change.
 func (d *Decider) EndTurn(sessionID string) (review func(ctx context.Context) string) {
@@ -78,6 +81,7 @@ func (d *Decider) EndTurn(sessionID string) (review func(ctx context.Context) st
 			what  string
 			items []string
 		}{
+			{"limits reached", d.limitsReached()},
 			{"listening for connections", d.newListeners()},
 			{"still running", d.leftRunning(sessionID)},
 			{"changed, and run later by other programs", files},
@@ -126,6 +130,24 @@ func (d *Decider) noteChange(e *event, t Try) {
 		}
 		d.reviews.mu.Unlock()
 	}
+}
+
+// limitsReached returns the limits of the agent's control group that were reached since the last call.
+func (d *Decider) limitsReached() (found []string) {
+	if d.sandbox.Group == "" {
+		return nil
+	}
+	refused, ended := cgroup.Reached(d.sandbox.Group)
+	d.reviews.mu.Lock()
+	defer d.reviews.mu.Unlock()
+	if n := refused - d.reviews.refused; n > 0 {
+		found = append(found, fmt.Sprintf("%d starts of processes were refused (sandbox.max_processes)", n))
+	}
+	if n := ended - d.reviews.ended; n > 0 {
+		found = append(found, fmt.Sprintf("%d processes were ended for lack of memory (sandbox.max_memory_bytes)", n))
+	}
+	d.reviews.refused, d.reviews.ended = refused, ended
+	return found
 }
 
 // newListeners returns the listeners of the agent's processes that no review has named, with their programs.
