@@ -71,7 +71,7 @@ func TestReview_NamesFilesAndProcesses(t *testing.T) {
 	}
 	s.agent.Reply(prompt, map[string]any{"stopReason": "end_turn"})
 	text := string(s.ExpectWhere("the notice", func(m wire.Message) bool {
-		return strings.Contains(string(m.Params), "This turn leaves something behind")
+		return strings.Contains(string(m.Params), "Check after this turn")
 	}).Params)
 	for _, want := range []string{"still running: ", "sleep (process ", "changed, and run later by other programs: " + p.Path(".github/workflows/ci.yml")} {
 		if !strings.Contains(text, want) {
@@ -88,7 +88,7 @@ func TestReview_NamesFilesAndProcesses(t *testing.T) {
 	s.agent.Reply(s.agent.Expect("session/prompt"), map[string]any{"stopReason": "end_turn"})
 	next.Result(nil)
 	for _, m := range s.Waiting() {
-		if strings.Contains(string(m.Params), "leaves something behind") {
+		if strings.Contains(string(m.Params), "Check after this turn") {
 			t.Errorf("in the next turn: got the notice %s, want none", m.Raw)
 		}
 	}

@@ -141,10 +141,10 @@ func (d *Decider) limitsReached() (found []string) {
 	d.reviews.mu.Lock()
 	defer d.reviews.mu.Unlock()
 	if n := refused - d.reviews.refused; n > 0 {
-		found = append(found, fmt.Sprintf("%d starts of processes were refused (sandbox.max_processes)", n))
+		found = append(found, fmt.Sprintf("refused starts of processes (sandbox.max_processes): %d", n))
 	}
 	if n := ended - d.reviews.ended; n > 0 {
-		found = append(found, fmt.Sprintf("%d processes were ended for lack of memory (sandbox.max_memory_bytes)", n))
+		found = append(found, fmt.Sprintf("processes ended for lack of memory (sandbox.max_memory_bytes): %d", n))
 	}
 	d.reviews.refused, d.reviews.ended = refused, ended
 	return found

@@ -6,7 +6,7 @@ import (
 )
 
 // reviewTitle is the title of the notice about a turn that has ended.
-const reviewTitle = "This turn leaves something behind"
+const reviewTitle = "Check after this turn"
 
 // reviewTurn reviews a session's turn, unless another prompt continues it. The message that ends the turn must be
 // forwarded afterwards: it is held until the user was notified.
