@@ -107,6 +107,8 @@ func parent() (string, error) {
 		dir = above
 	}
 	switch {
+	case !startsInGroups():
+		return "", fmt.Errorf("%w: the system call clone3 is not available", ErrNotDelegated)
 	case !enabled(dir, "cgroup.controllers", "pids"):
 		return "", fmt.Errorf("%w: %s has no controller pids", ErrNotDelegated, dir)
 	case unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil ||
@@ -123,6 +125,13 @@ func parent() (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrNotDelegated, err)
 	}
 	return dir, nil
+}
+
+// startsInGroups reports whether processes can be started in another group. Seccomp filters of containers can forbid it.
+// The call starts none, because it has no arguments.
+func startsInGroups() bool {
+	_, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
+	return errno == unix.EINVAL
 }
 
 // delegatedBySystemd reports whether systemd has delegated a group. It returns true without systemd, and for a user

@@ -208,7 +208,8 @@ type Decider interface {
 	Allows(Event) bool
 	// Refused notifies the Decider that the sandbox itself has rejected a call, regardless of the policy: it could not
 	// decide on later calls of the process, or the call gives the process's rights to other users. what describes the
-	// call: "another root folder, or a mount". With Observe, it notifies of a call that would have been rejected for
+	// call: "another root folder, or a mount". It is also called if there are more processes than Options.MaxProcesses,
+	// with the reason why the sandbox ends them. With Observe, it notifies of a call that would have been rejected for
 	// this reason, or because the sandbox could not determine its file.
 	Refused(pid int, what string)
 }
