@@ -74,10 +74,12 @@ func Enterable(folder string) bool {
 	return filepath.IsAbs(folder) && unix.Access(filepath.Join(folder, "cgroup.procs"), unix.W_OK) == nil
 }
 
-// Reached returns how often a group, by its folder, has reached its limits: starts of processes that the kernel refused,
-// and processes that it ended for lack of memory.
+// Reached returns how often a group, by its folder, has reached its limits: the starts of processes that the kernel
+// refused, and the processes that it ended for lack of memory.
 func Reached(folder string) (refused, ended uint64) {
-	return counter(filepath.Join(folder, "pids.events"), "max"), counter(filepath.Join(folder, "memory.events"), "oom_kill")
+	refused = counter(filepath.Join(folder, "pids.events"), "max")
+	ended = counter(filepath.Join(folder, "memory.events"), "oom_kill")
+	return refused, ended
 }
 
 // counter returns a counter of a file of a group; 0 if it cannot be read.
@@ -127,8 +129,8 @@ func parent() (string, error) {
 	return dir, nil
 }
 
-// startsInGroups reports whether processes can be started in another group. Seccomp filters of containers can forbid it.
-// The call starts none, because it has no arguments.
+// startsInGroups reports whether processes can be started in another group. Seccomp filters of containers can forbid
+// it. The call starts none, because it has no arguments.
 func startsInGroups() bool {
 	_, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
 	return errno == unix.EINVAL

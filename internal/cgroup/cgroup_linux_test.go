@@ -62,7 +62,8 @@ func TestNew_LimitsTasks(t *testing.T) {
 	if !cgroup.Enterable(g.Path) {
 		t.Errorf("the group %s cannot be entered", g.Path)
 	}
-	out, err := inGroup(t, g, "i=0; while [ $i -lt 10 ]; do sleep 60 >/dev/null 2>&1 & i=$((i+1)); done; echo ten; while [ $i -lt 100 ]; do sleep 60 >/dev/null 2>&1 & i=$((i+1)); done; echo hundred")
+	const start = "do sleep 60 >/dev/null 2>&1 & i=$((i+1)); done; "
+	out, err := inGroup(t, g, "i=0; while [ $i -lt 10 ]; "+start+"echo ten; while [ $i -lt 100 ]; "+start+"echo hundred")
 	if !strings.HasPrefix(out, "ten") || strings.Contains(out, "hundred") || err == nil {
 		t.Errorf("got %q, %v, want a shell that can start 10 processes and not 100", out, err)
 	}
@@ -73,7 +74,8 @@ func TestNew_LimitsTasks(t *testing.T) {
 
 func TestNew_LimitsMemory(t *testing.T) {
 	g := newGroup(t, cgroup.Limits{Memory: 32 << 20})
-	out, err := inGroup(t, g, "head -c 8000000 /dev/zero | tail >/dev/null && echo small; head -c 200000000 /dev/zero | tail >/dev/null && echo large")
+	const keep = " /dev/zero | tail >/dev/null && echo "
+	out, err := inGroup(t, g, "head -c 8000000"+keep+"small; head -c 200000000"+keep+"large")
 	if !strings.HasPrefix(out, "small") || strings.Contains(out, "large") {
 		t.Errorf("got %q, %v, want a process that has 8 MB and not 200 MB", out, err)
 	}

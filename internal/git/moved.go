@@ -21,7 +21,8 @@ const (
 // paths are absolute, in the working tree of s, and sorted. Files are missing if there are too many, or if they are not
 // found until the deadline.
 func (s *Snapshot) ChangedSince(before *Snapshot, deadline time.Time) []string {
-	if s.dir != before.dir || !slices.ContainsFunc(s.tips, func(tip string) bool { return !slices.Contains(before.tips, tip) }) {
+	isNew := func(tip string) bool { return !slices.Contains(before.tips, tip) }
+	if s.dir != before.dir || !slices.ContainsFunc(s.tips, isNew) {
 		return nil
 	}
 	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}

@@ -40,7 +40,10 @@ func TestSnapshot_ChangedSince(t *testing.T) {
 		{"a commit", func() { write("ci/new.yml", "new\n"); run("commit", "-qm", "b") }, []string{"b.txt", "ci/new.yml"}},
 		{"a new ref to an old commit", func() { run("branch", "again", "HEAD~2") }, nil},
 		{"a removed file", func() { run("rm", "-q", "a.txt"); run("commit", "-qm", "removed") }, nil},
-		{"a changed mode", func() { run("update-index", "--chmod=+x", "b.txt"); run("commit", "-qm", "mode") }, []string{"b.txt"}},
+		{"a changed mode", func() {
+			run("update-index", "--chmod=+x", "b.txt")
+			run("commit", "-qm", "mode")
+		}, []string{"b.txt"}},
 		{"a commit on another branch, and back", func() {
 			run("switch", "-qc", "side")
 			write("x/y/z.txt", "z\n")

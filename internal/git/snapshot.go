@@ -111,7 +111,8 @@ func (s *Snapshot) Has(file string, content []byte, deadline time.Time) bool {
 	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}
 	defer r.close()
 	found := false
-	r.walk(s.tips, map[string]bool{}, maxCommits, func() bool { return found || time.Now().After(deadline) }, func(commit []byte) {
+	end := func() bool { return found || time.Now().After(deadline) }
+	r.walk(s.tips, map[string]bool{}, maxCommits, end, func(commit []byte) {
 		for _, tree := range headers(commit, "tree") {
 			found = found || r.blobIn(tree, names) == hex.EncodeToString(want[:])
 		}

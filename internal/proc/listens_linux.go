@@ -45,11 +45,12 @@ type Listener struct {
 // descendants, by address. It reads /proc in the network namespace of the caller.
 func Listeners(roots ...int) ([]Listener, error) {
 	listening := map[string]netip.AddrPort{}
-	if err := eachListener(func(at netip.AddrPort, inode string) { listening[inode] = at }); err != nil || len(listening) == 0 {
+	err := eachListener(func(at netip.AddrPort, inode string) { listening[inode] = at })
+	if err != nil || len(listening) == 0 {
 		return nil, err
 	}
 	var found []Listener
-	err := eachSocket(roots, func(pid int, inode string) bool {
+	err = eachSocket(roots, func(pid int, inode string) bool {
 		if at, ok := listening[inode]; ok {
 			found = append(found, Listener{at, pid})
 			delete(listening, inode)

@@ -37,9 +37,9 @@ const stageServe = "-serve"
 
 // Main runs a sandbox until it ends: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
 // [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
-// [--max-processes N] -- CMD". It returns the exit status of the command. If a signal ended the command, the same signal ends the sandbox. With "--job"
-// instead of a command, it starts the Job of JobFD, writes each Outcome to OutcomeFD, and returns when all processes of
-// the command have ended.
+// [--max-processes N] -- CMD". It returns the exit status of the command. If a signal ended the command, the same
+// signal ends the sandbox. With "--job" instead of a command, it starts the Job of JobFD, writes each Outcome to
+// OutcomeFD, and returns when all processes of the command have ended.
 func Main() int { return MainWith(nil) }
 
 // DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks its parent for decisions.

@@ -21,7 +21,8 @@ func TestLimits_EndForkBomb(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
-	s := openFixtureAt(t, p, configured("permission: {policy: workspace}\nsandbox: {mode: enforce, require: true, max_processes: 60}\n"))
+	s := openFixtureAt(t, p, configured(
+		"permission: {policy: workspace}\nsandbox: {mode: enforce, require: true, max_processes: 60}\n"))
 	s.noPerson()
 	s.prompt()
 	out := s.sh(forkBomb)
@@ -73,7 +74,8 @@ func TestReview_NamesFilesAndProcesses(t *testing.T) {
 	text := string(s.ExpectWhere("the notice", func(m wire.Message) bool {
 		return strings.Contains(string(m.Params), "Check after this turn")
 	}).Params)
-	for _, want := range []string{"still running: ", "sleep (process ", "changed, and run later by other programs: " + p.Path(".github/workflows/ci.yml")} {
+	changed := "changed, and run later by other programs: " + p.Path(".github/workflows/ci.yml")
+	for _, want := range []string{"still running: ", "sleep (process ", changed} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got the notice %s, want %q in it", text, want)
 		}

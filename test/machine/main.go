@@ -54,7 +54,9 @@ var machines = []machine{
 }
 
 // tests are the packages whose tests run there.
-var tests = map[string]string{"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc", "cgroup.test": "./internal/cgroup"}
+var tests = map[string]string{
+	"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc", "cgroup.test": "./internal/cgroup",
+}
 
 func main() {
 	parts := flag.String("parts", ".tools/arm64", "the `folder` with what test/machine/fetch.sh unpacks")

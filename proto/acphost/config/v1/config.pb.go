@@ -651,14 +651,14 @@ type Sandbox struct {
 	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "proxy" with mode "enforce" and one of
 	// the ready-made policies "workspace", "headless" and "readonly", otherwise "open".
 	Network string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
-	// Optional. The maximum number of processes of an agent and of the commands of its terminals, with mode "enforce". If a
-	// control group is delegated to acphost, the kernel enforces the maximum, and also counts threads. Otherwise acphost
-	// counts the processes of the agent, and of each command, once a second, and ends all of them if there are more. At least 16.
-	// Default: 4096.
+	// Optional. The maximum number of processes of an agent and of the commands of its terminals, with mode "enforce". If
+	// a control group is delegated to acphost, the kernel enforces the maximum, and also counts threads. Otherwise acphost
+	// counts the processes of the agent, and of each command, once a second, and ends all of them if there are more. At
+	// least 16. Default: 4096.
 	MaxProcesses uint32 `protobuf:"varint,6,opt,name=max_processes,json=maxProcesses,proto3" json:"max_processes,omitempty"`
-	// Optional. The maximum of memory in bytes, without swap space, of an agent and of the commands of its terminals, with mode
-	// "enforce". If they need more, the kernel ends one of their processes. This requires a control group that is delegated to
-	// acphost. At least 16 MiB. Default: no maximum.
+	// Optional. The maximum of memory in bytes, without swap space, of an agent and of the commands of its terminals, with
+	// mode "enforce". If they need more, the kernel ends one of their processes. This requires a control group that is
+	// delegated to acphost. At least 16 MiB. Default: no maximum.
 	MaxMemoryBytes uint64 `protobuf:"varint,7,opt,name=max_memory_bytes,json=maxMemoryBytes,proto3" json:"max_memory_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

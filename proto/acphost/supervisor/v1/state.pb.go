@@ -527,9 +527,9 @@ type SandboxStatus struct {
 	Terminals string `protobuf:"bytes,6,opt,name=terminals,proto3" json:"terminals,omitempty"`
 	// Optional. The reason why terminals is "none".
 	TerminalsWhy string `protobuf:"bytes,7,opt,name=terminals_why,json=terminalsWhy,proto3" json:"terminals_why,omitempty"`
-	// Optional. How the limits of processes and memory are enforced (see Sandbox.max_processes in the configuration). "cgroup": by
-	// the kernel, for the agent and the commands of its terminals together. "count": acphost counts processes once a second, and
-	// memory is not limited. "none": not at all. Empty: the mode is not "enforce".
+	// Optional. How the limits of processes and memory are enforced (see Sandbox.max_processes in the configuration).
+	// "cgroup": by the kernel, for the agent and the commands of its terminals together. "count": acphost counts processes
+	// once a second, and memory is not limited. "none": not at all. Empty: the mode is not "enforce".
 	Limits string `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Optional. The reason why limits is not "cgroup".
 	LimitsWhy     string `protobuf:"bytes,9,opt,name=limits_why,json=limitsWhy,proto3" json:"limits_why,omitempty"`

@@ -1308,11 +1308,11 @@ type Confinement struct {
 	// Optional. Variables of the command's environment, each "NAME=VALUE", in place of others of the same names: by them, programs
 	// find the proxy.
 	Env []string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty"`
-	// Optional. The maximum number of processes of the command, which its sandbox counts once a second. If there are more, all
-	// of them are ended. 0: no maximum.
+	// Optional. The maximum number of processes of the command, which its sandbox counts once a second. If there are more,
+	// all of them are ended. 0: no maximum.
 	MaxProcesses uint32 `protobuf:"varint,7,opt,name=max_processes,json=maxProcesses,proto3" json:"max_processes,omitempty"`
-	// Optional. The folder of a control group on the handler's machine, in which the command starts. If the handler cannot start
-	// it there, max_processes applies. Empty: none.
+	// Optional. The folder of a control group on the handler's machine, in which the command starts. If the handler cannot
+	// start it there, max_processes applies. Empty: none.
 	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -102,9 +102,9 @@ type sandboxRoot struct {
 	fresh    bool   // takeNew has not returned it
 }
 
-// add adds the sandbox of a session's command that the process of a handler has started. The caller calls remove when the sandbox
-// has ended. Commands that are not below that process are ignored: a handler on another machine, or in another
-// container, numbers its processes differently.
+// add adds the sandbox of a session's command that the process of a handler has started. The caller calls remove when
+// the sandbox has ended. Commands that are not below that process are ignored: a handler on another machine, or in
+// another container, numbers its processes differently.
 func (r *sandboxRoots) add(handler, command int, session string) (remove func()) {
 	root, below := 0, false
 	err := proc.Ancestors(command, func(p proc.Process) (bool, error) {

@@ -61,9 +61,9 @@ func (d *Decider) BeginTurn(sessionID string) {
 }
 
 // EndTurn returns a function that reviews a turn that has ended; nil: there is nothing to review. The function returns
-// what the user should know, and records it; "": nothing. It names reached limits, listeners of the agent's processes once, processes
-// that the turn's commands in terminals left running, and files that run later: changed ones, and those that new commits
-// change.
+// a text for the user, and records it; empty: there is nothing to name. It names reached limits, listeners of the
+// agent's processes once, processes that the turn's commands in terminals left running, and files that run later:
+// changed ones, and those that new commits change.
 func (d *Decider) EndTurn(sessionID string) (review func(ctx context.Context) string) {
 	d.reviews.mu.Lock()
 	defer d.reviews.mu.Unlock()

@@ -129,7 +129,8 @@ func (d *doctor) limits(c *config.Config, confined error) {
 	if c.Sandbox() != config.SandboxEnforce {
 		return
 	}
-	const advice = "run acphost in a control group of its own: a systemd service or scope with Delegate=yes, or a container with a writable /sys/fs/cgroup"
+	const advice = "run acphost in a control group of its own: a systemd service or scope with Delegate=yes, or a " +
+		"container with a writable /sys/fs/cgroup"
 	in, s, err := d.in(Agent), c.Effective().GetSandbox(), cgroup.Delegated()
 	processes := fmt.Sprintf("at most %d processes", s.GetMaxProcesses())
 	switch {
@@ -138,7 +139,8 @@ func (d *doctor) limits(c *config.Config, confined error) {
 	case confined != nil:
 		in.warn("limits", fmt.Sprintf("none, because there is no sandbox, and %v", err), advice)
 	case s.GetMaxMemoryBytes() > 0:
-		in.warn("limits", fmt.Sprintf("%s, counted once a second; memory is not limited (sandbox.max_memory_bytes): %v", processes, err), advice)
+		in.warn("limits", fmt.Sprintf(
+			"%s, counted once a second; memory is not limited (sandbox.max_memory_bytes): %v", processes, err), advice)
 	default:
 		in.ok("limits", processes+", counted once a second")
 	}

@@ -8,8 +8,10 @@ import (
 
 func TestSandbox_AuditNote(t *testing.T) {
 	for want, s := range map[string]*supervisorv1.SandboxStatus{
-		`agent "x" runs in the sandbox (enforce), and so do commands in terminals`:      {Mode: "enforce", Stands: standsFull, Terminals: standsFull},
-		`agent "x" runs in the sandbox (enforce); a control group limits its processes`: {Mode: "enforce", Stands: standsFull, Limits: limitsGroup},
+		`agent "x" runs in the sandbox (enforce), and so do commands in terminals`: {Mode: "enforce", Stands: standsFull, Terminals: standsFull},
+		`agent "x" runs in the sandbox (enforce); a control group limits its processes`: {
+			Mode: "enforce", Stands: standsFull, Limits: limitsGroup,
+		},
 		`agent "x" runs in the sandbox (enforce); acphost counts its processes: no group`: {
 			Mode: "enforce", Stands: standsFull, Limits: limitsCount, LimitsWhy: "no group",
 		},

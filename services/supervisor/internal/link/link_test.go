@@ -162,7 +162,9 @@ func (p pipes) Ended(context.Context) (string, []byte) {
 // contained adds a Decider for process actions. It must be the last change of a rig.
 func contained(s *containment.Sandbox, p containment.Proxy, change ...func(*containment.Options)) func(*Options) {
 	return func(o *Options) {
-		with := containment.Options{Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger}
+		with := containment.Options{
+			Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger,
+		}
 		for _, f := range change {
 			f(&with)
 		}

@@ -41,7 +41,8 @@ func (n *notes) take() []string {
 func (r *rig) turnEnds(id string) (shown []string) {
 	r.t.Helper()
 	r.agent.send(
-		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"bye"}}}}`,
+		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s",`+
+			`"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"bye"}}}}`,
 		fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"stopReason":"end_turn"}}`, id))
 	for {
 		line := r.client.next()
@@ -63,7 +64,9 @@ func (r *rig) turnEnds(id string) (shown []string) {
 
 func TestReview_NamesListenersOnce(t *testing.T) {
 	var n notes
-	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}, func(o *containment.Options) { o.AgentPID, o.Note = os.Getpid, n.add }))
+	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}, func(o *containment.Options) {
+		o.AgentPID, o.Note = os.Getpid, n.add
+	}))
 	r.open(`{}`)
 	r.prompt("1")
 	if got := r.turnEnds("1"); !slices.Equal(got, []string{"bye"}) {
@@ -125,7 +128,8 @@ func TestReview_NamesFilesOfNewCommits(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}, func(o *containment.Options) { o.Note = n.add }))
 	asksAll := false
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
-		if asksAll || slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool { return strings.Contains(p.GetPath(), "/.github/") }) {
+		isWorkflow := func(p *permissionv1.PathAccess) bool { return strings.Contains(p.GetPath(), "/.github/") }
+		if asksAll || slices.ContainsFunc(a.GetPaths(), isWorkflow) {
 			return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK}, nil
 		}
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW}, nil

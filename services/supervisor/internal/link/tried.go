@@ -35,7 +35,7 @@ type Containment interface {
 	// BeginTurn prepares the review of a session's turn, before the agent gets the prompt.
 	BeginTurn(sessionID string)
 	// EndTurn returns a function that reviews a session's turn that has ended; nil: there is nothing to review. The
-	// function returns what the user should know; "": nothing.
+	// function returns a text for the user; empty: there is nothing to name.
 	EndTurn(sessionID string) (review func(ctx context.Context) string)
 	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.
 	Walls() []permissionv1.Wall

@@ -346,9 +346,9 @@ export type SandboxStatus = Message<"acphost.supervisor.v1.SandboxStatus"> & {
   terminalsWhy: string;
 
   /**
-   * Optional. How the limits of processes and memory are enforced (see Sandbox.max_processes in the configuration). "cgroup": by
-   * the kernel, for the agent and the commands of its terminals together. "count": acphost counts processes once a second, and
-   * memory is not limited. "none": not at all. Empty: the mode is not "enforce".
+   * Optional. How the limits of processes and memory are enforced (see Sandbox.max_processes in the configuration).
+   * "cgroup": by the kernel, for the agent and the commands of its terminals together. "count": acphost counts processes
+   * once a second, and memory is not limited. "none": not at all. Empty: the mode is not "enforce".
    *
    * @generated from field: string limits = 8;
    */
