@@ -37,6 +37,8 @@ type Containment interface {
 	// EndTurn returns a function that reviews a session's turn that has ended; nil: there is nothing to review. The
 	// function returns a text for the user; empty: there is nothing to name.
 	EndTurn(sessionID string) (review func(ctx context.Context) string)
+	// RefusedAtStart returns the first denials while no session was open, as the end of an error, "; …", or "".
+	RefusedAtStart() string
 	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.
 	Walls() []permissionv1.Wall
 }
