@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -60,6 +61,9 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	return nil
 }
 
+// enforced are the variables of all processes whose actions the sandbox decides.
+var enforced = []string{git.SandboxVariable + "=1"}
+
 // startConfined starts the agent in the sandbox.
 func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	cfg, mode := la.host.config.GetSandbox(), la.host.opts.Config.Sandbox()
@@ -75,6 +79,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	mine := kernel.NewOwn(files, s.Command[:min(len(s.Command), 2)], s.Env).With(la.tempDir.folder)
 	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
+		env = append(env, enforced...)
 		switch folder, caches, err := la.openCaches(&s, files.CacheVariables()); {
 		case err != nil:
 			la.host.log.Warn("the agent's commands use the user's caches, and are refused what they write there", "agent", s.Name, "error", err)
@@ -100,8 +105,12 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +
 			terminalsWhy + ": have another handler run them, or leave out sandbox.require"}
 	}
-	s.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.decider, Generation: la.host.generation}
-	la.Process, err = agent.Start(s)
+	confined := s
+	if mode == config.SandboxEnforce {
+		confined.Env = replaced(s.Env, enforced)
+	}
+	confined.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.decider, Generation: la.host.generation}
+	la.Process, err = agent.Start(confined)
 	switch {
 	case err == nil:
 		la.decider.SetSandbox(k)
@@ -119,7 +128,6 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: fmt.Sprintf(
 			"sandbox.require is set, and %v: use a system that can confine it, or leave out sandbox.require", err)}
 	}
-	s.Sandbox = nil
 	if s.Group == "" && la.sandbox.Limits != "" {
 		la.sandbox.Limits = limitsNone
 	}

@@ -55,9 +55,9 @@ func (f *Flags) RegisterAs(cmd *cobra.Command, name string) {
 
 // RegisterLocal adds the flags that select supervisors of this machine to a command.
 func (f *Flags) RegisterLocal(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, where several run")
+	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, if several run")
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`, which may name a socket")
-	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
+	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`")
 }
 
 // Named reports whether the flags name one supervisor.
