@@ -92,6 +92,9 @@ func (s *Snapshot) addID(line string) {
 // SharesRefs reports whether two snapshots are of the same repository, in one working tree or in two.
 func (s *Snapshot) SharesRefs(other *Snapshot) bool { return s.dir == other.dir }
 
+// Top returns the top folder of the working tree.
+func (s *Snapshot) Top() string { return s.top }
+
 // Contains reports whether a file lies in the working tree.
 func (s *Snapshot) Contains(file string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/")
@@ -107,30 +110,14 @@ func (s *Snapshot) Has(file string, content []byte, deadline time.Time) bool {
 	want := sha1.Sum(append([]byte("blob "+strconv.Itoa(len(content))+"\x00"), content...)) // #nosec G401 -- git's own ids
 	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}
 	defer r.close()
-	seen := map[string]bool{}
-	queue := append([]string(nil), s.tips...)
-	for len(queue) > 0 && len(seen) < maxCommits && time.Now().Before(deadline) {
-		id := queue[0]
-		queue = queue[1:]
-		if seen[id] {
-			continue
+	found := false
+	end := func() bool { return found || time.Now().After(deadline) }
+	r.walk(s.tips, map[string]bool{}, maxCommits, end, func(commit []byte) {
+		for _, tree := range headers(commit, "tree") {
+			found = found || r.blobIn(tree, names) == hex.EncodeToString(want[:])
 		}
-		seen[id] = true
-		kind, data, err := r.read(id)
-		switch {
-		case err != nil: // a shallow clone ends here
-		case kind == "tag":
-			queue = append(queue, headers(data, "object")...)
-		case kind == "commit":
-			for _, tree := range headers(data, "tree") {
-				if r.blobIn(tree, names) == hex.EncodeToString(want[:]) {
-					return true
-				}
-			}
-			queue = append(queue, headers(data, "parent")...)
-		}
-	}
-	return false
+	})
+	return found
 }
 
 // headers returns the values of a header of a commit or tag.

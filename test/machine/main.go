@@ -43,7 +43,7 @@ const procTests = "/proc.test -test.v -test.timeout=8m -test.skip=AReaperOfOrpha
 var machines = []machine{
 	{"Linux 6.12, Yama 1", "linux-6.12", []string{
 		"/proc/sys/kernel/yama/ptrace_scope=1", confined,
-		procTests, "/sandbox.test -test.v -test.short -test.timeout=15m",
+		procTests, "/sandbox.test -test.v -test.short -test.timeout=15m", "/cgroup.test -test.v -test.timeout=5m",
 	}},
 	{"Linux 6.12, Yama 2: no tracing", "linux-6.12", []string{
 		"/proc/sys/kernel/yama/ptrace_scope=2", "/sandbox.test -test.v -test.short -test.timeout=5m",
@@ -54,7 +54,9 @@ var machines = []machine{
 }
 
 // tests are the packages whose tests run in the machine.
-var tests = map[string]string{"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc"}
+var tests = map[string]string{
+	"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc", "cgroup.test": "./internal/cgroup",
+}
 
 func main() {
 	parts := flag.String("parts", ".tools/arm64", "the `folder` with what test/machine/fetch.sh unpacks")

@@ -76,6 +76,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
+		d.noteChange(e, o)
 		tell := !o.Decision.Contained() && e.enterCommand(d, o.Action)
 		return decisions.Answer{Allowed: true, TellStart: tell, Lease: d.lease(e, o)}
 	case gate.Ask:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/shell"
@@ -120,6 +121,29 @@ func (d *doctor) sandbox(c *config.Config) {
 		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", adviceSandbox)
 	}
 	d.network(c, err)
+	d.limits(c, err)
+}
+
+// limits reports how the processes and the memory of an agent would be limited. confined is as in network.
+func (d *doctor) limits(c *config.Config, confined error) {
+	if c.Sandbox() != config.SandboxEnforce {
+		return
+	}
+	const advice = "run acphost in a control group of its own: a systemd service or scope with Delegate=yes, or a " +
+		"container with a writable /sys/fs/cgroup"
+	in, s, err := d.in(Agent), c.Effective().GetSandbox(), cgroup.Delegated()
+	processes := fmt.Sprintf("at most %d processes", s.GetMaxProcesses())
+	switch {
+	case err == nil:
+		in.ok("limits", processes+", by a control group")
+	case confined != nil:
+		in.warn("limits", fmt.Sprintf("none, because there is no sandbox, and %v", err), advice)
+	case s.GetMaxMemoryBytes() > 0:
+		in.warn("limits", fmt.Sprintf(
+			"%s, counted once a second; memory is not limited (sandbox.max_memory_bytes): %v", processes, err), advice)
+	default:
+		in.ok("limits", processes+", counted once a second")
+	}
 }
 
 // agentWords returns the arguments of a command that runs the agent: the flags of doctor, and the agent.

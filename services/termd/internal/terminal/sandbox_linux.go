@@ -32,7 +32,11 @@ func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, cl
 	}
 	_ = unix.SetNonblock(pipe[0], true) // otherwise waiting would block a thread
 	theirs := os.NewFile(uintptr(pipe[1]), "outcome")
-	closeFiles = func() { _, _ = job.Close(), theirs.Close() }
+	entered, err := proc.EnterGroup(inner.attr.Sys, box.Group)
+	if err != nil {
+		entered = func() {} // the group was removed meanwhile: the agent has ended
+	}
+	closeFiles = func() { entered(); _, _ = job.Close(), theirs.Close() }
 	attr := &syscall.ProcAttr{
 		Dir: inner.attr.Dir, Sys: inner.attr.Sys,
 		Files: append(slices.Clone(inner.attr.Files), box.Decisions.Fd(), job.Fd(), theirs.Fd()), // DecisionsFD, JobFD, OutcomeFD
