@@ -29,6 +29,9 @@ const (
 	// ("exec") of a todo list. The change is harmless if HarmlessSteps accepts the new content, and if no process has
 	// the new file open.
 	Steps
+	// Location means: a file by which git finds a repository's own folder, or a part of it: a file ".git", and commondir.
+	// The change is harmless if HarmlessLocation accepts the new content, and if no process has the new file open.
+	Location
 	// Runs means: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
 	// meaning: one that makes a repository of a folder with hooks in it.
 	Runs
@@ -36,14 +39,15 @@ const (
 
 // String returns the name of the constant.
 func (w Write) String() string {
-	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Runs"}[w]
+	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Location", "Runs"}[w]
 }
 
-// ByContent reports whether the change is harmless if the new content is: Config, Index and Steps.
-func (w Write) ByContent() bool { return w == Config || w == Index || w == Steps }
+// ByContent reports whether the change is harmless if the new content is: Config, Index, Steps and Location.
+func (w Write) ByContent() bool { return w > State && w < Runs }
 
 // Harmless returns "" if a change of a file to a new content is harmless, otherwise a reason. w is the meaning of the change, file
-// the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex and HarmlessSteps.
+// the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex,
+// HarmlessSteps and HarmlessLocation.
 func (w Write) Harmless(file string, data, before []byte) (why string) {
 	switch w {
 	case NotGit, State:
@@ -54,6 +58,8 @@ func (w Write) Harmless(file string, data, before []byte) (why string) {
 		return HarmlessIndex(data)
 	case Steps:
 		return HarmlessSteps(file, data, before)
+	case Location:
+		return HarmlessLocation(file, data, before)
 	}
 	return "git runs it"
 }
@@ -88,12 +94,13 @@ const maxMoved = 1 << 12
 //
 // A folder becomes a beginning only while it contains none of these, otherwise the change is Runs. So every file that
 // git
-// runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. This is why a file
-// ".git" ("gitdir: PATH") and commondir are State: git accepts a target only if it is a repository by the definition above, whose
-// files were judged where they are. They choose between repositories, and add nothing to any of them. Two limits: a relative
-// program in an existing configuration (core.hooksPath = .githooks) is resolved in the work tree, and a ".git" file gives a
-// repository another work tree; and a target that is not judged by WriteOf can contain anything, so WriteOf has to judge every
-// place in which agents write.
+// runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. A file
+// ".git" ("gitdir: PATH") and commondir choose between repositories, and add nothing to any of them. But git resolves
+// their path more than once: it could check one folder, and read the configuration of another one that it would not
+// accept. So these files may only name folders named ".git" or in one, where files are judged by their names alone
+// (HarmlessLocation). Two limits: a relative program in an existing configuration (core.hooksPath = .githooks) is
+// resolved in the work tree, and a ".git" file gives a repository another work tree; and a target that is not judged by
+// WriteOf can contain anything, so WriteOf has to judge every place in which agents write.
 //
 // A symbolic link in a repository's own folder, or in the place of one, is Runs: git appends to its logs and writes other files of State
 // through links, with names of branches in them, and the target may be anywhere.
@@ -225,7 +232,10 @@ func (v view) meaning(p string) Write {
 		if dir = filepath.Clean(dir); dir == p {
 			return most
 		}
-		if isFolder(name) {
+		switch {
+		case isFolder(name) && len(inner) == 0 && !folder:
+			most = max(most, Location)
+		case isFolder(name):
 			most = max(most, State)
 		}
 		inner = append([]string{spelled(name)}, inner...)
@@ -264,7 +274,7 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, w) }
+		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, file, w) }
 		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
@@ -272,9 +282,12 @@ func (v view) awakes(dir string) bool {
 
 // dangerous reports whether a folder contains what git would run, or a file whose content is judged and that is suspect.
 func (v view) dangerous(dir string, suspect func(file string, w Write) bool) bool {
+	as := dir
 	dir = v.at(dir)
 	for name, w := range judged {
-		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && suspect(file, w) {
+		file := filepath.Join(dir, name)
+		// The changed file itself is judged by its own name.
+		if filepath.Join(as, name) != v.Path && exists(file) && !isFolderAt(file) && suspect(file, w) {
 			return true
 		}
 	}
@@ -326,14 +339,15 @@ func hookName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name.
-func (v view) harmlessFile(file string, w Write) bool {
+// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name. as is its
+// path after the change.
+func (v view) harmlessFile(file, as string, w Write) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
 	data, err := bounded(file, maxIndex)
-	return err == nil && (w.Harmless(file, data, nil) == "" || w == Config && HarmlessConfig(file, data, nil, v.Trees...) == "")
+	return err == nil && (w.Harmless(as, data, nil) == "" || w == Config && HarmlessConfig(as, data, nil, v.Trees...) == "")
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -359,7 +373,7 @@ func (v view) contents() Write {
 		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
-			if before != w || !v.harmlessFile(file, w) {
+			if before != w || !v.harmlessFile(file, p, w) {
 				w = Runs
 			} else {
 				w = State
@@ -385,7 +399,7 @@ var (
 	stateFolders = wordset.Of(`objects logs reftable rr-cache rebase-merge rebase-apply sequencer notes_merge_worktree`)
 	// otherFolders contain files of several meanings.
 	otherFolders = wordset.Of(`refs hooks info branches worktrees modules lfs`)
-	stateFiles   = wordset.Of(`head packed-refs packed-refs.new description shallow commondir gitdir locked gc.pid gc.log
+	stateFiles   = wordset.Of(`head packed-refs packed-refs.new description shallow gitdir locked gc.pid gc.log
 		auto_merge squash_msg edit_description add_edit.patch addp-hunk-edit.diff`)
 	stateInfo = wordset.Of(`exclude refs sparse-checkout`)
 	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
@@ -393,7 +407,7 @@ var (
 	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
 	// judged are the files that are judged by their content, by their paths in a repository's own folder.
 	judged = map[string]Write{
-		"config": Config, "config.worktree": Config, "index": Index,
+		"config": Config, "config.worktree": Config, "index": Index, "commondir": Location,
 		"rebase-merge/git-rebase-todo": Steps, "rebase-merge/strategy": Steps, "sequencer/todo": Steps, "sequencer/opts": Steps,
 	}
 	// beginning are the names that have a meaning in the beginning of a repository's own folder.

@@ -48,10 +48,14 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/rebase-merge/git-rebase-todo.lock", ".git/rebase-merge/done", ".git/rebase-apply/0001", ".git/sequencer/todo.lock", ".git/rr-cache/x/preimage", ".git/shallow.lock",
 			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
 			".git/config.worktree.lock", ".git/gc.pid", ".git/tAb3xYz", ".git/lfs/objects/ab/x",
-			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
+			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
 			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/HEAD",
 			".git/modules/lib/s/config.lock",
-			"bare/HEAD.lock", "bare/refs/heads/main", "src/.git",
+			"bare/HEAD.lock", "bare/refs/heads/main", ".git/commondir.lock",
+		},
+		git.Location: {
+			"src/.git", "src/.GIT", ".git/commondir", ".git/worktrees/w/commondir",
+			".git/modules/s/commondir", "bare/commondir", "begun/commondir", "other/commondir",
 		},
 		git.Config: {
 			".git/config", ".git/CONFIG", ".git/config.worktree", ".git/modules/s/config", ".git/modules/lib/s/config", ".git/worktrees/w/config.worktree",

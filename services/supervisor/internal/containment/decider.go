@@ -326,8 +326,8 @@ func (d *Decider) decideEvent(
 		r.Closed = d.sandbox.Closed
 	}
 	decision, err := d.opts.Gate.Decide(ctx, r)
-	staged := false
-	if err == nil {
+	staged := git.stages && err == nil && decision.Verdict == gate.Allow
+	if err == nil && !staged {
 		decision, staged, err = d.decideCommitted(ctx, e, r, decision)
 	}
 	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {

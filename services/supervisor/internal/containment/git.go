@@ -62,6 +62,8 @@ type gitMeaning struct {
 	state bool
 	// runs: git may run something because of the change.
 	runs bool
+	// stages: the content of the file decides, once it is written.
+	stages bool
 	// why says what the new content of a file would change that is more than bookkeeping; empty: the file is not judged
 	// by its content, or the content is not known.
 	why string
@@ -86,7 +88,9 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 		return gitMeaning{}
 	}
 	state, why := d.isGitState(e, meaning, change.Trees)
-	return gitMeaning{state: state, runs: !state, why: why}
+	// Other files with a location are judged together with the names beside them.
+	stages := !state && e.Stageable && meaning == git.Location && git.Own(e.Path)
+	return gitMeaning{state: state || stages, runs: !state && !stages, stages: stages, why: why}
 }
 
 // isGitState implements gitMeaningOf for a meaning of the file's name. trees are as in git.Change.
