@@ -424,8 +424,11 @@ func (t *Through) of(d Decider) Decider {
 // devices are files that every process may write to and that store nothing, or a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// Device reports whether every process may write to a path, so that no operation on it needs a decision.
-func Device(path string) bool { return within(path, devices) }
+// OpensDevice reports whether a process opens a device to which every process may write, so that no decision is needed.
+// Other changes need one: root could replace /dev/null by a file.
+func OpensDevice(e Event) bool {
+	return e.Operation == Write && e.Leaves == LeavesAny && within(e.Path, devices)
+}
 
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
@@ -447,7 +450,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || Device(e.Path)
+	return within(e.Path, l.Write) || OpensDevice(e)
 }
 
 // Refused implements Decider. It does nothing.

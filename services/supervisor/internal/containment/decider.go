@@ -32,7 +32,7 @@ func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.An
 }
 
 func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
-	if changes(e.Operation) && sandbox.Device(e.Path) {
+	if sandbox.OpensDevice(e.Event) {
 		return decisions.Answer{Allowed: true}
 	}
 	d.classify(e)
