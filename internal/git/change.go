@@ -17,11 +17,20 @@ import (
 // connects to no other place than before. Otherwise it returns a reason: the name of the first such setting, without its value, or
 // that a file is not well-formed. The address of a remote may be added, and not changed or removed.
 //
+// before also counts as the content that a user has accepted: see HarmlessConfigSince.
+//
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
 // configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
 // of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
 // read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
+	return HarmlessConfigSince(file, data, before, before, trees...)
+}
+
+// HarmlessConfigSince is HarmlessConfig for a program that may have changed the file before. accepted is the content
+// that the file had then, nil if there was none. A remote that the program has added may only be that of a branch that
+// had none: git does not push or fetch other branches there by itself, and does not fetch missing objects from it.
+func HarmlessConfigSince(file string, data, before, accepted []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
 		return "the present configuration " + err.Error()
@@ -30,7 +39,13 @@ func HarmlessConfig(file string, data, before []byte, trees ...string) (why stri
 	if err != nil {
 		return "the new configuration " + err.Error()
 	}
-	d := difference{file: file, trees: trees, was: byName(was), is: byName(is)}
+	first, err := exactSettings(accepted)
+	if err != nil {
+		return "the earlier configuration " + err.Error()
+	}
+	d := difference{
+		file: file, trees: trees, was: byName(was), is: byName(is), accepted: byName(first), isNew: accepted == nil,
+	}
 	same := map[string]bool{}
 	for name, values := range d.is {
 		same[name] = slices.Equal(values, d.was[name])
@@ -152,6 +167,9 @@ type difference struct {
 	file    string
 	trees   []string
 	was, is map[string][]string
+	// accepted are the settings that a user has accepted. isNew: there were none.
+	accepted map[string][]string
+	isNew    bool
 }
 
 // harmless reports whether a setting that differs, and that one of the files has, may do so.
@@ -166,7 +184,15 @@ func (d difference) harmless(s setting) bool {
 	case "submodule.*.url":
 		return d.was[s.name()] == nil && address(s.value)
 	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
-		return s.value == "." || d.is["remote."+s.value+".url"] != nil || d.is[s.name()] == nil
+		if d.is[s.name()] == nil || s.value == "." {
+			return true
+		}
+		hadNone := s.section == "branch" && d.accepted[s.name()] == nil
+		return d.is["remote."+s.value+".url"] != nil && (hadNone || d.accepts(s.value))
+	case "remote.*.promisor", "remote.*.partialclonefilter":
+		return (d.is[s.name()] == nil || d.accepts(s.sub)) && forms[name](s.value)
+	case "extensions.partialclone":
+		return (d.is[s.name()] == nil || d.accepts(s.value)) && forms[name](s.value)
 	case "remote.*.fetch":
 		return d.addsRemote(s.sub) && refspec.MatchString(s.value) || tracking.MatchString(s.value)
 	case "remote.*.push", "remote.*.mirror", "remote.*.prune", "remote.*.prunetags":
@@ -185,9 +211,16 @@ func (d difference) harmless(s setting) bool {
 	return ok && form(s.value)
 }
 
-// addsRemote reports whether the old file has no address of a remote. If it has one, the user's next push may go there.
+// addsRemote reports whether neither the old file nor the user has an address of a remote. Otherwise the user's next push
+// may go there.
 func (d difference) addsRemote(remote string) bool {
-	return d.was["remote."+remote+".url"] == nil && d.was["remote."+remote+".pushurl"] == nil
+	url, push := "remote."+remote+".url", "remote."+remote+".pushurl"
+	return d.was[url] == nil && d.was[push] == nil && d.accepted[url] == nil && d.accepted[push] == nil
+}
+
+// accepts reports whether git may use a remote by itself: it is the user's, or the whole repository is new.
+func (d difference) accepts(remote string) bool {
+	return d.isNew || d.accepted["remote."+remote+".url"] != nil
 }
 
 // isOfSubmodule reports whether a work tree is as git writes it for a submodule: relative, below that of the repository in whose

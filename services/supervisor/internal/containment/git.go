@@ -13,18 +13,52 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// Limits of the removed configurations of repositories whose content is remembered. A removal beyond a limit is decided like other changes.
+// Limits of the configurations of repositories whose content is remembered. A removal beyond a limit is decided like
+// other changes.
 const (
 	maxConfigs = 256
 	// maxRemembered is the maximum size of one, in bytes.
 	maxRemembered = 64 << 10
 )
 
-// configs remembers the content of removed configurations of repositories, so that a new file is compared with what it replaces. The zero
-// value is ready for use. It is safe for concurrent use.
+// configs remembers the content of configurations of repositories, so that a new file is compared with what it replaces,
+// and with what the user had. The zero value is ready for use. It is safe for concurrent use.
 type configs struct {
-	mu      sync.Mutex
-	removed map[string][]byte // by path
+	mu       sync.Mutex
+	removed  map[string][]byte // by path
+	accepted map[string][]byte // by path: before the agent changed it; nil: there was none
+}
+
+// accept returns the content that a configuration had before the agent first changed it, which is before if this is the
+// first change. nil: there was none. Beyond the limits it returns an empty configuration, which accepts no remote.
+func (c *configs) accept(path string, before []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if content, known := c.accepted[path]; known {
+		return content
+	}
+	if len(c.accepted) >= maxConfigs || len(before) > maxRemembered {
+		return []byte{}
+	}
+	if c.accepted == nil {
+		c.accepted = map[string][]byte{}
+	}
+	c.accepted[path] = before
+	return before
+}
+
+// acceptRepository remembers the configurations of the repository to which a folder of a session belongs.
+func (c *configs) acceptRepository(folder string) {
+	found := git.Find(folder)
+	if found.Dir == "" {
+		return
+	}
+	own, common := git.Folders(found.Dir)
+	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(own, "config.worktree")} {
+		if content, err := regular.Read(file, maxRemembered); err == nil {
+			c.accept(file, content)
+		}
+	}
 }
 
 // remove remembers a configuration that is about to be removed; false: it must not be removed without a decision.
@@ -56,6 +90,30 @@ func (c *configs) before(path string) ([]byte, error) {
 	return c.removed[path], nil
 }
 
+// replaced compares the configurations in a folder that gets the name path with those that the user had below that name.
+// from is the present name of the folder. It returns the first setting that may not differ; empty: there is none.
+func (c *configs) replaced(path, from string) (why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for file, accepted := range c.accepted {
+		rest, below := strings.CutPrefix(file, strings.TrimSuffix(path, "/")+"/")
+		if !below || accepted == nil {
+			continue
+		}
+		content, err := regular.Read(filepath.Join(from, rest), maxRemembered)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "a configuration that cannot be read"
+		}
+		if why := git.HarmlessConfig(file, content, accepted); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
 // gitMeaning is the meaning of a change to git. The zero value is a change of no repository.
 type gitMeaning struct {
 	// state: the change is git's bookkeeping, because of which nothing runs.
@@ -79,6 +137,9 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 	}
 	if e.Operation == sandbox.Move && len(e.Others) > 0 {
 		change.From = e.Others[0]
+		if why := d.configs.replaced(e.Path, change.From); why != "" {
+			return gitMeaning{runs: true, why: why}
+		}
 	}
 	if e.kept { // an agent may keep a repository of its own for the files of a session, which it may change there
 		change.Trees = d.opts.Sessions.Roots()
@@ -110,7 +171,7 @@ func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state
 			return false, ""
 		}
 		if meaning == git.Config {
-			why = git.HarmlessConfig(e.Path, e.Content, before, trees...)
+			why = git.HarmlessConfigSince(e.Path, e.Content, before, d.configs.accept(e.Path, before), trees...)
 		} else {
 			why = meaning.Harmless(e.Path, e.Content, before)
 		}

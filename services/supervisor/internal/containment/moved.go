@@ -18,6 +18,9 @@ import (
 // moveTime limits the decision about the files in a folder that is renamed. The sandbox waits 10 s for an answer.
 const moveTime = 8 * time.Second
 
+// maxMovedBytes limits the names of the files in a folder that is renamed, in bytes. A process can make names of 4 KiB.
+const maxMovedBytes = 32 << 20
+
 // movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
 // too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
 // (RENAME_EXCHANGE).
@@ -25,13 +28,14 @@ func movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
 	}
-	names, err := below(ctx, nil, e.Path, e.Path)
+	m := movedFolder{path: e.Path, room: maxMovedBytes}
+	err := m.addNames(ctx, e.Path)
 	for _, other := range e.Others {
 		if err == nil {
-			names, err = below(ctx, names, e.Path, other)
+			err = m.addNames(ctx, other)
 		}
 	}
-	return names, err
+	return m.names, err
 }
 
 // movedName is an old or a new name of a file.
@@ -40,23 +44,34 @@ type movedName struct {
 	link bool // a symbolic link
 }
 
-// below appends the files in a folder, as if the folder had the name as.
-func below(ctx context.Context, names []movedName, folder, as string) ([]movedName, error) {
-	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
+// movedFolder collects the names of the files in a folder that is renamed.
+type movedFolder struct {
+	path  string
+	names []movedName
+	room  int // for further names, in bytes
+}
+
+// addNames adds the files in the folder, as if the folder had the name as.
+func (m *movedFolder) addNames(ctx context.Context, as string) error {
+	return filepath.WalkDir(m.path, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile, or is the new name, which does not exist yet
 			return nil
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", folder)
+		case ctx.Err() != nil || m.room < 0:
+			return errTooMuch(m.path)
 		}
-		if rest, ok := strings.CutPrefix(file, folder); ok && rest != "" {
-			names = append(names, movedName{as + rest, entry.Type()&fs.ModeSymlink != 0})
+		if rest, ok := strings.CutPrefix(file, m.path); ok && rest != "" {
+			m.names = append(m.names, movedName{as + rest, entry.Type()&fs.ModeSymlink != 0})
+			m.room -= len(as) + len(rest)
 		}
 		return nil
 	})
-	return names, err
+}
+
+func errTooMuch(folder string) error {
+	return fmt.Errorf("too many files are in %s to decide about a new name for it: rename the files in it", folder)
 }
 
 // decideMoved decides an event, and for a folder that is renamed also all files in it. The strictest decision counts. If reads are decided,
@@ -70,7 +85,7 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 				return worst, err
 			}
 			if ctx.Err() != nil {
-				return worst, fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", e.Path)
+				return worst, errTooMuch(e.Path)
 			}
 			file := *e
 			file.Path, file.Operation, file.Others, file.Placed = name, op, nil, false
