@@ -43,10 +43,11 @@ const tmpfileBit = unix.O_TMPFILE &^ unix.O_DIRECTORY
 const writing = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC | tmpfileBit
 
 // absent are calls that programs can do without. io_uring makes calls that no filter sees. The flags of clone3 and the whole request
-// of openat2 are in memory, which a filter cannot read; libraries fall back to clone and openat.
+// of openat2 are in memory, which a filter cannot read; libraries fall back to clone and openat. Keyrings hold secrets of
+// the user, and the kernel starts a program as root for some types of keys, which looks names up (request-key).
 var absent = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3, unix.SYS_OPENAT2,
-	sysUselib, unix.SYS_FILE_SETATTR,
+	sysUselib, unix.SYS_FILE_SETATTR, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
 }
 

@@ -31,6 +31,8 @@ func TestFilter_ChecksArchitectureAndFlags(t *testing.T) {
 		"clone3, whose flags lie in memory":          {auditArch, unix.SYS_CLONE3, [6]uint32{}, enosys},
 		"openat2, whose flags lie in memory":         {auditArch, unix.SYS_OPENAT2, [6]uint32{}, enosys},
 		"io_uring":                                   {auditArch, unix.SYS_IO_URING_SETUP, [6]uint32{}, enosys},
+		"reading a key":                              {auditArch, unix.SYS_KEYCTL, [6]uint32{unix.KEYCTL_READ}, enosys},
+		"requesting a key":                           {auditArch, unix.SYS_REQUEST_KEY, [6]uint32{}, enosys},
 		"hiding memory":                              {auditArch, unix.SYS_PRCTL, [6]uint32{unix.PR_SET_DUMPABLE, 0}, success},
 		"showing memory":                             {auditArch, unix.SYS_PRCTL, [6]uint32{unix.PR_SET_DUMPABLE, 1}, allow},
 		"starting a program":                         {auditArch, unix.SYS_EXECVE, [6]uint32{}, ask},
