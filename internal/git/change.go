@@ -191,6 +191,8 @@ func (d difference) harmless(s setting) bool {
 		return d.is["remote."+s.value+".url"] != nil && (hadNone || d.accepts(s.value))
 	case "remote.*.promisor", "remote.*.partialclonefilter":
 		return (d.is[s.name()] == nil || d.accepts(s.sub)) && forms[name](s.value)
+	case "extensions.refstorage": // the refs of another kind of storage are not judged
+		return d.isNew && forms[name](s.value)
 	case "extensions.partialclone":
 		return (d.is[s.name()] == nil || d.accepts(s.value)) && forms[name](s.value)
 	case "remote.*.fetch":

@@ -71,6 +71,7 @@ func TestHarmlessConfigSince(t *testing.T) {
 		"a filter":                {cloned, cloned + fork + "[remote \"fork\"]\npartialCloneFilter = blob:none\n", "remote.fork.partialclonefilter"},
 		"a partial clone":         {cloned, cloned + fork + "[extensions]\npartialClone = fork\n", "extensions.partialclone"},
 		"no remotes before":       {initial, initial + fork + "[remote \"fork\"]\npromisor = true\n", "remote.fork.promisor"},
+		"storage of refs":         {cloned, cloned + fork + "[extensions]\nrefStorage = reftable\n", "extensions.refstorage"},
 		"another address":         {cloned, initial + "[remote \"origin\"]\nurl = https://example.com/SECRET\n", "remote.origin.url"},
 	} {
 		t.Run(name, func(t *testing.T) {

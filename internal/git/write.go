@@ -29,6 +29,9 @@ const (
 	// ("exec") of a todo list. The change is harmless if HarmlessSteps accepts the new content, and if no process has
 	// the new file open.
 	Steps
+	// Refs means: packed-refs. The change is harmless if HarmlessRefs accepts the new content, and if no process has the
+	// new file open.
+	Refs
 	// Location means: a file by which git finds a repository's own folder, or a part of it: a file ".git", and commondir.
 	// The change is harmless if HarmlessLocation accepts the new content, and if no process has the new file open.
 	Location
@@ -39,15 +42,15 @@ const (
 
 // String returns the name of the constant.
 func (w Write) String() string {
-	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Location", "Runs"}[w]
+	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Refs", "Location", "Runs"}[w]
 }
 
-// ByContent reports whether the change is harmless if the new content is: Config, Index, Steps and Location.
+// ByContent reports whether the change is harmless if the new content is: Config, Index, Steps, Refs and Location.
 func (w Write) ByContent() bool { return w > State && w < Runs }
 
 // Harmless returns "" if a change of a file to a new content is harmless, otherwise a reason. w is the meaning of the change, file
 // the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex,
-// HarmlessSteps and HarmlessLocation.
+// HarmlessSteps, HarmlessRefs and HarmlessLocation.
 func (w Write) Harmless(file string, data, before []byte) (why string) {
 	switch w {
 	case NotGit, State:
@@ -58,6 +61,8 @@ func (w Write) Harmless(file string, data, before []byte) (why string) {
 		return HarmlessIndex(data)
 	case Steps:
 		return HarmlessSteps(file, data, before)
+	case Refs:
+		return HarmlessRefs(data, before)
 	case Location:
 		return HarmlessLocation(file, data, before)
 	}
@@ -399,15 +404,15 @@ var (
 	stateFolders = wordset.Of(`objects logs reftable rr-cache rebase-merge rebase-apply sequencer notes_merge_worktree`)
 	// otherFolders contain files of several meanings.
 	otherFolders = wordset.Of(`refs hooks info branches worktrees modules lfs`)
-	stateFiles   = wordset.Of(`head packed-refs packed-refs.new description shallow gitdir locked gc.pid gc.log
+	stateFiles   = wordset.Of(`head packed-refs.new description shallow gitdir locked gc.pid gc.log
 		auto_merge squash_msg edit_description add_edit.patch addp-hunk-edit.diff`)
 	stateInfo = wordset.Of(`exclude refs sparse-checkout`)
 	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
 	// statePrefixes begin the names of files of which there are several, and of temporary files.
-	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
+	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex_", "shallow_"}
 	// judged are the files that are judged by their content, by their paths in a repository's own folder.
 	judged = map[string]Write{
-		"config": Config, "config.worktree": Config, "index": Index, "commondir": Location,
+		"config": Config, "config.worktree": Config, "index": Index, "commondir": Location, "packed-refs": Refs,
 		"rebase-merge/git-rebase-todo": Steps, "rebase-merge/strategy": Steps, "sequencer/todo": Steps, "sequencer/opts": Steps,
 	}
 	// beginning are the names that have a meaning in the beginning of a repository's own folder.
@@ -458,6 +463,8 @@ func insideTop(name string, folder bool) Write {
 	switch {
 	case judged[name] != NotGit && !folder:
 		return judged[name]
+	case strings.HasPrefix(name, "sharedindex.") && !folder: // the names of an index can be in it
+		return Index
 	case stateFolders[name], otherFolders[name]:
 		return stateIf(folder)
 	}

@@ -43,7 +43,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 		git.State: {
 			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
 			".git/objects/ab/cd", ".git/objects/info/alternates", ".git/refs/heads/main", ".git/refs/heads/config", ".git/refs/remotes/origin/hooks/x",
-			".git/refs/heads/a.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
+			".git/refs/heads/a.lock", ".git/logs/HEAD", ".git/packed-refs.lock", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
 			".git/MERGE_MSG", ".git/CHERRY_PICK_HEAD", ".git/BISECT_LOG", ".git/AUTO_MERGE", ".git/COMMIT_EDITMSG", ".git/SQUASH_MSG",
 			".git/rebase-merge/git-rebase-todo.lock", ".git/rebase-merge/done", ".git/rebase-apply/0001", ".git/sequencer/todo.lock", ".git/rr-cache/x/preimage", ".git/shallow.lock",
 			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
@@ -53,6 +53,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/modules/lib/s/config.lock",
 			"bare/HEAD.lock", "bare/refs/heads/main", ".git/commondir.lock",
 		},
+		git.Refs: {".git/packed-refs", ".git/modules/s/packed-refs", "bare/packed-refs"},
 		git.Location: {
 			"src/.git", "src/.GIT", ".git/commondir", ".git/worktrees/w/commondir",
 			".git/modules/s/commondir", "bare/commondir", "begun/commondir", "other/commondir",
@@ -61,7 +62,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/config", ".git/CONFIG", ".git/config.worktree", ".git/modules/s/config", ".git/modules/lib/s/config", ".git/worktrees/w/config.worktree",
 			"bare/config", "begun/config", ".GIT/config", "git~1/config", ".g\u200cit/config", ".git/co\u200cnfig", ".git/config.",
 		},
-		git.Index: {".git/index", ".git/worktrees/w/index", ".git/modules/s/index", ".git/modules/lib/s/index", "bare/index", "begun/index"},
+		git.Index: {".git/index", ".git/sharedindex.0123", ".git/worktrees/w/index", ".git/modules/s/index", ".git/modules/lib/s/index", "bare/index", "begun/index"},
 		git.Steps: {
 			".git/rebase-merge/git-rebase-todo", ".git/rebase-merge/strategy", ".git/sequencer/todo", ".git/sequencer/opts",
 			".git/worktrees/w/rebase-merge/git-rebase-todo", ".git/modules/s/sequencer/opts", "begun/rebase-merge/git-rebase-todo",
