@@ -14,8 +14,8 @@ import (
 
 // HarmlessConfig compares a new content of a configuration file with the present one, nil if there is none. It returns "" if each
 // setting that differs is one that git's own commands write for everyday work, with a value of its form, so that git runs nothing and
-// connects to no other place than before. Otherwise it returns a reason: the name of the first such setting, without its value, or
-// that a file is not well-formed. The address of a remote may be added, and not changed or removed.
+// connects to no other place than before. Otherwise it returns a reason: the names of the other settings that differ,
+// without their values, or that a file is not well-formed. The address of a remote may be added, and not changed or removed.
 //
 // before also counts as the content that a user has accepted: see HarmlessConfigSince.
 //
@@ -50,13 +50,23 @@ func HarmlessConfigSince(file string, data, before, accepted []byte, trees ...st
 	for name, values := range d.is {
 		same[name] = slices.Equal(values, d.was[name])
 	}
+	var names []string
 	for _, s := range slices.Concat(is, was) {
-		if name := s.name(); !same[name] && !d.harmless(s) {
-			return name
+		if name := s.name(); !same[name] && !slices.Contains(names, name) && !d.harmless(s) {
+			names = append(names, name)
 		}
 	}
-	return ""
+	for i, name := range names { // a long one must not hide the others
+		names[i] = strings.ToValidUTF8(name[:min(len(name), maxShown)], "")
+	}
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], strconv.Itoa(more)+" more settings")
+	}
+	return strings.Join(names, ", ")
 }
+
+// maxNames limits the settings that a reason names.
+const maxNames = 8
 
 // HarmlessIndex returns "" if git writes no file of a repository's own because of a new index, otherwise a reason: a name that git
 // itself accepts in no tree, a part that refers to another file or to other positions, or that the index is not well-formed.

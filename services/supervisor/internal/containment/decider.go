@@ -2,6 +2,7 @@ package containment
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -321,6 +322,9 @@ func (d *Decider) decideEvent(
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
 	r.Argv = argv
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
+	if e.Placed {
+		r.Content = fmt.Sprintf("%x", sha256.Sum256(e.Content))
+	}
 	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
