@@ -75,6 +75,8 @@ type Change struct {
 	Path string
 	// Folder: Path is made as an empty folder.
 	Folder bool
+	// File: Path becomes a regular file, whatever it is now.
+	File bool
 	// Link: Path is made as a symbolic link, or becomes one by the rename.
 	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
@@ -170,8 +172,11 @@ func isFolderAt(path string) bool {
 
 // isFolder reports whether p is a folder after the change, or one that leaves.
 func (v view) isFolder(p string) bool {
-	if p != v.Path {
+	switch {
+	case p != v.Path:
 		return isFolderAt(v.at(p))
+	case v.File:
+		return false
 	}
 	if v.From != "" && exists(v.From) {
 		return isFolderAt(v.From)

@@ -91,6 +91,9 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			}
 		}
 	}
+	if got := git.WriteOf(git.Change{Path: filepath.Join(top, ".git"), File: true}); got != git.Location {
+		t.Errorf("a file in place of a folder .git: got %v, want Location", got)
+	}
 	for name, want := range map[string]git.Write{
 		".git/hooks": git.State, ".git/info": git.State, ".git/objects/ab": git.State, ".git/modules/lib/x": git.State, ".git/worktrees/v": git.State,
 		".git/unknown": git.Runs, ".git/config": git.Runs, ".git/branches": git.State, "src/.git": git.State, "x": git.NotGit,

@@ -200,7 +200,11 @@ func (s *server) place(f *stagedFile) {
 	}
 	e := f.event
 	e.Placed, e.Content, e.Held = true, content.content, f.at.dir
-	if !s.decider.Allows(e) || !s.moves.make(f.at.paths(), since) {
+	if !s.decider.Allows(e) {
+		return
+	}
+	if !s.moves.make(f.at.paths(), since) {
+		s.decider.Refused(f.event.PID, "a file in a folder that was moved meanwhile: "+f.at.real)
 		return
 	}
 	defer s.moves.made(f.at.paths())

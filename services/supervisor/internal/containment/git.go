@@ -134,6 +134,7 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 	}
 	change := git.Change{
 		Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder, Link: e.Leaves == sandbox.LeavesLink, Made: e.Made,
+		File: e.Placed || e.Stageable,
 	}
 	if e.Operation == sandbox.Move && len(e.Others) > 0 {
 		change.From = e.Others[0]
