@@ -66,7 +66,7 @@ how the policy came to ask. Elsewhere it is whole.`,
 func newAnswer(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var accept string
-	var decline, cancel bool
+	var decline, cancel, full bool
 	cmd := &cobra.Command{
 		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
 		Short: "Answer a question",
@@ -79,7 +79,10 @@ shows. A part of a handle is not accepted, because agents choose text in handles
 OPTION answers a permission question: the id of an option that it offers, or a kind
 (allow_once, allow_always, reject_once, reject_always) that it offers once. What an
 agent wants to know is answered with --accept, the form's content as a JSON object
-({} for a page that you have opened), or with --decline.`,
+({} for a page that you have opened), or with --decline.
+
+If "acphost approvals list" cuts a question on a terminal, an answer there that allows or
+accepts something needs --full: read all of the question with "approvals list --full" first.`,
 		Example: `  acphost approvals answer K7QF2MXA allow_once
   acphost approvals answer claude-1/7 allow_once
   acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
@@ -113,26 +116,36 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 				with = client.Accept(accept)
 			}
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
-				return answer(cmd.Context(), call, all, args[0], with)
+				return answer(cmd.Context(), call, all, args[0], with, full || !call.Terminal(call.Stdout))
 			})
 		},
 	}
 	cmd.Flags().StringVar(&accept, "accept", "", "the form's content, a `JSON` object")
 	cmd.Flags().BoolVar(&decline, "decline", false, "you do not want to say")
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "you do not decide")
+	cmd.Flags().BoolVar(&full, "full", false, "you have read all of a question that the list cuts")
 	cliflag.Complete(cmd, "accept", cliflag.Words())
 	which.Register(cmd)
 	return cmd
 }
 
-// answer answers a question at its supervisor.
+// answer answers a question at its supervisor. full means that the caller has read all of the question, and not only
+// the text of printQuestions on a terminal.
 func answer(
-	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
+	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string,
+	with *supervisorv1.AnswerApprovalRequest, full bool,
 ) error {
 	list := questions(ctx, call, all, "")
 	at, id, err := findQuestion(call, all, list, given)
 	if err != nil {
 		return err
+	}
+	if i := slices.IndexFunc(list, func(w openQuestion) bool { return w.Of.GetId() == id }); i >= 0 {
+		hidden := writeQuestion(new(strings.Builder), output.RenderOptions(call, "", false, false), list[i], "", false, full)
+		if withheld(list[i].Of, with, hidden) {
+			return fmt.Errorf(`not answered: "acphost approvals list" does not show %s of this question: `+
+				"read them with --full, then answer with --full", hidden.Count(""))
+		}
 	}
 	ctx, stop := context.WithTimeout(ctx, reach.VerbTimeout)
 	defer stop()
@@ -150,6 +163,20 @@ func answer(
 	}
 	_, err = fmt.Fprintln(call.Stdout, text)
 	return err
+}
+
+// withheld reports whether an answer has to wait until the caller has read all of the question, of which hidden is
+// hidden.
+func withheld(a *supervisorv1.Approval, with *supervisorv1.AnswerApprovalRequest, hidden render.Hidden) bool {
+	switch with := with.GetAnswer().(type) {
+	case *supervisorv1.AnswerApprovalRequest_OptionId:
+		return slices.ContainsFunc(a.GetPermission().GetOptions(), func(o *supervisorv1.PermissionOption) bool {
+			return (o.GetOptionId() == with.OptionId || o.GetKind() == with.OptionId) && hidden.Withholds(o)
+		})
+	case *supervisorv1.AnswerApprovalRequest_Accept:
+		return hidden.Withholds(nil)
+	}
+	return false
 }
 
 // findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
@@ -252,8 +279,11 @@ func printQuestions(call *command.Call, list []openQuestion, full bool) error {
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: its name, its content, then the possible answers.
-func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool) {
+// writeQuestion writes one question: its name, its content, then the possible answers. It returns the amount that it
+// omits, except for the names of options.
+func writeQuestion(
+	b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool,
+) (hidden render.Hidden) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
@@ -271,11 +301,12 @@ func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name
 	}
 	b.WriteByte('\n')
 	if q.GetPermission() != nil {
-		writePermission(b, look, q, full)
+		hidden = writePermission(b, look, q, full)
 	}
 	if e := q.GetElicitation(); e != nil {
-		writeElicitation(b, e, full)
+		hidden = writeElicitation(b, e, full)
 	}
+	return hidden
 }
 
 // writeUnseen writes the amount of a question that is omitted, and how to see it.
@@ -304,7 +335,9 @@ func (c *cells) line(text string, limit int) string {
 	return output.OneLine(text, limit)
 }
 
-func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
+func writePermission(
+	b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool,
+) (hidden render.Hidden) {
 	q := a.GetPermission()
 	text := cells{full: full}
 	asks := "The agent asks" // its title is the agent's text, and may contradict the command below
@@ -327,14 +360,16 @@ func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Ap
 	if full {
 		shown, unseen = render.Whole(look, a), render.Hidden{}
 	}
+	hidden = unseen
 	unseen.Characters += text.hidden.Characters
 	_, below, _ := strings.Cut(shown, "\n") // the title is already shown above
 	b.WriteString(below)
 	writeUnseen(b, unseen)
 	b.WriteString(options.String())
+	return hidden
 }
 
-func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool) {
+func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool) (hidden render.Hidden) {
 	text := cells{full: full}
 	message := strings.TrimSpace(e.GetMessage())
 	if full && message != "" {
@@ -353,6 +388,7 @@ func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool
 		fmt.Fprintf(b, "  %-20s the form's content\n", "--accept JSON")
 	}
 	fmt.Fprintf(b, "  %-20s you do not want to say\n", "--decline")
+	return text.hidden
 }
 
 // formFields describes the fields of a form, one in a line.

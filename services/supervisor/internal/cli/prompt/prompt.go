@@ -33,9 +33,11 @@ is gone when the command ends, with all that it started. TEXT "-" is standard
 input.
 
 On a terminal, what the agent asks is put to you, with the keys to press; v shows
-all of a command, a change or a form that is too long. Ctrl-C cancels the turn, twice
-quits at once; an agent that does not end its turn within half a second is ended. Where standard input or output is no terminal, nobody is asked: the policy's
-word counts, and what is printed is plain lines. What was denied is named at the end.
+all of a command, a change or a form that is too long, and a key that allows it shows
+all of it first. Ctrl-C cancels the turn, twice quits at once; an agent that does not
+end its turn within half a second is ended. Where standard input or output is no
+terminal, nobody is asked: the policy's word counts, and what is printed is plain
+lines. What was denied is named at the end.
 Without a policy the agent's commands run unasked: --policy names one.`
 
 const promptExamples = `  acphost prompt --agent claude "What does this project do?"
