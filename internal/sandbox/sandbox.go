@@ -255,8 +255,8 @@ type Stager interface {
 type Rechecker interface {
 	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it
 	// (Event.Made), when names made meanwhile are there. If the second decision rejects, the name is removed again, or
-	// the rename is reversed. A file that the rename has replaced is lost then. path is as in Event. Rechecks must not
-	// block.
+	// the rename is reversed. A file that the rename has replaced is lost then. Renames of folders are decided twice
+	// whatever Rechecks reports. path is as in Event. Rechecks must not block.
 	Rechecks(path string) bool
 }
 

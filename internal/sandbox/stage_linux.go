@@ -219,8 +219,12 @@ func (s *server) place(f *stagedFile) {
 			flags = unix.RENAME_NOREPLACE
 		}
 		err := unix.Renameat2(made.dir, made.base, f.at.dir, f.at.base, flags)
-		if err != nil {
+		switch {
+		case err != nil:
 			_ = unix.Unlinkat(made.dir, made.base, 0)
+		case f.at.hasMoved():
+			_ = unix.Unlinkat(f.at.dir, f.at.base, 0)
+			err = errMoved
 		}
 		return err
 	}

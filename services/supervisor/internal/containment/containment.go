@@ -140,6 +140,7 @@ type Decider struct {
 	configs  configs
 	roots    sandboxRoots
 	commits  commits
+	renames  renames
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

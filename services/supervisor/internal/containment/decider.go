@@ -51,7 +51,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		defer cancel()
 	}
 	var err error
-	if e.below, err = movedNames(bounded, e.Asked); err != nil && !d.observes() {
+	if e.below, err = d.renames.movedNames(bounded, e.Asked); err != nil && !d.observes() {
 		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	o, err := d.strictest(bounded, e)

@@ -2,12 +2,14 @@ package containment
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/acphost/acphost/internal/sandbox"
@@ -24,18 +26,62 @@ const maxMovedBytes = 32 << 20
 // movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
 // too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
 // (RENAME_EXCHANGE).
-func movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
+//
+// A rename that has been made (Asked.Made) is decided once more, because another process may have put files into the
+// folder meanwhile. If the folder has the names that were decided, movedNames returns none.
+func (r *renames) movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
 	}
 	m := movedFolder{path: e.Path, room: maxMovedBytes}
 	err := m.addNames(ctx, e.Path)
+	if err == nil && r.sameAsDecided(e, m.digest()) {
+		return nil, nil
+	}
 	for _, other := range e.Others {
 		if err == nil {
 			err = m.addNames(ctx, other)
 		}
 	}
 	return m.names, err
+}
+
+// maxRenames limits the renames that are remembered between their two decisions.
+const maxRenames = 256
+
+// renames remembers which names folders had when their renames were decided. The zero value is ready. It is safe for
+// concurrent use.
+type renames struct {
+	mu      sync.Mutex
+	decided map[rename][sha256.Size]byte
+}
+
+// rename is one of the two names of a rename.
+type rename struct {
+	pid  int
+	call uint64
+	path string
+}
+
+// sameAsDecided reports whether a rename has been made, and the names in its folder, by their digest, are those that
+// were decided. Before the rename is made, it remembers them.
+func (r *renames) sameAsDecided(e decisions.Asked, names [sha256.Size]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !e.Made {
+		if len(r.decided) >= maxRenames || r.decided == nil {
+			r.decided = map[rename][sha256.Size]byte{}
+		}
+		r.decided[rename{e.PID, e.Call, e.Path}] = names
+		return false
+	}
+	if len(e.Others) != 1 {
+		return false
+	}
+	key := rename{e.PID, e.Call, e.Others[0]} // what the path has now was there
+	was, known := r.decided[key]
+	delete(r.decided, key)
+	return known && was == names
 }
 
 // movedName is an old or a new name of a file.
@@ -68,6 +114,15 @@ func (m *movedFolder) addNames(ctx context.Context, as string) error {
 		}
 		return nil
 	})
+}
+
+// digest identifies the names that were added, as names in the folder.
+func (m *movedFolder) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, name := range m.names {
+		fmt.Fprintf(h, "%q %t\n", strings.TrimPrefix(name.path, m.path), name.link)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 func errTooMuch(folder string) error {
