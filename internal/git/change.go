@@ -15,22 +15,42 @@ import (
 // HarmlessConfig compares a new content of a configuration file with the present one, nil if there is none. It returns "" if each
 // setting that differs is one that git's own commands write for everyday work, with a value of its form, so that git runs nothing and
 // connects to no other place than before. Otherwise it returns a reason: the names of the other settings that differ,
-// without their values, or that a file is not well-formed. The address of a remote may be added, and not changed or removed.
-//
-// before also counts as the content that a user has accepted: see HarmlessConfigSince.
+// without their values, or that a file is not well-formed. The address of a remote may be added, and not changed or
+// removed; see Addresses. before also counts as the content that the user has accepted: see HarmlessConfigSince.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
 // configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
 // of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
 // read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
-	return HarmlessConfigSince(file, data, before, before, trees...)
+	return Addresses(nil).HarmlessConfigSince(file, data, before, before, trees...)
+}
+
+// Addresses are the user's addresses of the remotes and submodules of a repository, by the names of their settings in
+// lower case, without those that the agent has added. nil: it is not known which addresses are the user's, so all
+// present ones are.
+type Addresses map[string][]string
+
+// AddressesOf returns the addresses in a configuration file, none if it is not well-formed. The result is not nil.
+func AddressesOf(data []byte) Addresses {
+	addresses := Addresses{}
+	all, _ := exactSettings(data)
+	for _, s := range all {
+		switch s.section + "." + s.key {
+		case "remote.url", "remote.pushurl", "submodule.url":
+			addresses[s.name()] = append(addresses[s.name()], s.value)
+		}
+	}
+	return addresses
 }
 
 // HarmlessConfigSince is HarmlessConfig for a program that may have changed the file before. accepted is the content
 // that the file had then, nil if there was none. A remote that the program has added may only be that of a branch that
 // had none: git does not push or fetch other branches there by itself, and does not fetch missing objects from it.
-func HarmlessConfigSince(file string, data, before, accepted []byte, trees ...string) (why string) {
+//
+// If a is not nil, the address of a remote or a submodule may be removed, and added again as it is in a. Addresses that
+// are not in a may be changed.
+func (a Addresses) HarmlessConfigSince(file string, data, before, accepted []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
 		return "the present configuration " + err.Error()
@@ -44,7 +64,11 @@ func HarmlessConfigSince(file string, data, before, accepted []byte, trees ...st
 		return "the earlier configuration " + err.Error()
 	}
 	d := difference{
-		file: file, trees: trees, was: byName(was), is: byName(is), accepted: byName(first), isNew: accepted == nil,
+		file: file, trees: trees, users: a, was: byName(was), is: byName(is), sections: map[string]bool{},
+		accepted: byName(first), isNew: accepted == nil,
+	}
+	for _, s := range is {
+		d.sections[s.section+"."+s.sub] = true
 	}
 	same := map[string]bool{}
 	for name, values := range d.is {
@@ -174,10 +198,12 @@ func byName(all []setting) map[string][]string {
 
 // difference is that of two contents of a file.
 type difference struct {
-	file    string
-	trees   []string
-	was, is map[string][]string
-	// accepted are the settings that a user has accepted. isNew: there were none.
+	file     string
+	trees    []string
+	users    Addresses
+	was, is  map[string][]string
+	sections map[string]bool // of the new file, by "SECTION.SUB"
+	// accepted are the settings that the user has accepted. isNew: there were none.
 	accepted map[string][]string
 	isNew    bool
 }
@@ -190,9 +216,9 @@ func (d difference) harmless(s setting) bool {
 	}
 	switch name {
 	case "remote.*.url", "remote.*.pushurl":
-		return d.addsRemote(s.sub) && address(s.value)
+		return d.addsRemote(s.sub) && address(s.value) || d.restores(s.name())
 	case "submodule.*.url":
-		return d.was[s.name()] == nil && address(s.value)
+		return d.usersAddress(s.name()) == nil && address(s.value) || d.restores(s.name())
 	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
 		if d.is[s.name()] == nil || s.value == "." {
 			return true
@@ -216,6 +242,9 @@ func (d difference) harmless(s setting) bool {
 	case "lfs.*.access":
 		return address(s.sub) && among("basic none negotiate", s.value)
 	}
+	if s.sub != "" && sectionsOfNames[s.section] && !d.sections[s.section+"."+s.sub] {
+		return true // the remote, submodule or branch is removed
+	}
 	if section := s.section; s.sub == "" && anyKey[section] || s.sub != "" && section == "color" {
 		return isWord(s.value)
 	}
@@ -223,16 +252,44 @@ func (d difference) harmless(s setting) bool {
 	return ok && form(s.value)
 }
 
-// addsRemote reports whether neither the old file nor the user has an address of a remote. Otherwise the user's next push
-// may go there.
-func (d difference) addsRemote(remote string) bool {
-	url, push := "remote."+remote+".url", "remote."+remote+".pushurl"
-	return d.was[url] == nil && d.was[push] == nil && d.accepted[url] == nil && d.accepted[push] == nil
+// sectionsOfNames are sections that say nothing any more if the remote, submodule or branch in their name is removed.
+var sectionsOfNames = wordset.Of(`remote submodule branch`)
+
+// accepts reports whether git may use a remote by itself: its address is the user's, or the whole repository is new.
+func (d difference) accepts(remote string) bool {
+	if d.isNew {
+		return true
+	}
+	address := d.is["remote."+remote+".url"]
+	is := func(name string, values []string) bool {
+		return strings.HasPrefix(name, "remote.") && slices.Equal(values, address)
+	}
+	for _, known := range []map[string][]string{d.accepted, d.users} {
+		for name, values := range known {
+			if address != nil && is(name, values) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// accepts reports whether git may use a remote by itself: it is the user's, or the whole repository is new.
-func (d difference) accepts(remote string) bool {
-	return d.isNew || d.accepted["remote."+remote+".url"] != nil
+// addsRemote reports whether a remote is not the user's. The user's next push may go to the address of one that is.
+func (d difference) addsRemote(remote string) bool {
+	return d.usersAddress("remote."+remote+".url") == nil && d.usersAddress("remote."+remote+".pushurl") == nil
+}
+
+// usersAddress returns the user's values of an address.
+func (d difference) usersAddress(name string) []string {
+	if d.users == nil {
+		return slices.Concat(d.was[name], d.accepted[name])
+	}
+	return d.users[name]
+}
+
+// restores reports whether an address is removed, or becomes the user's again.
+func (d difference) restores(name string) bool {
+	return d.users != nil && (d.is[name] == nil || slices.Equal(d.is[name], d.users[name]))
 }
 
 // isOfSubmodule reports whether a work tree is as git writes it for a submodule: relative, below that of the repository in whose

@@ -79,13 +79,13 @@ func TestHarmlessConfigSince(t *testing.T) {
 			if name == "another address" {
 				before = initial // the agent has moved the repository away, and made another one
 			}
-			if why := git.HarmlessConfigSince("/w/.git/config", []byte(c.data), []byte(before), []byte(c.accepted)); why != c.why {
+			if why := git.Addresses(nil).HarmlessConfigSince("/w/.git/config", []byte(c.data), []byte(before), []byte(c.accepted)); why != c.why {
 				t.Errorf("got %q, want %q", why, c.why)
 			}
 		})
 	}
 	clone := cloned + "[remote \"origin\"]\npromisor = true\n"
-	if why := git.HarmlessConfigSince("/w/.git/config", []byte(clone), []byte(cloned), nil); why != "" {
+	if why := git.Addresses(nil).HarmlessConfigSince("/w/.git/config", []byte(clone), []byte(cloned), nil); why != "" {
 		t.Errorf("a new repository: %s", why)
 	}
 }

@@ -146,6 +146,17 @@ func MeansMoreWithOthers(path string) bool {
 	return false
 }
 
+// FolderOf returns the outermost folder on the way to a path that is a repository's own: by its name, or by HEAD, objects
+// and refs in it. It returns "" if there is none. path is absolute and without symbolic links.
+func FolderOf(path string) (own string) {
+	for dir := filepath.Dir(filepath.Clean(path)); dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if isFolder(filepath.Base(dir)) || looksLike(dir) {
+			own = dir
+		}
+	}
+	return own
+}
+
 // view is the file system as it is after a change.
 type view struct{ Change }
 
@@ -284,7 +295,9 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, file, w) }
+		harmful := func(file string, w Write) bool {
+			return !v.harmlessFile(file, filepath.Join(dir, strings.TrimPrefix(file, v.at(dir))), w)
+		}
 		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
@@ -434,7 +447,8 @@ func inside(inner []string, folder bool) Write {
 	second := rest[0]
 	switch first {
 	case "refs":
-		return stateIf(second != "replace")
+		// A ref has no name with this end. The folder is empty until a ref in it is decided.
+		return stateIf(second != "replace" || len(rest) == 1 && folder || len(rest) > 1 && strings.HasSuffix(inner[len(inner)-1], ".lock"))
 	case "hooks":
 		return stateIf(len(rest) == 1 && strings.HasSuffix(second, ".sample"))
 	case "info":

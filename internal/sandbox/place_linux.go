@@ -30,7 +30,11 @@ func isReserved(name string) bool { return strings.HasPrefix(path.Base(name), Re
 // not want the content, or the file is not a regular one in the folder of q that the sandbox can read, remove and hold in memory.
 func (c *call) sourceOf(p, q place) *source {
 	placer, ok := c.decider.(Placer)
-	if !ok || p.base == "" || q.base == "" || !sameFolder(p, q) || !slices.ContainsFunc(q.paths(), placer.Places) {
+	if !ok || p.base == "" || q.base == "" || !sameFolder(p, q) {
+		return nil
+	}
+	placed := slices.IndexFunc(q.paths(), placer.Places)
+	if placed < 0 {
 		return nil
 	}
 	if st, err := p.stat(); err != nil || !placeable(st) {
@@ -45,6 +49,7 @@ func (c *call) sourceOf(p, q place) *source {
 		s.close()
 		return nil
 	}
+	s.content = placer.Content(q.paths()[placed], s.content)
 	return s
 }
 

@@ -239,6 +239,9 @@ type Placer interface {
 	// Places reports whether the Decider wants the content of the file that gets a name. path is as in Event. It must
 	// not block.
 	Places(path string) bool
+	// Content returns the content that the file gets in place of the content that a process wrote. The event then has
+	// this content. path is one for which Places holds. It must not block.
+	Content(path string, written []byte) []byte
 }
 
 // Stager is a Decider that can decide on a file when a process has written it. The process then writes an unnamed file.
@@ -389,6 +392,14 @@ func (t Through) AllowsMountPoint(e Event) bool {
 func (t Through) Places(path string) bool {
 	p, ok := t.Decider.(Placer)
 	return ok && p.Places(path)
+}
+
+// Content implements Placer.
+func (t Through) Content(path string, written []byte) []byte {
+	if p, ok := t.Decider.(Placer); ok {
+		return p.Content(path, written)
+	}
+	return written
 }
 
 // AllowsStaged implements Stager.

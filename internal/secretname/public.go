@@ -15,9 +15,11 @@ var (
 		PUBLIC_KEY RSA_PUBLIC_KEY DSA_PUBLIC_KEY PGP_PUBLIC_KEY_BLOCK DH_PARAMETERS DSA_PARAMETERS EC_PARAMETERS`)
 	blockBegins = lazyregexp.New(`^-----BEGIN ([A-Z0-9 ]+)-----$`)
 	blockLine   = lazyregexp.New(`^([A-Za-z0-9+/]*={0,2}|=[A-Za-z0-9+/]{4}|[A-Za-z-]+: .*)$`)
-	// sshPublicKey matches a line of a file of public keys, without options before the key.
-	sshPublicKey = lazyregexp.New(`^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}( [^ ].*)?$`)
-	longValue    = lazyregexp.New(`[A-Za-z0-9+/]{31,}`)
+	// sshPublicKey matches a line of a file of public keys. Before the key can be a marker, the hosts or signers to which
+	// it belongs, and options of signers. Options that hold commands or variables do not match.
+	sshPublicKey = lazyregexp.New(`^((?:(?:\|1\|[^ ]+|[^ =]+|(?:,?(?:namespaces|valid-(?:after|before))="?[\w.,:@*-]*"?)+) ){0,3})` +
+		`(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}( [^ ].*)?$`)
+	longValue = lazyregexp.New(`[A-Za-z0-9+/]{31,}`)
 	// serial matches the serial number of a certificate, which has at most 20 bytes, in decimal digits.
 	serial = lazyregexp.New(`^[0-9]{31,49}$`)
 )
@@ -33,6 +35,7 @@ func Public(data []byte) bool {
 	var comments strings.Builder
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
+		key := publicKeyOf(line)
 		begins := blockBegins.FindStringSubmatch(line)
 		switch {
 		case within != "":
@@ -43,8 +46,9 @@ func Public(data []byte) bool {
 			}
 		case begins != nil && publicBlocks[strings.ReplaceAll(begins[1], " ", "_")]:
 			within = begins[1]
-		case sshPublicKey.MatchString(line):
+		case key != nil:
 			found = true
+			comments.WriteString(key[1] + "\n")
 		case strings.Contains(line, "-----") && strings.Contains(line, "BEGIN"), strings.Contains(line, "PRIVATE"), hasLongValue(line):
 			return false
 		default:
@@ -53,6 +57,15 @@ func Public(data []byte) bool {
 	}
 	text := comments.String()
 	return found && within == "" && Replace(text, "") == text
+}
+
+// publicKeyOf returns the match of sshPublicKey; nil: the line has no public key, or a value before it that may be a key.
+func publicKeyOf(line string) []string {
+	key := sshPublicKey.FindStringSubmatch(line)
+	if key == nil || hasLongValue(key[1]) {
+		return nil
+	}
+	return key
 }
 
 // hasLongValue reports whether a line contains a value that may be a key.

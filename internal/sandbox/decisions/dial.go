@@ -15,6 +15,7 @@ import (
 
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/sandbox"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
@@ -142,6 +143,15 @@ func (c *client) connected() bool {
 // Places implements sandbox.Placer: the supervisor decides on the content of some of git's files.
 func (c *client) Places(path string) bool {
 	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
+}
+
+// Content implements sandbox.Placer: commands in the todo list of a rebase run only in a sandbox.
+func (c *client) Content(path string, written []byte) []byte {
+	if git.WriteOf(git.Change{Path: path}) != git.Steps {
+		return written
+	}
+	before, _ := regular.Read(path, sandbox.MaxContent) // the supervisor reads it again
+	return git.GuardSteps(path, written, before)
 }
 
 // Rechecks implements sandbox.Rechecker.

@@ -330,9 +330,12 @@ func (d *Decider) decideEvent(
 		r.Closed = d.sandbox.Closed
 	}
 	decision, err := d.opts.Gate.Decide(ctx, r)
-	staged := git.stages && err == nil && decision.Verdict == gate.Allow
-	if err == nil && !staged {
-		decision, staged, err = d.decideCommitted(ctx, e, r, decision)
+	staged := false
+	if err == nil {
+		decision, staged, err = d.decideByContent(ctx, e, git, r, decision)
+	}
+	if err == nil && !staged && changes(e.Operation) && e.to == nil {
+		decision, a, err = d.decideSubject(ctx, e, s, r, decision, git.state)
 	}
 	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {
 		of := d.link.Request(sessionID, inner, e.seen)

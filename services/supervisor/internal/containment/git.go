@@ -3,6 +3,7 @@ package containment
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,9 +25,16 @@ const (
 // configs remembers the content of configurations of repositories, so that a new file is compared with what it replaces,
 // and with what the user had. The zero value is ready for use. It is safe for concurrent use.
 type configs struct {
-	mu       sync.Mutex
-	removed  map[string][]byte // by path
-	accepted map[string][]byte // by path: before the agent changed it; nil: there was none
+	mu        sync.Mutex
+	removed   map[string][]byte // by path
+	accepted  map[string][]byte // by path: before the agent changed it; nil: there was none
+	addresses map[string]*userAddresses
+}
+
+// userAddresses tells the user's addresses in a configuration from those that the agent has added.
+type userAddresses struct {
+	users git.Addresses
+	last  git.Addresses // all addresses after the last change of the agent
 }
 
 // accept returns the content that a configuration had before the agent first changed it, which is before if this is the
@@ -79,6 +87,41 @@ func (c *configs) remove(path string) bool {
 	return true
 }
 
+// judge is git.HarmlessConfig for a new content of a configuration, which replaces before. It knows from the changes
+// that it has found harmless which addresses the agent has added. Other new addresses are the user's. The user's
+// addresses are kept when they are removed.
+func (c *configs) judge(path string, content, before []byte, trees []string) (why string) {
+	accepted := c.accept(path, before)
+	if len(before) > maxRemembered || len(content) > maxRemembered {
+		return git.Addresses(nil).HarmlessConfigSince(path, content, before, accepted, trees...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	present, known := git.AddressesOf(before), c.addresses[path]
+	switch {
+	case known == nil && len(c.addresses) >= maxConfigs:
+		return git.Addresses(nil).HarmlessConfigSince(path, content, before, accepted, trees...)
+	case known == nil:
+		if c.addresses == nil {
+			c.addresses = map[string]*userAddresses{}
+		}
+		known = &userAddresses{users: maps.Clone(present), last: present}
+		maps.Copy(known.users, git.AddressesOf(accepted))
+		c.addresses[path] = known
+	default:
+		for name, values := range present {
+			if !slices.Equal(values, known.last[name]) {
+				known.users[name] = values
+			}
+		}
+		known.last = present
+	}
+	if why = known.users.HarmlessConfigSince(path, content, before, accepted, trees...); why == "" {
+		known.last = git.AddressesOf(content)
+	}
+	return why
+}
+
 // before returns the present content of a configuration, or else the content that it had when it was removed; nil: it has had none.
 func (c *configs) before(path string) ([]byte, error) {
 	content, err := regular.Read(path, sandbox.MaxContent)
@@ -107,7 +150,7 @@ func (c *configs) replaced(path, from string) (why string) {
 		if err != nil {
 			return "a configuration that cannot be read"
 		}
-		if why := git.HarmlessConfig(file, content, accepted); why != "" {
+		if why := git.AddressesOf(accepted).HarmlessConfigSince(file, content, accepted, accepted); why != "" {
 			return why
 		}
 	}
@@ -120,8 +163,8 @@ type gitMeaning struct {
 	state bool
 	// runs: git may run something because of the change.
 	runs bool
-	// stages: the content of the file decides, once it is written.
-	stages bool
+	// byContent: the content will decide, and is not known yet.
+	byContent bool
 	// why says what the new content of a file would change that is more than bookkeeping; empty: the file is not judged
 	// by its content, or the content is not known.
 	why string
@@ -151,8 +194,8 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 	}
 	state, why := d.isGitState(e, meaning, change.Trees)
 	// Other files with a location are judged together with the names beside them.
-	stages := !state && e.Stageable && meaning == git.Location && git.Own(e.Path)
-	return gitMeaning{state: state || stages, runs: !state && !stages, stages: stages, why: why}
+	byContent := meaning.ByContent() && !state && !e.Placed && (meaning != git.Location || git.Own(e.Path))
+	return gitMeaning{state: state, runs: !state, byContent: byContent, why: why}
 }
 
 // isGitState implements gitMeaningOf for a meaning of the file's name. trees are as in git.Change.
@@ -172,7 +215,7 @@ func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state
 			return false, ""
 		}
 		if meaning == git.Config {
-			why = git.HarmlessConfigSince(e.Path, e.Content, before, d.configs.accept(e.Path, before), trees...)
+			why = d.configs.judge(e.Path, e.Content, before, trees)
 		} else {
 			why = meaning.Harmless(e.Path, e.Content, before)
 		}

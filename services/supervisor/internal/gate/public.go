@@ -17,13 +17,14 @@ const maxKeyFile = 1 << 20
 var keyNames = []string{".pem", ".key", ".crt", ".cer", ".pub", ".asc"}
 
 // HoldsNoSecret reports whether a file on this machine has a name of files with secrets, and holds none: only
-// certificates or public keys, or the configuration of npm without credentials. Files with other names are not read.
-// path is absolute and resolved, or empty.
+// certificates or public keys, or the configuration of npm without credentials. In a folder ".ssh" every name counts.
+// Files with other names are not read. path is absolute and resolved, or empty.
 func HoldsNoSecret(path string) bool {
 	isPlain := secretname.Public
 	switch {
 	case filepath.Base(path) == ".npmrc":
 		isPlain = secretname.PlainNPMConfig
+	case filepath.Base(filepath.Dir(path)) == ".ssh":
 	case !slices.Contains(keyNames, strings.ToLower(filepath.Ext(path))):
 		return false
 	}
