@@ -211,7 +211,7 @@ func (r *objectReader) read(id string) (kind string, data []byte, err error) {
 
 // loose reads an object that has a file of its own.
 func (r *objectReader) loose(id string) (kind string, data []byte, err error) {
-	f, err := os.Open(filepath.Join(r.history.dir, id[:2], id[2:]))
+	f, _, err := open(filepath.Join(r.history.dir, id[:2], id[2:]))
 	if err != nil {
 		return "", nil, err
 	}
@@ -254,15 +254,22 @@ func (r *objectReader) packed(id []byte) (kind string, data []byte, err error) {
 	return "", nil, fs.ErrNotExist
 }
 
-// openPacks opens the packs that can be read.
+// openPacks opens the packs that can be read, until their indexes are too large together: they are kept in memory, and
+// processes may write any number of them.
 func (r *objectReader) openPacks() {
 	indexes, _ := filepath.Glob(filepath.Join(r.history.dir, "pack", "*.idx"))
+	left := int64(maxIndexes)
 	for _, index := range indexes {
+		info, err := os.Stat(index)
+		if err != nil || info.Size() > left {
+			continue
+		}
+		left -= info.Size()
 		p := &pack{path: strings.TrimSuffix(index, ".idx"), in: r.history.in, kept: map[uint64][]byte{}}
 		if !p.index() {
 			continue
 		}
-		file, err := os.Open(p.path + ".pack")
+		file, _, err := open(p.path + ".pack")
 		if err != nil {
 			continue
 		}

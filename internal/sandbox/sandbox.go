@@ -284,8 +284,8 @@ type Stager interface {
 type Rechecker interface {
 	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it
 	// (Event.Made), when names made meanwhile are there. If the second decision rejects, the name is removed again, or
-	// the rename is reversed. A file that the rename has replaced is lost then. path is as in Event. Rechecks must not
-	// block.
+	// the rename is reversed. A file that the rename has replaced is lost then. Renames of folders are decided twice
+	// whatever Rechecks reports. path is as in Event. Rechecks must not block.
 	Rechecks(path string) bool
 }
 
@@ -469,8 +469,11 @@ func (t *Through) of(d Decider) Decider {
 // devices are files that every process may write to and that store nothing, or a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// Device reports whether every process may write to a path, so that no operation on it needs a decision.
-func Device(path string) bool { return within(path, devices) }
+// OpensDevice reports whether a process opens a device to which every process may write, so that no decision is needed.
+// Other changes need one: root could replace /dev/null by a file.
+func OpensDevice(e Event) bool {
+	return e.Operation == Write && e.Leaves == LeavesAny && within(e.Path, devices)
+}
 
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
@@ -492,7 +495,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || Device(e.Path)
+	return within(e.Path, l.Write) || OpensDevice(e)
 }
 
 // Refused implements Decider. It does nothing.

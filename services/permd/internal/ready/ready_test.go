@@ -200,6 +200,8 @@ netlify.toml vercel.json render.yaml
 .junie/mcp/mcp.json .clinerules/hooks/x .pi/settings.json .mcp.json mcp.json .opencode.json opencode.json opencode.jsonc crush.json
 .aider.conf.yml .aiderignore .github/hooks/a.json .github/agents/x.md .github/copilot-hooks.json .claude-plugin/plugin.json
 .Codex-Plugin/hooks/x.sh sub/.github/hooks/a.json
+.vim/coc-settings.json .hg/hgrc sub/.hg/sharedpath .sl/config .jj/repo .jj/repo/config.toml .bzr/branch/branch.conf .pijul/config
+_darcs/prefs/defaults
 .husky/pre-commit .githooks/pre-push .git-hooks/x .lefthook/pre-commit/x.sh .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml
 .lefthook.toml lefthook-local.yml .lefthook-local.yaml .overcommit.yml .lintstagedrc .lintstagedrc.json lint-staged.config.mjs .czrc
 .commitlintrc.yml commitlint.config.js .simple-git-hooks.json

@@ -146,6 +146,7 @@ type Decider struct {
 	roots    sandboxRoots
 	commits  commits
 	reviews  reviews
+	renames  renames
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

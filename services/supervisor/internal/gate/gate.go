@@ -212,6 +212,9 @@ type Request struct {
 	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's
 	// answer about the program elsewhere does not apply.
 	Apart bool
+	// Content, for process actions, is a digest of the content that a file gets; empty: the content is not decided. A
+	// person's answer about one content does not apply to another one.
+	Content string
 	// Closed, for process actions, is the reason why the action is denied whatever a policy says; empty: a policy decides.
 	Closed string
 	// Kernel, for Reported: the sandbox observes all process actions of the agent, except reads.

@@ -150,7 +150,7 @@ func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	if r.Apart {
 		key += "apart "
 	}
-	key += of(a)
+	key += of(a) + r.Content
 	for _, entry := range a.GetCommand().GetEnv() {
 		key += "\x00" + entry
 	}
