@@ -58,9 +58,9 @@ func (s *source) read() bool {
 	if unix.Fstat(s.held, &s.stat) != nil || !placeable(s.stat) {
 		return false
 	}
-	content, err := readMost(s.held, MaxContent+1)
+	content, err := readMost(s.held, MaxPlaced+1)
 	s.content = content
-	return err == nil && len(content) <= MaxContent
+	return err == nil && len(content) <= MaxPlaced
 }
 
 func sameFolder(p, q place) bool {
@@ -70,7 +70,7 @@ func sameFolder(p, q place) bool {
 
 // placeable reports whether a file is a regular one that the sandbox can remove from each folder in which it can make names.
 func placeable(st unix.Stat_t) bool {
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= MaxContent && int(st.Uid) == unix.Geteuid()
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= MaxPlaced && int(st.Uid) == unix.Geteuid()
 }
 
 // readMost reads a file from its beginning to its end, and at most limit bytes.

@@ -458,7 +458,7 @@ func TestSandbox_GitLeavesOutTrackedSecrets(t *testing.T) {
 	s.prompt()
 	for _, line := range []string{
 		"git log -p", "git diff", "git show", "git grep -n t", "git log -p | cat",
-		"cd sub && git log -p -- ..", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
+		"cd sub && git log -p -- ..", "git -C sub log -p", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
 	} {
 		out, allowed := s.runs(line, s.Work)
 		if !allowed || !strings.Contains(out, "two") && !strings.Contains(out, "three") {

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestContainment_GitChangesRepositoryInSteps runs commands of git that change a repository in several steps. Each must succeed without a
-// question, because nobody answers any.
+// TestContainment_GitChangesRepositoryInSteps runs commands of git that change a repository in several steps. Each must
+// succeed without a question, because every question is rejected.
 func TestContainment_GitChangesRepositoryInSteps(t *testing.T) {
 	t.Parallel()
 	const commits = `git checkout -qf main; git checkout -q -b topic; echo 1 >f; git add f; git commit -qm 1
@@ -25,7 +25,9 @@ git remote set-url down ssh://git@example.com/a.git; git remote remove down`,
 		"a mirror":          `git clone -q --mirror . m.git`,
 		"a submodule": `export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always; git clone -q . ../lib
 git submodule --quiet add "$PWD/../lib" s; git commit -qm s; git submodule --quiet deinit -f s; git submodule --quiet update --init; cat s/a.txt`,
-		"a moved repository":      `git init -q s; git -C s commit -q --allow-empty -m x; git submodule --quiet add ./ s; git submodule absorbgitdirs s`,
+		"a moved repository": `git init -q s; git -C s commit -q --allow-empty -m x; git submodule --quiet add ./ s; git submodule absorbgitdirs s`,
+		"a large index": `b=$(git hash-object -w a.txt); seq 60000 | sed "s|.*|100644 $b\td/a_long_name_of_a_file_in_a_large_repository_&|" | git update-index --index-info
+test $(stat -c %s .git/index) -gt 5000000; git update-index --skip-worktree a.txt; git commit -qm large`,
 		"hooks in the sandbox":    `git commit -q --allow-empty -m x; grep hook ../hooked`,
 		"a branch with its tools": `git checkout -q -b z; git checkout -q main -f; git branch -D z`,
 	} {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the first process of the machines of package machine: it makes of the bare kernel what tests need,
-// runs them, and switches the machine off.
+// Command init is the first process of the machines of package machine: it prepares the kernel for the tests, runs
+// them, and switches the machine off.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run() error {
 	if err := os.Symlink("/proc/self/fd", "/dev/fd"); err != nil {
 		return err
 	}
-	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has a path of its own
+	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has its own path
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
@@ -63,8 +63,7 @@ func run() error {
 	return jobs()
 }
 
-// jobs does what the file of jobs says, a line each: a setting of the kernel and its value, or a program with its
-// arguments.
+// jobs executes the lines of the file of jobs: a setting of the kernel and its value, or a program with its arguments.
 func jobs() error {
 	file, err := os.Open(words.Jobs)
 	if err != nil {
@@ -91,7 +90,7 @@ func jobs() error {
 	return lines.Err()
 }
 
-// test runs a program, and collects all that ends meanwhile, as a first process has to.
+// test runs a program, and reaps all other processes that end meanwhile, as a first process must.
 func test(args, env []string) error {
 	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Dir: "/tmp"})
 	if err != nil {

@@ -33,16 +33,17 @@ type rule struct {
 	when     *condition
 	effects  effects
 	effect   string
-	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also covers commands
-	// with redirections.
+	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also
+	// covers commands with redirections.
 	redirectNone, redirectAny bool
 	// workspacePrograms: programs of the workspace count as the programs that their names mean.
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
-	// contained are walls that must all stand, notContained walls of which one must be missing.
+	// contained are sandbox restrictions that must all be active, notContained restrictions of which one must be
+	// missing.
 	contained, notContained []string
-	// processes: the rule's file decides about processes by kinds of their own.
+	// processes: the rule's file decides about processes by separate kinds.
 	processes bool
 }
 
@@ -209,10 +210,14 @@ func (c *compiler) walls(at string, names []string) {
 // paths compiles the paths of a rule, with its limits.
 func (c *compiler) paths(at string, r *permissionv1.Rule) []glob {
 	limited := r.GetEffect() == "deny" || r.GetEffect() == "ask"
-	with := limits{reads: r.GetAccess() == "read", writes: r.GetAccess() == "write", unlessPublic: r.GetUnlessPublic(), unlessCommitted: r.GetUnlessCommitted()}
+	with := limits{
+		reads: r.GetAccess() == "read", writes: r.GetAccess() == "write",
+		unlessPublic: r.GetUnlessPublic(), onlyKeys: r.GetHoldsPrivateKey(), unlessCommitted: r.GetUnlessCommitted(),
+	}
 	c.expect(oneOf(r.GetAccess(), "", "read", "write"), at+".access", "expected read or write, got %q%s", r.GetAccess(),
 		yamlproto.DidYouMean(r.GetAccess(), []string{"read", "write"}))
-	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at, "expected access, unless_public and unless_committed only in deny and ask rules with path")
+	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at,
+		"expected access, unless_public, holds_private_key and unless_committed only in deny and ask rules with path")
 	var globs []glob
 	for i, text := range r.GetPath() {
 		text, excepts := strings.CutPrefix(text, "!")
@@ -271,8 +276,8 @@ func (c *compiler) id(at, id string) {
 	c.ids[id] = at
 }
 
-// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny rule with a typo
-// would silently forbid nothing.
+// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny
+// rule with a typo would silently forbid nothing.
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")

@@ -10,8 +10,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 
+	"github.com/acphost/acphost/internal/secretfile"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -29,11 +32,18 @@ type condition struct {
 // environment is created once: it is costly, and does not change.
 var environment = sync.OnceValues(newEnvironment)
 
-// newEnvironment returns an environment that contains only the action: no clock, no randomness, nothing else.
+// newEnvironment returns an environment that contains only the action and functions of text: no clock, no randomness,
+// no files.
 func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Types(&permissionv1.Action{}),
 		cel.Variable("action", cel.ObjectType("acphost.permission.v1.Action")),
+		// names_secret(word) reports whether a word of a command names a file that may be a secret.
+		cel.Function("names_secret", cel.Overload("names_secret_string", []*cel.Type{cel.StringType}, cel.BoolType,
+			cel.UnaryBinding(func(word ref.Val) ref.Val {
+				text, _ := word.Value().(string)
+				return types.Bool(secretfile.Named(text))
+			}))),
 		ext.Strings(), ext.Lists(),
 	)
 }
@@ -82,9 +92,10 @@ func (c *condition) looksAt(e celast.NavigableExpr) {
 
 func isAction(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == "action" }
 
-// forbids reports how certain it is that the condition of a deny or ask rule holds. The result is maybe if the evaluation fails, or
-// if the condition is false but reads a command or paths that are not fully known, because it might be true for the full action. A
-// condition that reads neither is evaluated on the known fields. With an error, the result is maybe.
+// forbids reports how certain it is that the condition of a deny or ask rule holds. The result is maybe if the
+// evaluation fails, or if the condition is false but reads a command or paths that are not fully known, because it
+// might be true for the full action. A condition that reads neither is evaluated on the known fields. With an error,
+// the result is maybe.
 func (c *condition) forbids(a *action) (match, error) {
 	held, err := c.holds(a.Action)
 	switch {
@@ -125,8 +136,8 @@ func visibleBefore(text string, line, column int) int {
 	return utf8.RuneCountInString(strings.Join(strings.Fields(strings.Join(before, " ")), ""))
 }
 
-// placeIn converts an offset in a scalar of a YAML file that begins at line and column, both from 1, to a position. YAML changes only
-// the white space of a plain or block scalar, so the offset counts only non-space characters.
+// placeIn converts an offset in a scalar of a YAML file that begins at line and column, both from 1, to a position.
+// YAML changes only the white space of a plain or block scalar, so the offset counts only non-space characters.
 func placeIn(data []byte, line, column, offset int) (int, int) {
 	lines := strings.Split(string(data), "\n")
 	if offset < 0 || line < 1 || line > len(lines) {

@@ -13,8 +13,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for the several
-// names of its directory.
+// glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for
+// the several names of its directory.
 type glob struct {
 	// source is the glob as written in the file.
 	source string
@@ -22,8 +22,8 @@ type glob struct {
 	rooted bool
 	// exact are the patterns for allow rules.
 	exact []pattern
-	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by a symbolic
-	// link. exact does not include that name, because an agent may have made the link.
+	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by
+	// a symbolic link. exact does not include that name, because an agent may have made the link.
 	folded []pattern
 	// folders are the patterns of the folders that the folded patterns name: "/**/.a" for "/**/.a/b".
 	folders []pattern
@@ -33,12 +33,14 @@ type glob struct {
 	limits limits
 }
 
-// limits say which files the globs of a deny or ask rule are about. The zero value is for all files.
+// limits restrict the files that the globs of a deny or ask rule match. The zero value matches all files.
 type limits struct {
 	// reads and writes exclude files that are only changed, or only read.
 	reads, writes bool
 	// unlessPublic excludes files that are known to hold nothing secret.
 	unlessPublic bool
+	// onlyKeys excludes files that are not known to hold a private key.
+	onlyKeys bool
 	// unlessCommitted excludes changes that put nothing new at a path.
 	unlessCommitted bool
 	// except excludes the files that these match, by the same spelling.
@@ -48,8 +50,12 @@ type limits struct {
 // concern reports whether globs with these limits are about a file, whatever its name is.
 func (l *limits) concern(p *pathAccess) bool {
 	return !(l.reads && p.access == permissionv1.Access_ACCESS_WRITE || l.writes && p.access == permissionv1.Access_ACCESS_READ ||
-		l.unlessPublic && p.public || l.unlessCommitted && p.committed)
+		l.unlessPublic && p.public || l.onlyKeys && !p.holdsKey || l.unlessCommitted && p.committed)
 }
+
+// onlyKeys reports whether globs of a rule are only about files that hold a private key. They match no path whose
+// content is not known.
+func onlyKeys(globs []glob) bool { return len(globs) > 0 && globs[0].limits.onlyKeys }
 
 // excepts reports whether the limits exclude a file by its spelling.
 func (l *limits) excepts(a *action, spelling string) bool {
@@ -58,7 +64,7 @@ func (l *limits) excepts(a *action, spelling string) bool {
 
 // any reports whether there are limits.
 func (l *limits) any() bool {
-	return l.reads || l.writes || l.unlessPublic || l.unlessCommitted || len(l.except) > 0
+	return l.reads || l.writes || l.unlessPublic || l.onlyKeys || l.unlessCommitted || len(l.except) > 0
 }
 
 // places are the locations of directories, for globs.
@@ -132,7 +138,8 @@ func folderTexts(text string) []string {
 	return slices.Compact(all)
 }
 
-// withoutChoices returns patterns that together match what a pattern matches, and of which no part in braces contains a slash.
+// withoutChoices returns patterns that together match what a pattern matches, and of which no part in braces contains a
+// slash.
 func withoutChoices(text string) []string {
 	for start := 0; start < len(text); start++ {
 		if text[start] == '\\' {
@@ -156,7 +163,8 @@ func withoutChoices(text string) []string {
 	return []string{text}
 }
 
-// choicesOf returns the parts between the first braces of a text that begins with one, and the length up to the closing brace.
+// choicesOf returns the parts between the first braces of a text that begins with one, and the length up to the closing
+// brace.
 func choicesOf(text string) (end int, choices []string) {
 	depth, begun := 0, 1
 	for i := 0; i < len(text); i++ {

@@ -7,11 +7,11 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxAsked limits the globs of files that are decided apart, as the contract says.
+// maxAsked is the contract's limit of globs of files that are decided separately.
 const maxAsked = 400
 
-// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of files that some rule
-// denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
+// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of
+// files that some rule denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
 func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 	if a.process != processRead || !allowsEveryRead(parts, a) {
 		return nil
@@ -20,6 +20,9 @@ func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 		{holds: func(r *rule, a *action) match { return r.effects.forbids(a) }}}
 	asked := map[string]bool{}
 	add := func(globs []glob) {
+		if onlyKeys(globs) { // not about processes
+			return
+		}
 		for i := range globs {
 			for _, text := range globs[i].foldedTexts() {
 				asked[text] = true

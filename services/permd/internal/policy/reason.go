@@ -31,8 +31,8 @@ var (
 	})
 )
 
-// byName returns the criterion that one of the rule's patterns matches a name of the action. missing is why the action may have a
-// name that is not given; empty: it has none then.
+// byName returns the criterion that one of the rule's patterns matches a name of the action. missing is why the action
+// may have a name that is not given; empty: it has none then.
 func byName(what string, of func(r *rule, a *action) (patterns []string, name, missing string)) criterion {
 	return criterion{
 		holds: func(r *rule, a *action) match {
@@ -338,6 +338,8 @@ func (r *rule) whichPathIsForbidden(a *action) string {
 		for _, g := range r.paths {
 			switch {
 			case !g.limits.concern(&p):
+			case g.limits.onlyKeys && g.forbids(a, p.foldedAsked):
+				return fmt.Sprintf("path %s holds a private key", show(p.asked))
 			case g.forbids(a, p.foldedAsked):
 				return fmt.Sprintf("path %s matches %s", show(p.asked), g.source)
 			case p.leads && (g.forbidsLeading(a, p.foldedAsked) || g.forbidsLeading(a, p.foldedResolved)):

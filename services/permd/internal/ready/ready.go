@@ -1,14 +1,15 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
-// The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
-// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part. The package knows the policies'
-// names and purposes, and does not know how rules are matched.
+// The files are data: the same parser reads them as a user's own files, and runs their inline tests. Lines that several
+// files share are kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list
+// of package secretfile. The package knows the policies' names and purposes, and does not know how rules are matched.
 package ready
 
 import (
 	"embed"
 	"strings"
 
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -29,7 +30,8 @@ func List() []*permissionv1.ReadyPolicy {
 	return list
 }
 
-// Get returns the rule file of a ready policy; false if there is none of that name. The caller may change what it gets.
+// Get returns the rule file of a ready policy; false if no policy has that name. The caller may change the returned
+// slice.
 func Get(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) {
 		return nil, false
@@ -41,8 +43,8 @@ func Get(name string) ([]byte, bool) {
 	return compose(string(content)), true
 }
 
-// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That every part is
-// there is a test's to see.
+// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That
+// every part is there is a test's to see.
 func compose(policy string) []byte {
 	var all []byte
 	for line := range strings.Lines(policy) {
@@ -51,8 +53,13 @@ func compose(policy string) []byte {
 			all = append(all, line...)
 			continue
 		}
-		part, _ := files.ReadFile("parts/" + strings.TrimSpace(name) + ".yaml")
-		for line := range strings.Lines(string(compose(string(part)))) {
+		name = strings.TrimSpace(name)
+		text, ok := secretfile.List(name)
+		if !ok {
+			part, _ := files.ReadFile("parts/" + name + ".yaml")
+			text = string(part)
+		}
+		for line := range strings.Lines(string(compose(text))) {
 			if line != "\n" {
 				line = indent + line
 			}
@@ -62,7 +69,7 @@ func compose(policy string) []byte {
 	return all
 }
 
-// description is what the file says of itself. That every file can be read is a test's to see.
+// description returns the description in the file. A test checks that every file can be parsed.
 func description(name string, content []byte) string {
 	var policy permissionv1.Policy
 	if err := yamlproto.Unmarshal(name, content, &policy); err != nil {

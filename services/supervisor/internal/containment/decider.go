@@ -12,6 +12,7 @@ import (
 	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
+	"github.com/acphost/acphost/internal/secretfile"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -312,7 +313,10 @@ func (d *Decider) decideEvent(
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
-			p.Public = gate.HoldsNoSecret(e.Path)
+			p.Public = secretfile.File(e.Path, false) == secretfile.Public
+		}
+		if p.GetPath() == e.Path && e.Inspected { // the file that the process gets
+			p.Public = e.Public
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)

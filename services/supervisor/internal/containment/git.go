@@ -209,6 +209,9 @@ func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state
 		return true, ""
 	case e.Leaves == sandbox.LeavesNothing:
 		return d.configs.remove(e.Path), ""
+	case e.Placed && meaning == git.Index:
+		why = git.HarmlessIndex(e.Content)
+		return why == "", why
 	case e.Placed:
 		before, err := d.configs.before(e.Path)
 		if err != nil {

@@ -23,7 +23,7 @@ func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, cl
 	}
 	job, err := jobFile(sandbox.Job{Program: inner.program, Args: inner.args, Env: inner.attr.Env})
 	if err != nil {
-		return start{}, nil, nil, fmt.Errorf("tell its sandbox what to start: %w", err)
+		return start{}, nil, nil, fmt.Errorf("send the command to its sandbox: %w", err)
 	}
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {

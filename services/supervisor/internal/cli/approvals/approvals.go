@@ -29,11 +29,13 @@ const answeredByCLI = "cli"
 
 // New returns the command "approvals".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("approvals", "List and answer the questions that wait for a person", `List and answer the questions that wait for a person: permissions that agents ask
-for, or that a policy wants a person to give, and what agents want to know.
+	return command.Group("approvals", "List and answer open questions",
+		`List and answer open questions: permission requests of agents, questions of acphost
+about actions, and forms of agents.
 
-Whoever answers first counts: the editor, a program, or you; the others learn who
-it was. Agents and handlers cannot answer, and neither can what they have started.`,
+The first answer applies: of the editor, a program, or this command. acphost
+notifies the others. Agents, handlers and the processes that they have started
+cannot answer.`,
 		newList(call), newAnswer(call))
 }
 
@@ -45,11 +47,10 @@ func newList(call *command.Call) *cobra.Command {
 	var session string
 	cmd := reach.Lister(&cobra.Command{
 		Use:   "list",
-		Short: "List the questions that wait, oldest first",
-		Long: `List the questions that wait, oldest first, each with the command or the change that
-it is about and the answers that there are. On a terminal, a long one is cut, and says
-so; --full shows all of it, with all of the input that the agent gives the tool, and
-how the policy came to ask. Elsewhere it is whole.`,
+		Short: "List open questions, oldest first",
+		Long: `List open questions, oldest first, each with its command or change and the possible
+answers. On a terminal, long questions are cut; --full shows them completely, with
+the whole input of the tool and the reason of the policy.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openQuestion {
@@ -70,19 +71,19 @@ func newAnswer(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
 		Short: "Answer a question",
-		Long: `Answer a question. ID is the first name that "acphost approvals list" shows, such as
-K7QF2MXA: random characters of the question's id, which agents do not know. The first
-four are enough if no other question that waits begins with them. ID can also be the
-whole handle, such as claude-1/7, or the whole id, which "acphost approvals list --json"
-shows. A part of a handle is not accepted, because agents choose text in handles.
+		Long: `Answer a question. ID is the first name in "acphost approvals list", such as
+K7QF2MXA: random characters of the question's id, which agents do not know. The
+first four are sufficient if no other open question begins with them. ID can also be
+the whole handle, such as claude-1/7, or the whole id ("acphost approvals list
+--json"). A part of a handle is not accepted, because agents choose text in handles.
 
-OPTION answers a permission question: the id of an option that it offers, or a kind
-(allow_once, allow_always, reject_once, reject_always) that it offers once. What an
-agent wants to know is answered with --accept, the form's content as a JSON object
-({} for a page that you have opened), or with --decline.
+OPTION answers a permission request: the id of an option, or a kind (allow_once,
+allow_always, reject_once, reject_always) that only one option has. --accept answers
+a form of an agent with its content as a JSON object ({} for a page that you have
+opened), and --decline refuses it.
 
-If "acphost approvals list" cuts a question on a terminal, an answer there that allows or
-accepts something needs --full: read all of the question with "approvals list --full" first.`,
+If "acphost approvals list" cuts a question on a terminal, read the whole question with
+"approvals list --full", and use --full here to allow or accept something.`,
 		Example: `  acphost approvals answer K7QF2MXA allow_once
   acphost approvals answer claude-1/7 allow_once
   acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
@@ -123,7 +124,7 @@ accepts something needs --full: read all of the question with "approvals list --
 	cmd.Flags().StringVar(&accept, "accept", "", "the form's content, a `JSON` object")
 	cmd.Flags().BoolVar(&decline, "decline", false, "you do not want to say")
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "you do not decide")
-	cmd.Flags().BoolVar(&full, "full", false, "you have read all of a question that the list cuts")
+	cmd.Flags().BoolVar(&full, "full", false, "you have read the whole question, which the list cuts")
 	cliflag.Complete(cmd, "accept", cliflag.Words())
 	which.Register(cmd)
 	return cmd
@@ -181,7 +182,7 @@ func withheld(a *supervisorv1.Approval, with *supervisorv1.AnswerApprovalRequest
 
 // findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
 // question, having returns an error, because handles of different supervisors can be equal. A single supervisor is
-// asked in any case, and its error says what is wrong, or who has answered before.
+// asked in any case, and its error contains the reason, or the name of the user who has answered before.
 func findQuestion(call *command.Call, all []*reach.Supervisor, list []openQuestion, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")

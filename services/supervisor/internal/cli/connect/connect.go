@@ -19,26 +19,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-const long = `Speak ACP with an agent elsewhere: what comes from standard input goes to the gateway at
-URL, over WebSocket, and what comes from there to standard output. So it is a command
-like that of an agent. With "acphost run" before it, your policy, your handlers and your
-record stand before an agent on another machine:
+const long = `Connect standard input and output to an agent behind the gateway at URL, over
+WebSocket. You can use this command like the command of an agent. With "acphost run"
+before it, your policy, your handlers and your records apply to an agent on another
+machine:
 
     acphost run --policy workspace -- acphost connect wss://acp.example.org/acp
 
-The gateway knows you by a token, which "acphost tokens create" makes there, or by a client's
-certificate. The token is read from --token-file or from $ACPHOST_TOKEN, and never from
-the command line, which other processes can read.
+The gateway authenticates you by a token of "acphost tokens create", or by a
+client's certificate. The command reads the token from --token-file or
+$ACPHOST_TOKEN, because other processes can read command lines.
 
-When standard input ends, requests that are open get the time that their answers need;
-then the connection is closed. A connection that breaks ends this command: the client
-starts it again, and loads its session.`
+When standard input ends, the command waits for the answers to open requests, and
+closes the connection. If the connection breaks, the command ends: the client must
+start it again, and load its session.`
 
 const exits = `
 Exit status:
-  0   standard input ended, or the gateway closed the connection in order
-  1   there is no connection, or it broke
-  2   it was called wrongly
+  0   standard input ended, or the gateway closed the connection
+  1   there was no connection, or it broke
+  2   wrong usage
   128 and the signal's number, if a signal ended it
 
 Environment:
@@ -55,7 +55,7 @@ func New(call *command.Call) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "connect URL",
-		Short: "Speak ACP with an agent elsewhere, through a gateway",
+		Short: "Connect to an agent behind a gateway",
 		Long:  long,
 		Example: `  acphost connect wss://acp.example.org/acp --token-file ~/.config/acphost/laptop.token
   acphost run -- acphost connect wss://acp.example.org/acp --agent claude --token-file laptop.token
@@ -80,7 +80,7 @@ func New(call *command.Call) *cobra.Command {
 	cmd.Annotations = map[string]string{command.Sections: exits}
 	set := cmd.Flags()
 	f.Register(set, "")
-	set.StringVar(&f.agent, "agent", "", "the gateway's agent of this `NAME`; default: the one that the gateway names")
+	set.StringVar(&f.agent, "agent", "", "the gateway's agent of this `NAME`; default: the gateway's default agent")
 	return cmd
 }
 
@@ -137,8 +137,8 @@ func connect(ctx context.Context, target string, header http.Header, secure *tls
 // refused returns the error of a failed connection, with the gateway's text if there is one.
 func refused(r *http.Response, err error) error {
 	if r == nil {
-		if said, refused := command.CertificateRefusal(err.Error()); refused {
-			return errors.New(safetext.Line(said))
+		if message, refused := command.CertificateRefusal(err.Error()); refused {
+			return errors.New(safetext.Line(message))
 		}
 		return err
 	}
@@ -146,11 +146,11 @@ func refused(r *http.Response, err error) error {
 	if r.Body != nil {
 		text, _ = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
 	}
-	said := ""
+	message := ""
 	if line := safetext.Line(strings.TrimSpace(string(text))); line != "" {
-		said = ": " + line
+		message = ": " + line
 	}
-	what := fmt.Sprintf("the gateway answers %d %s%s", r.StatusCode, http.StatusText(r.StatusCode), said)
+	what := fmt.Sprintf("the gateway answers %d %s%s", r.StatusCode, http.StatusText(r.StatusCode), message)
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("%s; is the token one of this gateway's, of the role operator, and not expired?", what)

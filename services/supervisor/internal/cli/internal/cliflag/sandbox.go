@@ -18,9 +18,12 @@ type Sandbox struct {
 
 // Register adds the flags to a command.
 func (f *Sandbox) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.mode, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
+	cmd.Flags().StringVar(&f.mode, "sandbox", "",
+		"the `MODE` of the sandbox: off, observe or enforce; overrides sandbox.mode")
 	Complete(cmd, "sandbox", Words(config.SandboxModes()...))
-	cmd.Flags().StringVar(&f.network, "network", "", "what agents in the sandbox connect to, `NETWORK`: open, proxy (the policy decides about machines by their names) or none; before sandbox.network")
+	cmd.Flags().StringVar(&f.network, "network", "",
+		"the `NETWORK` of agents in the sandbox: open, proxy (the policy decides machines by their names) or none; "+
+			"overrides sandbox.network")
 	Complete(cmd, "network", Words(config.Networks()...))
 }
 
@@ -35,7 +38,7 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 	return nil
 }
 
-// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing says that a configured
+// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing is set if a configured
 // sandbox is not available on this system.
 func Sandboxed(c *config.Config) (in, missing string) {
 	mode := c.Sandbox()
@@ -46,7 +49,7 @@ func Sandboxed(c *config.Config) (in, missing string) {
 	case err == nil:
 		return "in the sandbox (" + mode + ")", ""
 	case c.Proto.GetSandbox().GetRequire():
-		return "", "" // no agent starts, and the error says why
+		return "", "" // no agent starts, and the error states why
 	default:
 		return "", fmt.Sprintf("no sandbox (%s): %v: what the agent does by itself is not decided", mode, err)
 	}

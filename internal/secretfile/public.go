@@ -1,4 +1,4 @@
-package secretname
+package secretfile
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -24,10 +25,10 @@ var (
 	serial = lazyregexp.New(`^[0-9]{31,49}$`)
 )
 
-// Public reports whether a text consists of certificates, certificate requests, public keys and parameters, in the
-// forms of PEM, OpenPGP and OpenSSH, with comments between them that contain no secret. It returns false for a text
-// without any of these, for binary data, and for an incomplete block.
-func Public(data []byte) bool {
+// isPublicText reports whether a text consists of certificates, certificate requests, public keys and parameters, in
+// the forms of PEM, OpenPGP and OpenSSH, with comments between them that contain no secret. It returns false for a
+// text without any of these, for binary data, and for an incomplete block.
+func isPublicText(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
 	}
@@ -56,7 +57,7 @@ func Public(data []byte) bool {
 		}
 	}
 	text := comments.String()
-	return found && within == "" && Replace(text, "") == text
+	return found && within == "" && secretname.Replace(text, "") == text
 }
 
 // publicKeyOf returns the match of sshPublicKey; nil: the line has no public key, or a value before it that may be a key.
@@ -68,7 +69,12 @@ func publicKeyOf(line string) []string {
 	return key
 }
 
-// hasLongValue reports whether a line contains a value that may be a key.
+// hasLongValue reports whether a line contains a value that may be a key. A path is none: it has slashes, and not all
+// kinds of characters.
 func hasLongValue(line string) bool {
-	return slices.ContainsFunc(longValue.FindAllString(line, -1), func(value string) bool { return !serial.MatchString(value) })
+	return slices.ContainsFunc(longValue.FindAllString(line, -1), func(value string) bool {
+		mixed := strings.ContainsAny(value, "0123456789") &&
+			strings.ToLower(value) != value && strings.ToUpper(value) != value
+		return !serial.MatchString(value) && (mixed || !strings.Contains(value, "/"))
+	})
 }

@@ -1,15 +1,13 @@
-package secretname_test
+package secretfile
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/acphost/acphost/internal/secretname"
 )
 
 const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ me@here"
 
-func TestPublic_RecognizesPublicKeys(t *testing.T) {
+func TestIsPublicText_RecognizesPublicKeys(t *testing.T) {
 	block := func(label string) string {
 		return "-----BEGIN " + label + "-----\nMIIBszCCAVmgAwIBAgIUQm9keSBvZiBhIGNlcnRpZmljYXRlIGFuZCBub3RoaW5n\nAAAA==\n-----END " + label + "-----\n"
 	}
@@ -46,7 +44,7 @@ func TestPublic_RecognizesPublicKeys(t *testing.T) {
 		"the settings of ssh":           {"Host x\n  IdentityFile ~/.ssh/id\n", false},
 		"binary data":                   {block("CERTIFICATE") + "\xff\xfe", false},
 	} {
-		if got := secretname.Public([]byte(c.text)); got != c.want {
+		if got := isPublicText([]byte(c.text)); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
