@@ -636,8 +636,7 @@ type Sandbox struct {
 	// agent.no_seccomp, unless it is "off". Default (empty): "off".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. Decide before files are opened for reading, too: by rules for processes, or by deny rules alone if a policy has
-	// none; each file that is opened then takes longer. Default: true with mode "enforce" and one of the ready-made policies
-	// "workspace", "headless" and "readonly", otherwise false.
+	// none; each file that is opened then takes longer. Default: true with mode "enforce" and a policy, otherwise false.
 	Reads *bool `protobuf:"varint,2,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
 	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot confine
 	// commands. Default: false: they are started without the sandbox, and acphost says so.
@@ -648,8 +647,8 @@ type Sandbox struct {
 	// Optional. "open": processes of the agent connect to other machines themselves; the policy sees addresses, and only deny
 	// rules count. "proxy": they connect to a proxy of acphost's alone, which asks the policy about each machine by its name.
 	// "none": they connect to no machine. With "proxy" and "none" there are no sockets of the internet but those of TCP. If it is
-	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "proxy" with mode "enforce" and one of
-	// the ready-made policies "workspace", "headless" and "readonly", otherwise "open".
+	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "proxy" with mode "enforce" and a
+	// policy, otherwise "open".
 	Network       string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
