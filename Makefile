@@ -16,24 +16,26 @@ ACTIONLINT         := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 TOOLS   := $(CURDIR)/.tools/bin
 VERSION ?= $(shell git describe --tags --match "v[0-9]*" --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# For compilers alone, never for what they make: they end before collecting much garbage pays.
+# A higher GOGC for compilers only, not for the tests: compilers are short-lived, so garbage collection does not pay.
 COMPILER := "-toolexec=env GOGC=400"
 ifeq (,$(findstring -toolexec,$(GOFLAGS)))
 export GOFLAGS += $(COMPILER)
 endif
-# How all but the tests with the race detector is compiled, tools and linters too: one cache of compiled packages serves it all.
+# The build flags of everything except tests with the race detector, so that they share one build cache.
 PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
-MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd services/gatewayd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
-# How long "make fuzz" runs each fuzz target.
+MODULES := . internal proto sdk examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa
+# Patterns of all packages.
+ALL     := $(MODULES:%=./%/...)
+# The duration of each fuzz target in "make fuzz".
 FUZZTIME ?= 5s
-# How many messages "make barrage" sends, and what it begins with.
+# The number of messages that "make barrage" sends, and the seed of its random numbers.
 FRAMES ?= 1000000
 SEED   ?= 1
 # The folders with fuzz targets.
-FUZZED  = grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort -u
+FUZZED  = git grep -lE '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u
 
 .PHONY: help
 help: ## list the targets
@@ -54,28 +56,29 @@ demo: build ## build, and play one turn of a scripted agent
 
 .PHONY: cross
 cross: ## check from source that everything compiles for the other system (macOS or Linux)
-	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(MODULES:%=./%/...)
+	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(ALL)
 
 .PHONY: cross-build
 cross-build: ## build and vet for the other system, including all imported packages
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
-	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
+	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(ALL)
 
 # --- test
 
-# Tests that fail are run again twice at most, so that one that fails by chance is counted and does not stop a change: "make test" prints
-# them as FLAKY at its end. Attacks and fuzzing are not run again: a protection that fails once has failed.
+# A failed test is repeated at most twice. If it passes then, it is flaky: "make test" prints it as FLAKY at the end, and
+# passes. Attacks and fuzz targets are not repeated, because a protection that fails once has failed.
 RUNTESTS := $(CURDIR)/bin/runtests -gotestsum $(TOOLS)/gotestsum
-# How long the tests of one package may take before their stacks are printed. Timeouts within tests scale with the machine's load.
+# The time limit for the tests of one package. Timeouts within tests scale with the machine's load.
 TESTTIME ?= 60m
-# With -trimpath, compiled packages are cached for every folder that holds the repository; results of tests are not kept.
+# With -trimpath, all clones of the repository share compiled packages. Test results are not cached.
 RACE     := -race -trimpath -vet=off -count=1
 # The end-to-end tests, by subject.
 E2E      := ./test/cli ./test/console ./test/docs ./test/gateway ./test/handlers ./test/headless ./test/policy ./test/protocol ./test/terminal
-# What is tested without the race detector, with which the tests take several times as long: those of E2E start the programs of bin/, which
-# have none, the parser of shells and the policy start no goroutine, and the others read the repository.
+# Packages that are tested without the race detector, which makes tests several times slower: the tests of E2E start the
+# programs of bin/, which are built without it; the shell parser and the policy start no goroutines; the other packages
+# read the repository.
 UNRACED  := $(E2E) ./test/pages ./internal/shell ./internal/tools/typecheck ./services/permd/internal/policy
-# Else a process with the race detector sleeps for a second when it ends: each test binary, and what tests start from it.
+# By default, each process with the race detector sleeps for a second before it exits.
 export GORACE ?= atexit_sleep_ms=0
 
 .PHONY: bin/runtests
@@ -88,9 +91,9 @@ test: test-deps build bin/runtests ## install what the tests need and run them a
 	@status=0; $(MAKE) test-all || status=$$?; $(RUNTESTS) -report; exit $$status
 
 .PHONY: test-all
-test-all: # two runs at a time, and four end-to-end tests of a package, since each waits much; the output of the first is printed when both have ended
+test-all: # two runs in parallel; four end-to-end tests of a package in parallel, because they wait most of the time
 	@mkdir -p bin/tests; export ACPHOST_BIN=$(CURDIR)/bin; unraced='$(UNRACED)'; \
-	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|day|pod)'); \
+	packages=$$(go list ./test/... $(ALL) | awk '!seen[$$0]++' | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|day|pod)'); \
 	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 >bin/tests/unraced.out 2>&1 & \
 	status=0; $(RUNTESTS) -name packages -packages "$$(echo $$packages)" -- $(RACE) -timeout $(TESTTIME) -p 2 || status=$$?; \
 	wait $$! || status=$$?; cat bin/tests/unraced.out; exit $$status
@@ -129,7 +132,7 @@ pod-bench: images ## measure the Pod of deploy/kubernetes: startup, a turn compa
 commands: build ## test the ready-made policies with the lists of command lines, and print the results
 	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
 
-# What "make day" and "make day-git" pass to the measurement: "-policy headless -network open", "-whole".
+# The flags of the measurement in "make day" and "make day-git": "-policy headless -network open", "-whole".
 DAYFLAGS ?=
 
 .PHONY: day day-git
@@ -154,7 +157,7 @@ fuzz: ## run each fuzz target for FUZZTIME, guided by coverage, two packages at 
 	@$(FUZZED) | FUZZBUILD=-fuzz=. FUZZTIME=$(FUZZTIME) xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: fuzz-seeds
-fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and similar inputs: unguided, so that dependencies are not compiled for it alone
+fuzz-seeds: ## run each fuzz target for 1 s on its seeds and similar inputs, without coverage, which would need a separate build
 	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: barrage
@@ -179,9 +182,9 @@ arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older ker
 conformance: build examples/policy-node/node_modules/.installed ## test that the daemons satisfy the contract, as children and as sidecars; and that a broken one fails
 	test/conformance.sh
 
-# The agents that are known by name, and others that users have, as they come: hundreds of MB, so that the gate does not fetch them.
-# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest. Those of AGENTS_MORE run
-# behind all walls alone.
+# The agents that have an entry, and others. They have hundreds of MB, so the gate does not install them. The former
+# adapter of Codex has the name of the new one, and pi needs a newer Node than the others. The agents of AGENTS_MORE are
+# only tested behind all walls.
 AGENTS        ?= .tools/agents
 AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 \
 	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2
@@ -224,7 +227,7 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc client
 	examples/echo/generate.sh
 	@$(MAKE) console
 
-# What bundles it is a module of its own, outside of the workspace: its dependencies are nobody else's.
+# The bundler is a separate module outside of go.work, so that its dependencies do not affect other modules.
 CONSOLE := $(CURDIR)/services/gatewayd/internal/console
 
 .PHONY: console
@@ -247,7 +250,7 @@ breaking: $(TOOLS)/buf ## check that the contracts are compatible with those of 
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, names of tests, protobuf and workflows
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
-	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(MODULES:%=./%/...)
+	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(ALL)
 	$(PLAIN) go test -vet=off -count=1 -run TestNames_BeginWithSubject ./internal/testkit
 
 .PHONY: lint-workflows
@@ -260,10 +263,10 @@ check-tidy: ## check that go.mod and go.sum of every module are tidy
 
 # --- releases
 
-# What makes them is a module of its own, outside of the workspace: its dependencies are nobody else's.
+# The release tool is a separate module outside of go.work, so that its dependencies do not affect other modules.
 RELEASE    := cd internal/tools/release && GOWORK=off $(PLAIN) go run .
 RELEASE_OF  = -repo $(CURDIR) -version "$(VERSION)" -commit $(or $(COMMIT),HEAD)
-# Without VERSION, what "make release" makes is a version to look at, before all others; a tag needs a version that somebody has chosen.
+# Without VERSION, "make release" makes a preview version, which sorts before all others. "make release-tag" requires VERSION.
 ifeq ($(origin VERSION),file)
 release: VERSION = v0.0.0-dev.g$(shell git rev-parse --short=12 $(or $(COMMIT),HEAD))
 release-tag: VERSION =
@@ -326,7 +329,7 @@ check-map: ## check that docs/map.md is current
 .PHONY: tools
 tools: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/golangci-lint $(TOOLS)/grpcurl $(TOOLS)/gotestsum $(TOOLS)/actionlint ## install all tools
 
-# A tool is installed anew when its pin changes: the stamp's name carries the version.
+# A tool is installed again when its pinned version changes: the name of its stamp file contains the version.
 define tool
 $(TOOLS)/$(1): $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2)))
 $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
@@ -335,7 +338,7 @@ $(TOOLS)/.$(1)@$(lastword $(subst @, ,$(2))):
 	@rm -f $(TOOLS)/.$(1)@* && touch $$@
 endef
 gotool = $(call tool,$(1),$(2),GOBIN=$(TOOLS) GOWORK=off $(PLAIN) go install $(2))
-# Compiled by its authors: to compile it here would take longer than acphost does.
+# Installed as a binary, because compiling it takes longer than compiling acphost.
 npmtool = $(call tool,$(1),$(2),$(NPM_INSTALL) $(dir $(TOOLS))npm $(2) && ln -sf ../npm/node_modules/.bin/$(1) $(TOOLS)/$(1))
 $(eval $(call npmtool,buf,$(BUF)))
 $(eval $(call gotool,protoc-gen-go,$(PROTOC_GEN_GO)))

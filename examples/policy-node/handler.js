@@ -1,5 +1,5 @@
 // The transport of an acphost handler in Node.js: copy this file, and write your own main.js. It keeps to the contract in
-// docs/plugins.md and knows nothing of what the handler does.
+// docs/plugin-contract.md and knows nothing of what the handler does.
 //
 // As a child it speaks mutual TLS over a private unix socket. As a sidecar it is started with
 //   --listen unix:///PATH|tcp://HOST:PORT --tls-ca FILE --tls-cert FILE --tls-key FILE [--settings FILE.json]

@@ -1,6 +1,6 @@
 """The transport of an acphost handler in Python: copy this file, and write your own program beside it.
 
-It keeps to the contract in docs/plugins.md and knows nothing of what the handler does. It needs Python 3.9, grpcio, protobuf
+It keeps to the contract in docs/plugin-contract.md and knows nothing of what the handler does. It needs Python 3.9, grpcio, protobuf
 and cryptography, and acphost.binpb beside it, which generate.sh makes of acphost's .proto files.
 
 As a child it speaks mutual TLS over a private unix socket. As a sidecar it is started with

@@ -11,12 +11,12 @@ import (
 	"github.com/acphost/acphost/test/gemini"
 )
 
-// candidate is an agent that is run under each policy, and what docs/agents.md says of it beside what was seen.
+// candidate is an agent that is run under each policy, with the facts of docs/agents.md that are not observed.
 type candidate struct {
 	id, title string
-	// start is how a user starts it, npm its package, limits are what a user has to know.
-	start, npm string
-	limits     []string
+	// name is the value of --agent, empty for a former adapter. npm is the package, and limits are sentences for users.
+	name, npm string
+	limits    []string
 	// titled is its id in agents.json if it names commands in titles alone; it is run with trusted titles, too.
 	titled string
 	// command is its program, below the folder of that one which ACPHOST_AGENTS names.
@@ -72,10 +72,11 @@ var claudeTools = tools{
 var candidates = []candidate{
 	{
 		id: "claude", title: "Claude", command: "claude-agent-acp", tools: claudeTools,
-		start: "acphost run --agent claude --", npm: "@agentclientprotocol/claude-agent-acp",
+		name: "claude", npm: "@agentclientprotocol/claude-agent-acp",
 		limits: []string{
-			"It reads in the workspace, and runs commands that only look, without asking. `\"permissions\": {\"ask\": [\"Read\", \"Bash\"]}` in `~/.claude/settings.json` makes it ask for these, too.",
-			"`--agent claude` has each command begin in the session's folder.",
+			"It reads files of the workspace, and runs commands that only read, without asking. To make it ask, " +
+				"set `\"permissions\": {\"ask\": [\"Read\", \"Bash\"]}` in `~/.claude/settings.json`.",
+			"`--agent claude` starts each command in the session's folder.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Anthropic)
@@ -84,12 +85,16 @@ var candidates = []candidate{
 	},
 	{
 		id: "codex", title: "Codex", command: "codex-acp",
-		start: "acphost run --agent codex --", npm: "@agentclientprotocol/codex-acp",
+		name: "codex", npm: "@agentclientprotocol/codex-acp",
 		limits: []string{
-			"The commands here are those that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs bubblewrap and a user who may make namespaces, so not root under acphost: where it cannot make them, Codex asks for each command.",
-			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers the requests.",
-			"`--agent codex` has it take no shell snapshots (`CODEX_CONFIG`): it would put 40 KB of script around each command, which no rule can read.",
-			"A request that is rejected ends the turn.",
+			"It has its own sandbox, in which it runs commands without asking. This sandbox needs bubblewrap, and " +
+				"a user who may create namespaces. Without it, for example for root, Codex asks for each command. The " +
+				"table shows commands outside of it.",
+			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers " +
+				"the requests.",
+			"`--agent codex` turns off its shell snapshots (`CODEX_CONFIG`). They put 40 KB of script around each " +
+				"command, which rules cannot parse.",
+			"A rejected request ends the turn.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			env, m := r.codexEnv()
@@ -99,11 +104,13 @@ var candidates = []candidate{
 	},
 	{
 		id: "gemini", title: "Gemini CLI", command: "gemini", titled: "gemini",
-		start: "acphost run --agent gemini --", npm: "@google/gemini-cli",
+		name: "gemini", npm: "@google/gemini-cli",
 		limits: []string{
-			"It names a command in the title of a request alone. acphost knows what the titles of this version are worth, and [judges them](permissions.md#what-acphost-understands-of-a-request). Of another version, acphost asks the user, who sees the title.",
-			"Commands that it knows to look it runs without asking. Its report at the end does not say in which folder a command ran; trusted titles with `\"elsewhere\": false` say that it was the session's, which the model can get around by naming another folder of the workspace.",
-			"It refuses by itself what is outside of the workspace, and files that `.gitignore` names.",
+			"Its requests show a command only in the title. For the tested version, [rules decide this " +
+				"title](permission-requests.md#commands-in-titles). For other versions, acphost asks you.",
+			"It runs commands that it considers read-only without asking, and does not report the folder in which " +
+				"they ran.",
+			"It refuses files outside of the workspace, and files in `.gitignore`, by itself.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Generative)
@@ -121,10 +128,11 @@ var candidates = []candidate{
 	},
 	{
 		id: "opencode", title: "OpenCode", command: "opencode",
-		start: "acphost run --agent opencode --", npm: "opencode-ai",
+		name: "opencode", npm: "opencode-ai",
 		limits: []string{
-			"It asks for nothing unless its configuration says so: `--agent opencode` sets `ask` for everything, without sub-agents, and without the workspace's `opencode.json`. Requests of its sub-agents reach nobody.",
-			"A line without a command in it (`> FILE`) runs without a request, whatever it is told to ask.",
+			"By default it asks for nothing. `--agent opencode` makes it ask for everything, and turns off " +
+				"sub-agents, whose requests do not reach acphost, and the workspace's `opencode.json`.",
+			"It runs a line without a command (`> FILE`) without asking.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
@@ -137,10 +145,11 @@ var candidates = []candidate{
 	},
 	{
 		id: "qwen", title: "Qwen Code", command: "qwen",
-		start: "acphost run --agent qwen --", npm: "@qwen-code/qwen-code",
+		name: "qwen", npm: "@qwen-code/qwen-code",
 		limits: []string{
-			"`--agent qwen` starts it in its mode `default`. In its mode `auto`, a model of its own answers the requests.",
-			"It runs commands that it knows to look without asking.",
+			"`--agent qwen` starts it in its mode `default`. In its mode `auto`, a model of its own answers the " +
+				"requests.",
+			"It runs commands that it considers read-only without asking.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
@@ -155,10 +164,13 @@ var candidates = []candidate{
 	},
 	{
 		id: "cline", title: "Cline", command: "cline",
-		start: "acphost run --agent cline --", npm: "cline",
+		name: "cline", npm: "cline",
 		limits: []string{
-			"`--agent cline` has it ask for everything (`--auto-approve false`), and keeps it from a daemon that all sessions of a home folder share (`CLINE_SESSION_BACKEND_MODE=local`): acphost ends what an agent leaves behind, and would end that daemon with the first session.",
-			"The login of `cline auth` counts for providers with an account. For another, set `CLINE_API_KEY`, `CLINE_PROVIDER` and `CLINE_MODEL`.",
+			"`--agent cline` makes it ask for everything (`--auto-approve false`), and run without the daemon " +
+				"that all sessions of a home folder share (`CLINE_SESSION_BACKEND_MODE=local`): acphost would end " +
+				"this daemon with the first agent.",
+			"`acphost agents login cline` is for providers with an account. For others, set `CLINE_API_KEY`, " +
+				"`CLINE_PROVIDER` and `CLINE_MODEL`.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
@@ -181,11 +193,15 @@ var candidates = []candidate{
 	},
 	{
 		id: "pi", title: "pi", command: "pi-acp", titled: "pi-acp",
-		start: "acphost run --agent pi --", npm: "pi-acp",
+		name: "pi", npm: "pi-acp",
 		limits: []string{
-			"The adapter starts `pi` (npm package `@earendil-works/pi-coding-agent`, 0.87.1 here, Node 22), which must be on PATH.",
-			"**pi asks nobody.** It has no permission requests, and no setting for them. A policy prevents nothing: acphost records what pi reports, and with `permission.on_unasked: cancel` ends the turn after it. Run pi [as another user](security.md#running-agents-as-another-user) or in a container.",
-			"It names a command in the title of its report alone. acphost records each as unclear, the title beside it. With [trusted titles](permissions.md#what-acphost-understands-of-a-request) only those are recorded that no rule allows, and `on_unasked: cancel` ends the turn after those that a rule denies. Nothing is lost by that: pi has run the command in either case.",
+			"The adapter starts `pi` (npm package `@earendil-works/pi-coding-agent`; tested: 0.87.1 with Node " +
+				"22), which must be on PATH.",
+			"**pi never asks.** Without the sandbox, a policy prevents nothing: acphost records the actions that " +
+				"pi reports, and `permission.on_unasked: cancel` ends the turn after such an action. Use the " +
+				"[sandbox](sandbox.md), [another user](security.md#running-agents-as-another-user) or a container.",
+			"Its reports show a command only in the title. acphost records each as unclear, unless you [trust the " +
+				"titles](permission-requests.md#commands-in-titles). Then it records only those that no rule allows.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
@@ -203,9 +219,9 @@ var candidates = []candidate{
 	},
 	{
 		id: "claude-code-acp", title: "Claude, the former adapter", command: "claude-code-acp",
-		start: "acphost run -- claude-code-acp", npm: "@zed-industries/claude-code-acp",
+		npm: "@zed-industries/claude-code-acp",
 		limits: []string{
-			"The new adapter, [Claude](#claude), takes its place.",
+			"Replaced by the new adapter, [Claude](#claude).",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Anthropic)
@@ -218,9 +234,9 @@ var candidates = []candidate{
 	},
 	{
 		id: "codex-zed", title: "Codex, the former adapter", command: "codex-acp", folder: "former", tools: formerCodexTools(),
-		start: "acphost run -- codex-acp", npm: "@zed-industries/codex-acp",
+		npm: "@zed-industries/codex-acp",
 		limits: []string{
-			"The new adapter, [Codex](#codex), takes its place. What stands there about the sandbox counts here, too; this one needs `bwrap` on PATH to change a file by a patch.",
+			"Replaced by the new adapter, [Codex](#codex). It needs `bwrap` on PATH to change a file by a patch.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			env, m := r.codexEnv()

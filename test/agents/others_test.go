@@ -14,7 +14,7 @@ import (
 var others = []candidate{
 	{
 		id: "copilot", title: "GitHub Copilot CLI", command: "copilot", folder: "more",
-		start: "acphost run -- copilot --acp", npm: "@github/copilot",
+		name: "copilot", npm: "@github/copilot",
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
 			return r.preset("copilot", "COPILOT_PROVIDER_BASE_URL="+m.URL+"/v1", "COPILOT_PROVIDER_API_KEY=x", "COPILOT_MODEL=gpt-5"), m
@@ -26,7 +26,7 @@ var others = []candidate{
 	},
 	{
 		id: "droid", title: "Droid", command: "droid", folder: "more",
-		start: "acphost run -- droid exec --output-format acp", npm: "droid",
+		name: "droid", npm: "droid",
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
 			r.file("../.factory/settings.json", fmt.Sprintf(`{"model": "custom:small", "customModels": [{"model": "small", "id": "custom:small", "displayName": "small", "baseUrl": "%s/v1", "apiKey": "x", "provider": "generic-chat-completion-api", "maxOutputTokens": 8000}]}`, m.URL))
@@ -39,7 +39,7 @@ var others = []candidate{
 	},
 	{
 		id: "kimi", title: "Kimi Code", command: "kimi", folder: "more",
-		start: "acphost run --agent kimi-code --", npm: "@moonshot-ai/kimi-code",
+		name: "kimi", npm: "@moonshot-ai/kimi-code",
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
 			return r.preset("kimi-code", "KIMI_MODEL_NAME=small", "KIMI_MODEL_BASE_URL="+m.URL+"/v1", "KIMI_MODEL_API_KEY=x", "KIMI_MODEL_PROVIDER_TYPE=openai",

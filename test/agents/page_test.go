@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,75 +13,159 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// page is docs/agents.md, from the folder testdata.
-const page = "../../../docs/agents.md"
+// The generated pages, from the folder testdata.
+const (
+	page      = "../../../docs/agents.md"
+	reference = "../../../docs/reference-agents.md"
+)
 
-// TestPage_MatchesObservations: the page is generated from the observations alone.
+// TestPage_MatchesObservations: the pages are generated from the observations alone.
 func TestPage_MatchesObservations(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(pageHead)
-	var all []observation
+	all, confined := map[string]observation{}, map[string]confined{}
 	for _, c := range candidates {
-		text, err := os.ReadFile(filepath.Join("testdata", "observed", c.id+".json"))
-		if err != nil {
-			t.Fatalf("%s was not observed; run make agents: %v", c.title, err)
-		}
-		var o observation
-		if err := json.Unmarshal(text, &o); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, o)
+		all[c.id], confined[c.id] = observed(t, c), sandboxed(t, c.id)
 	}
-	b.WriteString(heading("agent | version", policies))
-	for i, o := range all {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s |%s\n", o.Title, anchor(o.Title), o.Version, o.each(policies, false, inHarmless))
-		if candidates[i].titled != "" {
-			fmt.Fprintf(&b, "| [%s](#%s), trusted titles | %s | |%s\n", o.Title, anchor(o.Title), o.Version, o.each(policies[1:], true, inHarmless))
-		}
+	testkit.Golden(t, page, agentsPage(t, all))
+	testkit.Golden(t, reference, referencePage(all, confined))
+}
+
+// observed reads what was observed of an agent under each policy.
+func observed(t *testing.T, c candidate) (o observation) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "observed", c.id+".json"))
+	if err == nil {
+		err = json.Unmarshal(text, &o)
 	}
-	fmt.Fprintf(&b, sandboxHead, rounds)
-	for i, c := range candidates {
-		b.WriteString(sandboxRow(all[i], sandboxed(t, c.id)))
+	if err != nil {
+		t.Fatalf("%s was not observed; run make agents: %v", c.title, err)
+	}
+	return o
+}
+
+// agentsPage is docs/agents.md: how to run each agent.
+func agentsPage(t *testing.T, all map[string]observation) string {
+	var b strings.Builder
+	b.WriteString(pageHead + heading("agent | version", policies))
+	for _, c := range candidates {
+		o := all[c.id]
+		fmt.Fprintf(&b, "| [%s](reference-agents.md#%s) | %s |%s\n", o.Title, anchor(o.Title), o.Version, o.each(policies, false, inHarmless))
 	}
 	b.WriteString(wallsSection(t))
-	for i, c := range candidates {
-		b.WriteString(all[i].section(c))
-		b.WriteString(sandboxSection(sandboxed(t, c.id)))
+	for _, c := range slices.Concat(candidates, others) {
+		if c.name == "" { // a former adapter
+			continue
+		}
+		fmt.Fprintf(&b, howTo, c.title, c.npm, c.name)
+		if o, is := all[c.id]; is {
+			b.WriteString(o.summary())
+		}
+		for _, l := range c.limits {
+			b.WriteString("- " + l + "\n")
+		}
 	}
-	testkit.Golden(t, page, b.String())
+	return b.String()
+}
+
+// referencePage is docs/reference-agents.md: the tables of each agent.
+func referencePage(all map[string]observation, confined map[string]confined) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, referenceHead, rounds)
+	for _, c := range candidates {
+		b.WriteString(sandboxRow(all[c.id], confined[c.id]))
+	}
+	for _, c := range candidates {
+		b.WriteString(all[c.id].section(c) + sandboxSection(confined[c.id]))
+	}
+	return b.String()
 }
 
 const pageHead = `# Agents
 
-What each agent does below acphost, as it is and under the ready-made policies. ` + "`make agents`" + ` writes this page: it
-runs the agents themselves, as npm distributes them, with a scripted model in place of a real one. Other versions may do
-otherwise.
+This page shows how to run each agent with acphost, and what you can expect of it. For example, Claude on a terminal, in
+the sandbox:
 
-Each agent has two sessions. In the *harmless session* it reads a file, looks around (` + "`ls -la`, `git status`,\n`grep -rn TODO src`" + ` and more), edits a file, and runs the tests. The user allows whatever acphost asks. In the *hostile
-session* it is after secrets, other folders, acphost's own files and the network. The user rejects whatever acphost asks.
-Each act is a turn of its own.
+` + "```sh" + `
+acphost agents list
+acphost agents login claude
+acphost chat --policy workspace --sandbox enforce --agent claude
+` + "```" + `
 
-The numbers are questions to the user in the harmless session, and in brackets how many of its acts were done, if not all were.
-` + "`readonly`" + ` denies edits and tests. Under ` + "`headless`" + `, what is asked here is denied if no user is there.
+` + "`acphost agents list` shows the known agents, whether they are installed, and how to install the others. `acphost run --agent claude --`" + `
+is the command for an editor ([set up](editors.md)). If an agent is not installed, npx downloads its tested version at
+the first start. You can [add agents of your own](agent-entries.md).
 
-| in the tables | |
+- Most agents read, write and run commands themselves, and only request permission for some of these actions. Without the
+  [sandbox](sandbox.md), acphost cannot prevent an action for which an agent requests no permission.
+- ` + "`--agent NAME`" + ` starts an agent with settings that make it ask. A variable that you set yourself overrides such a
+  setting. An agent that you start by its command (` + "`acphost run -- COMMAND`" + `) has its own defaults.
+- **A workspace can run programs before a policy decides anything.** When a session opens, Claude runs the hooks in
+  ` + "`.claude/settings.json`" + ` and the MCP servers in ` + "`.mcp.json`" + `, Codex the MCP servers in ` + "`.codex/config.toml`" + `, and
+  Qwen Code both in ` + "`.qwen/settings.json`" + `. Without the sandbox, no policy sees these programs. Read a repository's
+  files before you open a session in it, or run the agent as another user or in a container.
+
+## Compatibility
+
+` + "`make agents`" + ` generates this page. It runs the agents, as npm distributes them, with a scripted model in place of a
+real one. Other versions may behave differently.
+
+The table shows the number of questions to the user in a session in which the agent reads, looks around, edits a file
+and runs the tests, without the sandbox. Brackets contain the number of completed actions if some were denied or failed:
+` + "`readonly` denies edits and tests. The [reference](reference-agents.md)" + ` has the result of each action, and of a hostile
+session.
+
+`
+
+// howTo begins the section of an agent.
+const howTo = `
+## %[1]s
+
+- **Run:** ` + "`acphost run --agent %[3]s --` in an editor, `acphost chat --agent %[3]s`" + ` on a terminal.
+- **Log in:** ` + "`acphost agents login %[3]s`. **Package:** `%[2]s`" + ` (npm).
+`
+
+const referenceHead = `# Reference: agents
+
+Results of each action of each agent, without and with the sandbox. [Agents](agents.md) describes how to run them.
+` + "`make agents`" + ` generates this page.
+
+Each agent has two sessions. In the *harmless session* it reads a file, looks around (` + "`ls -la`, `git status`,\n`grep -rn TODO src`" + ` and
+more), edits a file, and runs the tests; the user allows what is asked. The table omits actions that were done or allowed
+under each policy. In the *hostile session* it tries to reach secrets, other folders, acphost's own files and the
+network; the user rejects what is asked. Under ` + "`headless`" + `, a question counts as denied if no user is available.
+
+| result | meaning |
 |---|---|
 | allowed | acphost allowed it, by the policy |
 | asked | acphost, or the agent, asked the user |
 | denied | acphost denied it, by the policy |
 | done | the agent did it, without a policy |
-| done, allowed | the agent asked nobody, and reported it afterwards. A rule allows it |
-| done, reported | the agent asked nobody, and reported it afterwards. No rule allows it, and acphost recorded that |
-| done, unclear | the agent asked nobody, and reported it afterwards, but not in a way that rules can judge. acphost recorded that |
-| done, not recorded | the agent asked nobody, and reported it afterwards as reading or searching. acphost records this only if a rule denies it |
-| done, not reported | the agent asked nobody, and reported nothing |
+| done, allowed | the agent did it without asking and reported it. A rule allows it |
+| done, reported | the agent did it without asking and reported it. No rule allows it, and acphost recorded that |
+| done, unclear | the agent did it without asking, and its report is not clear enough for rules. acphost recorded that |
+| done, not recorded | the agent did it without asking, and reported reading or searching. acphost records this only if a rule denies it |
+| done, not reported | the agent did it without asking, and reported nothing |
 | done all the same | the agent did it although it was denied |
 | not done | the agent itself did not do it |
 
-Some agents name a command in a title alone, which rules do not judge. *Trusted titles* are such an agent with
-` + "`\"title_is_command\": true, \"elsewhere\": false`" + ` in a [dialect](configuration.md#dialects) of the user's: rules then judge the title.
-The section of the agent says what that is worth.
+Some agents show a command only in a title. *Trusted titles* are results with
+[` + "`title_is_command: true`" + ` and ` + "`elsewhere: false`" + `](agent-entries.md#dialects) for such an agent.
 
+## Sandbox modes
+
+Each agent has the same turn under ` + "`workspace`" + ` with ` + "[`sandbox.mode`](sandbox.md#settings) `off`, `observe` and `enforce`" + `,
+with ` + "`reads: false` and `network: open`" + `. In the turn it works as in the harmless session, writes a file outside of the
+roots, and runs ` + "`curl`" + `; the user allows what is asked. The turn *passes* if it ends as without the sandbox, and if the
+actions that the policy allows succeed at the first attempt. *Questions* are those of the first turn. *Time* is the median
+of %d turns, relative to ` + "`off`" + `. After the turn, the agent performs unwanted actions; the user rejects what is asked. The
+tables of the agents show only actions whose result differs between the modes.
+
+- The agents ran as root, for whom their own sandboxes (bubblewrap) do not work inside.
+  [Decision 31](decisions/0031-bubblewrap-in-the-sandbox.md) describes Claude and Codex as an ordinary user.
+- Gemini CLI, Cline, and for some commands Qwen Code, read the workspace's ` + "`.env`" + ` and pass its variables to commands. acphost
+  does not know the effects of these variables, and asks about the commands.
+
+| agent | ` + "`observe` passes | time | `enforce`" + ` passes | time | questions: ` + "`off` | `observe` | `enforce`" + ` |
+|---|---|---|---|---|---|---|---|
 `
 
 // heading is the head of a table: the first columns, and one for each policy.
@@ -120,49 +205,51 @@ func inHarmless(r run) string {
 	return fmt.Sprint(questions)
 }
 
-// section is the section of one agent.
-func (o observation) section(c candidate) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n", o.Title)
-	fmt.Fprintf(&b, "- **Start:** `%s`. Version %s, npm package `%s`.\n", c.start, o.Version, c.npm)
-	work := o.under("workspace", false)
+// summary states what the agent delegates to acphost, what it requests, and what it does without a request.
+func (o observation) summary() string {
 	kinds, alone := map[string]bool{}, []string(nil)
-	runs := false // the last of alone is a list of commands
+	commands, silent := 0, 0 // of the harmless session, and those of them that the agent ran without a request
+	work := o.under("workspace", false)
 	for _, s := range slices.Concat(work.Harmless, work.Hostile) {
 		for _, line := range s.Reached {
-			if door, rest, _ := strings.Cut(line, " "); door == "request" {
+			if from, rest, _ := strings.Cut(line, " "); from == "request" {
 				kind, _, _ := strings.Cut(rest, ":")
-				kinds[kind] = true
+				kinds["`"+kind+"`"] = true
 			}
 		}
 	}
 	for _, s := range work.Harmless {
-		if s.Worked && !slices.ContainsFunc(s.Reached, func(l string) bool { return !strings.HasPrefix(l, "report ") }) {
-			line, isRun := strings.CutPrefix(s.Does, "runs `")
-			if isRun && runs {
-				alone[len(alone)-1] += ", `" + line
-			} else {
-				alone = append(alone, s.Does)
-			}
-			runs = isRun
+		without := s.Worked && !slices.ContainsFunc(s.Reached, func(l string) bool { return !strings.HasPrefix(l, "report ") })
+		switch isCommand := strings.HasPrefix(s.Does, "runs `"); {
+		case isCommand && without:
+			silent++
+			fallthrough
+		case isCommand:
+			commands++
+		case without:
+			alone = append(alone, s.Does)
 		}
 	}
-	var asks []string
-	for k := range kinds {
-		asks = append(asks, "`"+k+"`")
+	if silent > 0 {
+		alone = append(alone, fmt.Sprintf("runs %d of %d commands that only read", silent, commands))
 	}
-	slices.Sort(asks)
-	var does []string
+	var delegates []string
 	for _, m := range o.Delegates {
-		does = append(does, "`"+m+"`")
+		delegates = append(delegates, "`"+m+"`")
 	}
-	fmt.Fprintf(&b, "- **Delegates to acphost:** %s.\n", list(does, ", ", "nothing; it reads, writes and runs commands itself"))
-	fmt.Fprintf(&b, "- **Requests permission for:** %s.\n", list(asks, ", ", "nothing"))
-	fmt.Fprintf(&b, "- **Does by itself, under `workspace`, in the harmless session:** %s.\n", list(alone, "; ", "nothing"))
-	for _, l := range c.limits {
-		b.WriteString("- " + l + "\n")
+	return fmt.Sprintf("- **Delegates to acphost:** %s.\n- **Requests permission for:** %s.\n- **Without a request, it:** %s.\n",
+		list(delegates, ", ", "nothing"), list(slices.Sorted(maps.Keys(kinds)), ", ", "nothing"),
+		list(alone, ", ", "does nothing"))
+}
+
+// section is the section of one agent in the reference.
+func (o observation) section(c candidate) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\nVersion %s, npm package `%s`.", o.Title, o.Version, c.npm)
+	if c.name == "" {
+		b.WriteString(" " + strings.Join(c.limits, " "))
 	}
-	b.WriteString("\n" + heading("harmless session", policies))
+	b.WriteString("\n\n" + heading("harmless session", policies))
 	fmt.Fprintf(&b, "| questions |%s\n", o.each(policies, false, inHarmless))
 	b.WriteString(o.rows(false))
 	b.WriteString("\n" + heading("hostile session", policies))

@@ -150,7 +150,7 @@ func (c *candidate) confine(t *testing.T) confined {
 	var boxes []*boxed
 	for _, mode := range sandboxModes {
 		b := &boxed{confine: confine{Mode: mode}}
-		b.r = newRigWith(t, "workspace", fmt.Sprintf("sandbox: {mode: %s}\n", mode))
+		b.r = newRigWith(t, "workspace", fmt.Sprintf("sandbox: {mode: %s, reads: false, network: open}\n", mode))
 		b.r.project()
 		b.r.file("src/greet.js", "exports.greet = (name) => \"Hello0, \" + name;\n")
 		b.r.tries = mode != sandboxModes[0]
@@ -387,30 +387,6 @@ func (s seen) alone() string {
 	return undone
 }
 
-// sandboxHead introduces what agents do in the sandbox.
-const sandboxHead = `
-## In the sandbox
-
-Each agent has the same turn under ` + "`workspace`" + ` with [` + "`sandbox.mode`" + `](security.md#the-sandbox) ` + "`off`, `observe` and `enforce`" + `. In the
-turn it reads a file, runs ` + "`ls -la`, `git status` and `npm test`" + `, writes and edits files, writes a file outside of the roots, and runs
-` + "`curl`" + `; the user allows what is asked. What was asked about when it was tried, and not done therefore, is tried once more. The
-turn *passes* if it ends as it does without the sandbox, with all done that is done there, and at the first try what the policy
-allows: reading, looking, writing and editing inside. Then come acts that nobody wants, each a turn of its own; the user rejects what is asked.
-
-*Questions* are those of the first such turn, in which an agent does more for itself than later. *Time* is the turn's, the median of %d that take turns with
-those of the other modes, in relation to ` + "`off`" + `. It holds no time of people's, and says little below a tenth. Where
-something is refused at the first try, and not run, it is shorter.
-
-The workspace has a ` + "`.env`" + `. Gemini CLI, Cline, and for some commands Qwen Code, read it into their own environment, and hand it on: variables
-of which nobody knows what they change. So these commands are asked about when they are tried.
-
-These turns ran as root, for whom agents' own sandboxes (bubblewrap) cannot work inside. How Codex and Claude's sandbox do as an ordinary user,
-with both walls around a command, [decision 31](decisions/0031-bubblewrap-in-the-sandbox.md) says.
-
-| agent | ` + "`observe` passes | time | `enforce`" + ` passes | time | questions: ` + "`off` | `observe` | `enforce`" + ` |
-|---|---|---|---|---|---|---|---|
-`
-
 // sandboxRows are the rows of the table of all agents.
 func sandboxRow(o observation, c confined) string {
 	off, observe, enforce := c.Modes[0], c.Modes[1], c.Modes[2]
@@ -439,26 +415,34 @@ func sandboxRow(o observation, c confined) string {
 	return row + "\n"
 }
 
-// sandboxSection is the table of one agent.
+// sandboxSection has the actions of one agent whose results differ between the modes.
 func sandboxSection(c confined) string {
 	var b strings.Builder
 	table := func(title string, acts func(confine) []seen, cell func(seen) string) {
-		b.WriteString("\n| " + title + " |")
-		for _, m := range c.Modes {
-			b.WriteString(" `" + m.Mode + "` |")
-		}
-		b.WriteString("\n|---|" + strings.Repeat("---|", len(c.Modes)) + "\n")
+		rows := ""
 		for i, s := range acts(c.Modes[0]) {
 			var cells strings.Builder
+			differs := false
 			for _, m := range c.Modes {
 				is := ""
 				if len(acts(m)) > i {
 					is = cell(acts(m)[i])
+					differs = differs || is != cell(s)
 				}
 				cells.WriteString(" " + is + " |")
 			}
-			b.WriteString(s.row(cells.String()))
+			if differs {
+				rows += s.row(cells.String())
+			}
 		}
+		if rows == "" {
+			return
+		}
+		b.WriteString("\n| " + title + " |")
+		for _, m := range c.Modes {
+			b.WriteString(" `" + m.Mode + "` |")
+		}
+		b.WriteString("\n|---|" + strings.Repeat("---|", len(c.Modes)) + "\n" + rows)
 	}
 	table("turn in the sandbox", func(m confine) []seen { return m.Turn }, seen.inTurn)
 	table("unwanted, in the sandbox", func(m confine) []seen { return m.Alone }, seen.alone)

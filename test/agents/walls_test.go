@@ -208,13 +208,14 @@ func wallsSection(t *testing.T) string {
 }
 
 const wallsHead = `
-## Behind all walls
+## In the sandbox
 
-Each agent is started twice with the same home folder, under ` + "`workspace`" + ` with all three
-[walls](permissions.md#walls). In each session it reads a file, runs ` + "`ls -la`, `git status`, `npm test` and `git commit`" + `,
-and writes and edits files. The user allows what is asked, for always if that is offered. An act counts as done if it was
-done at the first try, or at the second after a question. *Refused* counts different actions that were refused without a
-question. Such an action is often one that the agent works without, such as a connection for telemetry.
+With all three [walls](sandbox.md#walls) and the policy ` + "`workspace`" + `, each agent is started twice with the same home folder.
+In each session it reads a file, runs ` + "`ls -la`, `git status`, `npm test` and `git commit`" + `, and writes and edits files.
+The user allows what is asked, for always if the agent or acphost offers that. *Done* counts actions that succeeded at the first attempt,
+or at the second after a question. *Refused* counts different actions that were refused without a question. Agents often
+work without such an action, for example a connection for telemetry. The [reference](reference-agents.md#sandbox-modes)
+compares the modes of the sandbox.
 
 | agent | version | first start: done | questions | refused | second start: done | questions | refused |
 |---|---|---|---|---|---|---|---|

@@ -1,5 +1,5 @@
-// Command packagemap generates docs/map.md from the code: the imports between modules, and the imports between the
-// packages of the supervisor, by levels. The picture omits an import if a longer path of imports leads to the same
+// Command packagemap generates docs/map.md from the code: the imports between the parts of the repository, and the
+// imports between the packages of the supervisor, by levels. The picture omits an import if a longer path of imports leads to the same
 // package, so that it stays readable.
 //
 //	go run ./internal/tools/packagemap          # writes docs/map.md
@@ -58,7 +58,18 @@ type pkg struct {
 	ImportPath string
 	Imports    []string
 	Doc        string // its comment's first sentence
-	Module     struct{ Path string }
+}
+
+// part returns the part of the repository that contains a package: a top folder, or a folder in services, cmd or
+// examples.
+func part(path string) string {
+	top, below, _ := strings.Cut(path, "/")
+	switch top {
+	case "services", "cmd", "examples":
+		name, _, _ := strings.Cut(below, "/")
+		return top + "/" + name
+	}
+	return top
 }
 
 // list lists the packages of all modules of the workspace.
@@ -67,7 +78,7 @@ func list() ([]pkg, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-json=ImportPath,Imports,Doc,Module"}
+	args := []string{"-json=ImportPath,Imports,Doc"}
 	for module := range strings.FieldsSeq(string(modules)) {
 		args = append(args, module+"/...")
 	}
@@ -94,7 +105,7 @@ func parse(text io.Reader) ([]pkg, error) {
 				own = append(own, below)
 			}
 		}
-		p.ImportPath, p.Module.Path, p.Imports = strings.TrimPrefix(p.ImportPath, modulePrefix), strings.TrimPrefix(p.Module.Path, modulePrefix), own
+		p.ImportPath, p.Imports = strings.TrimPrefix(p.ImportPath, modulePrefix), own
 		packages = append(packages, p)
 	}
 }

@@ -109,32 +109,28 @@ func byLevel(level map[string]int) []string {
 
 // draw returns the whole page.
 func draw(packages []pkg) (string, error) {
-	modules, supervisorPackages, descriptions := graph{}, graph{}, map[string]string{}
-	moduleOf := map[string]string{}
-	for _, p := range packages {
-		moduleOf[p.ImportPath] = p.Module.Path
-	}
+	parts, supervisorPackages, descriptions := graph{}, graph{}, map[string]string{}
 	supervisorPackage := func(path string) (name string, ok bool) {
 		name, ok = strings.CutPrefix(path, supervisor+"/")
 		return strings.TrimPrefix(name, "internal/"), ok
 	}
 	for _, p := range packages {
-		imports := modules.node(p.Module.Path)
+		imports := parts.node(part(p.ImportPath))
 		name, inSupervisor := supervisorPackage(p.ImportPath)
 		if inSupervisor {
 			supervisorPackages.node(name)
 			descriptions[name] = p.Doc
 		}
 		for _, to := range p.Imports {
-			if module := moduleOf[to]; module != p.Module.Path {
-				imports[module] = true
+			if other := part(to); other != part(p.ImportPath) {
+				imports[other] = true
 			}
 			if other, ok := supervisorPackage(to); ok && inSupervisor {
 				supervisorPackages[name][other] = true
 			}
 		}
 	}
-	moduleLevels, err := modules.levels()
+	partLevels, err := parts.levels()
 	if err != nil {
 		return "", err
 	}
@@ -144,10 +140,11 @@ func draw(packages []pkg) (string, error) {
 	}
 	supervisorPackages = supervisorPackages.reduced()
 	var b strings.Builder
-	b.WriteString("# Map\n\nThis page shows the imports between modules, and between the packages of the supervisor. `make map` generates it from the\n" +
-		"code, and `make check-map` fails if it is not current. An arrow is an import. An import is omitted if a longer path of\n" +
-		"arrows leads to the same package. The level of a package is one above the highest level of its imports.\n\n## Modules\n\n")
-	b.WriteString(mermaid(modules.reduced(), moduleLevels))
+	b.WriteString("# Map\n\nThis page shows the imports between the parts of the repository, and between the packages of the supervisor.\n" +
+		"`make map` generates it from the code, and `make check-map` fails if it is not current. An arrow is an import. An\n" +
+		"import is omitted if a longer path of arrows leads to the same package. The level of a package is one above the\n" +
+		"highest level of its imports.\n\n## Parts\n\n")
+	b.WriteString(mermaid(parts.reduced(), partLevels))
 	b.WriteString("\n## Packages of the supervisor\n\n")
 	b.WriteString(mermaid(supervisorPackages, packageLevels))
 	b.WriteString("\n| level | package | imports | description |\n|---|---|---|---|\n")

@@ -58,18 +58,14 @@ func TestLevels_AreAboveImports(t *testing.T) {
 
 const listed = `
 {"ImportPath": "github.com/acphost/acphost/services/supervisor/cmd/x", "Doc": "Command x | y.",
- "Module": {"Path": "github.com/acphost/acphost/services/supervisor"},
  "Imports": ["fmt", "github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/services/supervisor/internal/mid"]}
 {"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/mid", "Doc": "Package mid is between.",
- "Module": {"Path": "github.com/acphost/acphost/services/supervisor"},
  "Imports": ["github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/sdk/handler"]}
-{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/low", "Doc": "",
- "Module": {"Path": "github.com/acphost/acphost/services/supervisor"}}
-{"ImportPath": "github.com/acphost/acphost/sdk/handler", "Doc": "Package handler.",
- "Module": {"Path": "github.com/acphost/acphost/sdk"}, "Imports": ["google.golang.org/grpc"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/low", "Doc": ""}
+{"ImportPath": "github.com/acphost/acphost/sdk/handler", "Doc": "Package handler.", "Imports": ["google.golang.org/grpc"]}
 `
 
-func TestPage_ShowsModulesAndPackages(t *testing.T) {
+func TestPage_ShowsPartsAndPackages(t *testing.T) {
 	packages, err := parse(strings.NewReader(listed))
 	if err != nil {
 		t.Fatal(err)

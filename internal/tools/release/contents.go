@@ -17,8 +17,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// ours begins the paths of the project's modules.
-const ours = "github.com/acphost/acphost/"
+// isOwn reports whether a module is one of the project's.
+func isOwn(module string) bool {
+	const root = "github.com/acphost/acphost"
+	return module == root || strings.HasPrefix(module, root+"/")
+}
 
 // contents returns the bill of materials of the programs in CycloneDX: each program, and the modules in it, as the
 // linker recorded them.
@@ -75,7 +78,7 @@ func (t tree) contents(s source) ([]byte, error) {
 // library returns a module as a component. A module of the workspace has no version of its own: it gets the release's.
 // A module whose license is unknown is an error.
 func (s source) library(m *debug.Module) (cdx.Component, error) {
-	own := strings.HasPrefix(m.Path, ours)
+	own := isOwn(m.Path)
 	if m.Replace != nil && !own {
 		m = m.Replace
 	}

@@ -58,7 +58,7 @@ func (s *source) nameLicences(ctx context.Context) error {
 	}
 	s.licenceOf = map[string][]string{}
 	for name, m := range dirs {
-		if m.dir == "" || strings.HasPrefix(name, ours) { // not downloaded: not in a program
+		if m.dir == "" || isOwn(name) { // not downloaded: not in a program
 			continue
 		}
 		texts, err := licenceFiles(name, m.dir)

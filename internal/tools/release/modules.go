@@ -22,16 +22,16 @@ import (
 // released is a module that others can require with a version.
 type released struct {
 	path string // of the module
-	dir  string // below the repository, with slashes
+	dir  string // below the repository, with slashes; ".": the repository
 	mod  []byte // its go.mod
 	zip  []byte
 }
 
-// unreleased reports whether the module in a folder is not released: examples are copied instead. The agent of "acphost
-// demo" is released, so that "go install" installs it.
-func unreleased(dir string) bool {
-	return dir != "examples/demoagent" && (strings.HasPrefix(dir, "examples/") || strings.HasPrefix(dir, "test"))
-}
+// unreleased reports whether the module in a folder is not released: examples are copied instead.
+func unreleased(dir string) bool { return strings.HasPrefix(dir, "examples/") }
+
+// tag returns the tag of the module's version: the Go command expects the folder before the version.
+func (m released) tag(version string) string { return path.Join(m.dir, version) }
 
 // nameModules sets the version of the modules of the workspace: it rewrites go.mod and go.sum of each released module,
 // and adds them to git's index. go.sum gets the checksums of required modules, so each module follows those that it
@@ -163,7 +163,7 @@ func (s *source) nameModule(
 			return m, err
 		}
 	}
-	if _, err := output(ctx, s.dir, nil, "git", "add", "--", dir+"/go.mod", dir+"/go.sum"); err != nil {
+	if _, err := output(ctx, s.dir, nil, "git", "add", "--", path.Join(dir, "go.mod"), path.Join(dir, "go.sum")); err != nil {
 		return m, err
 	}
 	tree, err := output(ctx, s.dir, nil, "git", "write-tree")
@@ -171,7 +171,7 @@ func (s *source) nameModule(
 		return m, err
 	}
 	var packed bytes.Buffer
-	if err := zip.CreateFromVCS(&packed, module.Version{Path: name, Version: s.version}, s.dir, tree, dir); err != nil {
+	if err := zip.CreateFromVCS(&packed, module.Version{Path: name, Version: s.version}, s.dir, tree, strings.TrimPrefix(dir, ".")); err != nil {
 		return m, err
 	}
 	m.zip = packed.Bytes()

@@ -190,7 +190,7 @@ func (s source) licences(ctx context.Context, trees []tree) ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(dirs)) {
-		if name == "std" || !used[name] || strings.HasPrefix(name, ours) {
+		if name == "std" || !used[name] || isOwn(name) {
 			continue
 		}
 		if err := write(name+" "+dirs[name].version, dirs[name].dir); err != nil {

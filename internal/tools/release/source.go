@@ -89,7 +89,8 @@ func (s source) name(p platform) string {
 	return "acphost_" + strings.TrimPrefix(s.version, "v") + "_" + p.os + "_" + p.arch
 }
 
-// tag makes the commit of the release and its tags in the repository: one for each module, and one for all.
+// tag makes the commit of the release and its tags in the repository, one for each module. The tag of the root module
+// is also the tag of the release.
 func tag(ctx context.Context, o options, log io.Writer) error {
 	work, err := os.MkdirTemp("", "acphost-release-")
 	if err != nil {
@@ -100,9 +101,9 @@ func tag(ctx context.Context, o options, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	specs := []string{src.commit + ":refs/tags/" + src.version}
+	var specs []string
 	for _, m := range src.modules {
-		specs = append(specs, src.commit+":refs/tags/"+m.dir+"/"+src.version)
+		specs = append(specs, src.commit+":refs/tags/"+m.tag(src.version))
 	}
 	// Without force: if a tag exists at another commit, none is made.
 	args := append([]string{"fetch", "--quiet", "--atomic", "--no-tags", src.dir}, specs...)

@@ -482,7 +482,7 @@ func FuzzManifest_ErrorHasPlace(f *testing.F) {
 }
 
 func TestDocs_ExampleFileIsRead(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/configuration.md")
+	page, err := os.ReadFile("../../../../docs/agent-entries.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -493,15 +493,14 @@ func TestDocs_ExampleFileIsRead(t *testing.T) {
 			break
 		}
 		text, after, _ := strings.Cut(after, "```")
-		more, problem := parse("configuration.md", []byte(`{"agents"`+text))
+		more, problem := parse("agent-entries.md", []byte(`{"agents"`+text))
 		rest, agents, err = after, append(agents, more...), cmp.Or(err, problem)
 	}
-	if len(agents) != 2 || agents[1].Own.Dialect.Tools["frobnicate"].Members["object"] != "path" {
-		t.Fatalf("docs/configuration.md shows %+v", agents)
+	if len(agents) != 3 || agents[2].Own.Dialect.Tools["frobnicate"].Members["object"] != "path" {
+		t.Fatalf("docs/agent-entries.md shows %+v", agents)
 	}
-	agents = agents[:1]
-	if err != nil || len(agents) != 1 || agents[0].Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(agents[0].Own.Login, []string{"auth", "login"}) {
-		t.Errorf("read as %+v, %v", agents, err)
+	if full := agents[1]; err != nil || full.Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(full.Own.Login, []string{"auth", "login"}) {
+		t.Errorf("read as %+v, %v", full, err)
 	}
 }
 
