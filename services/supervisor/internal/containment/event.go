@@ -45,11 +45,12 @@ func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sa
 
 // enterCommand marks the process as part of a command once its program is in place, if an answer or a rule allowed the
 // command by its line. The process stays part of the agent if the agent may have chosen what the program finds: by
-// mounts, by another script under the same name, or because the program is the agent's own file. It reports whether the
-// sandbox has to notify the Decider of the start (Started).
+// mounts, by another script under the same name, or because the program is the agent's own file. So do programs that
+// start before a session is open, because the agent itself is one of them. It reports whether the sandbox has to notify
+// the Decider of the start (Started).
 func (e *event) enterCommand(d *Decider, t Try) (tell bool) {
 	observed := d.observes() && t.Decision.Verdict != gate.Allow
-	if e.Operation != sandbox.Execute || e.line != nil || e.Apart || len(e.Others) > 0 || d.isOwn(e.Path) ||
+	if e.Operation != sandbox.Execute || e.line != nil || len(e.sessions) == 0 || e.Apart || len(e.Others) > 0 || d.isOwn(e.Path) ||
 		!observed && !t.Decision.AllowsCommand() {
 		return false
 	}

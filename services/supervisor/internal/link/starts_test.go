@@ -43,6 +43,10 @@ func TestStarts_OnlyNamedProgramIsCommand(t *testing.T) {
 		}
 		return d, nil
 	}
+	itself := sandbox.Event{Operation: sandbox.Execute, PID: os.Getpid(), Path: bin + "/make", Args: []string{"make"}, Dir: home, Call: 7}
+	if got := r.decider.Judge(t.Context(), decisions.Asked{Event: itself}); !got.Allowed || got.TellStart {
+		t.Errorf("before a session is open: got %t, a command: %t; want true, false", got.Allowed, got.TellStart)
+	}
 	r.open(`{}`)
 	for _, c := range []struct {
 		name             string
