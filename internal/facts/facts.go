@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -50,8 +51,8 @@ type Place struct {
 	Inside bool
 	// NoFolder reports whether the path certainly does not lead to a folder.
 	NoFolder bool
-	// Public reports whether the file contains only certificates or public keys.
-	Public bool
+	// Content decides by the file's name and content whether it is a secret. reads: its content is used. nil: unknown.
+	Content func(reads bool) secretfile.Verdict
 }
 
 // maxFiles is the limit of files of one command, defined by the contract.
@@ -172,7 +173,12 @@ func (c *command) file(word string, u use) {
 	if u.write {
 		f.Access = permissionv1.Access_ACCESS_WRITE
 	}
-	f.ResolvedPath, f.InsideRoots, f.Public = at.Resolved, at.Inside, at.Public
+	f.ResolvedPath, f.InsideRoots = at.Resolved, at.Inside
+	if at.Content != nil {
+		reads := !u.write && !u.metadata
+		content := at.Content(reads)
+		f.Public, f.HoldsPrivateKey = content == secretfile.Public, reads && content == secretfile.HoldsKey
+	}
 	switch {
 	case c.disk == nil:
 	case at.Resolved == "":

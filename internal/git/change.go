@@ -15,13 +15,37 @@ import (
 // HarmlessConfig compares a new content of a configuration file with the present one, nil if there is none. It returns "" if each
 // setting that differs is one that git's own commands write for everyday work, with a value of its form, so that git runs nothing and
 // connects to no other place than before. Otherwise it returns a reason: the name of the first such setting, without its value, or
-// that a file is not well-formed. The address of a remote may be added, and not changed or removed.
+// that a file is not well-formed. The address of a remote may be added, and not changed or removed; see Addresses.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
 // configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
 // of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
 // read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
+	return Addresses(nil).HarmlessConfig(file, data, before, trees...)
+}
+
+// Addresses are the user's addresses of the remotes and submodules of a repository, by the names of their settings in
+// lower case, without those that the agent has added. nil: it is not known which addresses are the user's, so all
+// present ones are.
+type Addresses map[string][]string
+
+// AddressesOf returns the addresses in a configuration file, none if it is not well-formed. The result is not nil.
+func AddressesOf(data []byte) Addresses {
+	addresses := Addresses{}
+	all, _ := exactSettings(data)
+	for _, s := range all {
+		switch s.section + "." + s.key {
+		case "remote.url", "remote.pushurl", "submodule.url":
+			addresses[s.name()] = append(addresses[s.name()], s.value)
+		}
+	}
+	return addresses
+}
+
+// HarmlessConfig is the function of this name, with more knowledge: if a is not nil, the address of a remote or a
+// submodule may be removed, and added again as it is in a. Addresses that are not in a may be changed.
+func (a Addresses) HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
 		return "the present configuration " + err.Error()
@@ -30,7 +54,10 @@ func HarmlessConfig(file string, data, before []byte, trees ...string) (why stri
 	if err != nil {
 		return "the new configuration " + err.Error()
 	}
-	d := difference{file: file, trees: trees, was: byName(was), is: byName(is)}
+	d := difference{file: file, trees: trees, users: a, was: byName(was), is: byName(is), sections: map[string]bool{}}
+	for _, s := range is {
+		d.sections[s.section+"."+s.sub] = true
+	}
 	same := map[string]bool{}
 	for name, values := range d.is {
 		same[name] = slices.Equal(values, d.was[name])
@@ -149,9 +176,11 @@ func byName(all []setting) map[string][]string {
 
 // difference is that of two contents of a file.
 type difference struct {
-	file    string
-	trees   []string
-	was, is map[string][]string
+	file     string
+	trees    []string
+	users    Addresses
+	was, is  map[string][]string
+	sections map[string]bool // of the new file, by "SECTION.SUB"
 }
 
 // harmless reports whether a setting that differs, and that one of the files has, may do so.
@@ -162,9 +191,9 @@ func (d difference) harmless(s setting) bool {
 	}
 	switch name {
 	case "remote.*.url", "remote.*.pushurl":
-		return d.addsRemote(s.sub) && address(s.value)
+		return d.addsRemote(s.sub) && address(s.value) || d.restores(s.name())
 	case "submodule.*.url":
-		return d.was[s.name()] == nil && address(s.value)
+		return d.usersAddress(s.name()) == nil && address(s.value) || d.restores(s.name())
 	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
 		return s.value == "." || d.is["remote."+s.value+".url"] != nil || d.is[s.name()] == nil
 	case "remote.*.fetch":
@@ -178,6 +207,9 @@ func (d difference) harmless(s setting) bool {
 	case "lfs.*.access":
 		return address(s.sub) && among("basic none negotiate", s.value)
 	}
+	if s.sub != "" && sectionsOfNames[s.section] && !d.sections[s.section+"."+s.sub] {
+		return true // the remote, submodule or branch is removed
+	}
 	if section := s.section; s.sub == "" && anyKey[section] || s.sub != "" && section == "color" {
 		return isWord(s.value)
 	}
@@ -185,9 +217,25 @@ func (d difference) harmless(s setting) bool {
 	return ok && form(s.value)
 }
 
-// addsRemote reports whether the old file has no address of a remote. If it has one, the user's next push may go there.
+// sectionsOfNames are sections that say nothing any more if the remote, submodule or branch in their name is removed.
+var sectionsOfNames = wordset.Of(`remote submodule branch`)
+
+// addsRemote reports whether a remote is not the user's. The user's next push may go to the address of one that is.
 func (d difference) addsRemote(remote string) bool {
-	return d.was["remote."+remote+".url"] == nil && d.was["remote."+remote+".pushurl"] == nil
+	return d.usersAddress("remote."+remote+".url") == nil && d.usersAddress("remote."+remote+".pushurl") == nil
+}
+
+// usersAddress returns the user's values of an address.
+func (d difference) usersAddress(name string) []string {
+	if d.users == nil {
+		return d.was[name]
+	}
+	return d.users[name]
+}
+
+// restores reports whether an address is removed, or becomes the user's again.
+func (d difference) restores(name string) bool {
+	return d.users != nil && (d.is[name] == nil || slices.Equal(d.is[name], d.users[name]))
 }
 
 // isOfSubmodule reports whether a work tree is as git writes it for a submodule: relative, below that of the repository in whose

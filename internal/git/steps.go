@@ -35,6 +35,60 @@ var (
 		revert`)
 )
 
+// SandboxVariable is the variable that processes in a sandbox of acphost have, with any value. GuardSteps needs it.
+const SandboxVariable = "ACPHOST_SANDBOX"
+
+// guard begins a command of a todo list that runs only with SandboxVariable: otherwise the shell prints the words and
+// exits, so that the rebase stops there.
+const guard = `: "${` + SandboxVariable + `:?an agent wrote this command, and only the sandbox of acphost runs it}"; `
+
+// GuardSteps returns the content of a todo list with a guard before each command ("exec") that before does not have. A
+// guarded command runs in the sandbox of acphost and, if the user continues the rebase outside of the sandbox, stops
+// the rebase. Files other than todo lists are returned as they are. Parameters are as in HarmlessSteps.
+func GuardSteps(file string, data, before []byte) []byte {
+	if name := spelled(file[strings.LastIndexByte(file, '/')+1:]); name == "strategy" || name == "opts" {
+		return data
+	}
+	present := presentSteps(string(before))
+	var guarded strings.Builder
+	for line := range strings.Lines(string(data)) {
+		bare := strings.Trim(line, " \t\r\n")
+		name, command, _ := strings.Cut(strings.ReplaceAll(bare, "\t", " "), " ")
+		isExec := (name == "exec" || name == "x") && strings.TrimSpace(command) != ""
+		if present.take(bare) || !isExec || isGuarded(line) {
+			guarded.WriteString(line)
+			continue
+		}
+		guarded.WriteString("exec " + guard + strings.TrimLeft(bare[len(name):], " \t") + "\n")
+	}
+	return []byte(guarded.String())
+}
+
+// isGuarded reports whether a line of a todo list is a command with the guard. The form is exact: a shell reads other
+// blanks as part of a name.
+func isGuarded(line string) bool {
+	return strings.HasPrefix(strings.TrimLeft(line, " \t"), "exec "+guard)
+}
+
+// steps are lines of a todo list, each as often as it has it.
+type steps []string
+
+func presentSteps(list string) (all steps) {
+	for line := range strings.Lines(list) {
+		all = append(all, strings.TrimSpace(line))
+	}
+	return all
+}
+
+// take removes a line, and reports whether it was there.
+func (s *steps) take(line string) bool {
+	i := slices.Index(*s, line)
+	if i >= 0 {
+		*s = slices.Delete(*s, i, i+1)
+	}
+	return i >= 0
+}
+
 // maxShown limits a line of a todo list in a reason, in bytes.
 const maxShown = 100
 
@@ -43,20 +97,15 @@ func harmlessTodo(data, before string) (why string) {
 	if strings.ContainsRune(data, 0) {
 		return "a todo list that " + errSyntax.Error()
 	}
-	var present []string
-	for line := range strings.Lines(before) {
-		present = append(present, strings.TrimSpace(line))
-	}
+	present := presentSteps(before)
 	for line := range strings.Lines(data) {
-		line = strings.TrimSpace(line)
-		if isHarmlessStep(line) {
+		if isGuarded(line) {
 			continue
 		}
-		i := slices.Index(present, line)
-		if i < 0 {
+		line = strings.TrimSpace(line)
+		if !isHarmlessStep(line) && !present.take(line) {
 			return "the todo list: " + strings.ToValidUTF8(line[:min(len(line), maxShown)], "")
 		}
-		present = slices.Delete(present, i, i+1)
 	}
 	return ""
 }

@@ -32,6 +32,79 @@ func TestHarmlessSteps_TodoLists(t *testing.T) {
 	}
 }
 
+func TestGuardSteps_GuardsNewCommands(t *testing.T) {
+	const guarded = `exec : "${ACPHOST_SANDBOX:?an agent wrote this command, and only the sandbox of acphost runs it}"; `
+	for name, c := range map[string]struct{ before, data, want string }{
+		"a command":            {"", "pick a\nexec make\n", "pick a\n" + guarded + "make\n"},
+		"short, after blanks":  {"", " \tx\t make  all \r\n", guarded + "make  all\n"},
+		"no command":           {"", "exec\nx \npick x exec y\n# exec y\nexecute y\n", "exec\nx \npick x exec y\n# exec y\nexecute y\n"},
+		"a guarded one":        {"", guarded + "make\n", guarded + "make\n"},
+		"a guard after others": {"", "exec  " + guarded[len("exec "):] + "make\n", guarded + guarded[len("exec "):] + "make\n"},
+		"the user's":           {"exec make\n", "exec make\nexec make\n", "exec make\n" + guarded + "make\n"},
+		"the last line":        {"", "exec make", guarded + "make\n"},
+		"nothing":              {"exec make\n", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := git.GuardSteps(todo, []byte(c.data), []byte(c.before))
+			if string(got) != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if again := git.GuardSteps(todo, got, []byte(c.before)); string(again) != c.want {
+				t.Errorf("guarded again, got %q, want %q", again, c.want)
+			}
+			why := git.HarmlessSteps(todo, got, []byte(c.before))
+			if harmful := name == "no command"; (why != "") != harmful {
+				t.Errorf("got the reason %q, want one: %t", why, harmful)
+			}
+		})
+	}
+	const options = "[options]\n\tx = exec make\nexec make\n"
+	for _, file := range []string{"/w/.git/rebase-merge/strategy", "/w/.git/sequencer/opts"} {
+		if got := git.GuardSteps(file, []byte(options), nil); string(got) != options {
+			t.Errorf("%s: got %q", file, got)
+		}
+	}
+}
+
+// TestGuardSteps_RunsOnlyInSandbox continues a rebase whose todo list has guarded commands, as the user does and as a
+// process in the sandbox does. No command can be written so that its guard has no effect.
+func TestGuardSteps_RunsOnlyInSandbox(t *testing.T) {
+	for name, command := range map[string]string{
+		"a program": "MARK", "a list": "true && MARK", "a pipe": "| MARK", "in the background": "& MARK", "an end": "; MARK", "or": "|| MARK",
+		"a brace": "} MARK", "a function": ":() { MARK; }; :", "a quote": "\" MARK \"", "a substitution": "$(MARK)", "a redirection": "<<x MARK",
+		"a comment": "# x\rMARK", "a carriage return": "\r MARK", "another blank": "\v MARK", "a guard's end": "}\"; MARK",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepository(t)
+			file := r.dir + "/.git/rebase-merge/git-rebase-todo"
+			env := append(r.environ(), "GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=echo break >", "GIT_AUTHOR_NAME=n", "GIT_AUTHOR_EMAIL=e", "GIT_COMMITTER_NAME=n", "GIT_COMMITTER_EMAIL=e")
+			runs := func(env []string) bool {
+				if out, err := r.shell(env, "git checkout -qf && git clean -qfd && git rebase -i HEAD"); err != nil {
+					t.Fatalf("begin a rebase: %v\n%s", err, out)
+				}
+				data := git.GuardSteps(file, []byte("exec "+strings.ReplaceAll(command, "MARK", r.mark)+"\n"), nil)
+				if why := git.HarmlessSteps(file, data, nil); why != "" {
+					t.Errorf("%q is rejected: %s", data, why)
+				}
+				write(t, file, string(data), 0o600)
+				_ = os.Remove(r.trace)
+				out, err := r.shell(env, "git rebase --continue")
+				t.Logf("%v\n%s", err, out)
+				_, ran := os.Stat(r.trace)
+				_, _ = r.shell(env, "git rebase --abort")
+				return ran == nil
+			}
+			if runs(env) {
+				t.Errorf("%q runs outside of the sandbox", command)
+			}
+			if name == "a program" && !runs(append(env, git.SandboxVariable+"=1")) {
+				t.Errorf("%q does not run in the sandbox", command)
+			}
+		})
+	}
+}
+
 func TestHarmlessSteps_Strategies(t *testing.T) {
 	for file, contents := range map[string]map[string]string{
 		"rebase-merge/strategy": {

@@ -132,6 +132,17 @@ func MeansMoreWithOthers(path string) bool {
 	return false
 }
 
+// FolderOf returns the outermost folder on the way to a path that is a repository's own: by its name, or by HEAD, objects
+// and refs in it. It returns "" if there is none. path is absolute and without symbolic links.
+func FolderOf(path string) (own string) {
+	for dir := filepath.Dir(filepath.Clean(path)); dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if isFolder(filepath.Base(dir)) || looksLike(dir) {
+			own = dir
+		}
+	}
+	return own
+}
+
 // view is the file system as it is after a change.
 type view struct{ Change }
 
@@ -264,7 +275,7 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, w) }
+		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, filepath.Join(dir, filepath.Base(file)), w) }
 		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
@@ -326,14 +337,15 @@ func hookName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name.
-func (v view) harmlessFile(file string, w Write) bool {
+// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name. as is the path
+// that the file will have.
+func (v view) harmlessFile(file, as string, w Write) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
 	data, err := bounded(file, maxIndex)
-	return err == nil && (w.Harmless(file, data, nil) == "" || w == Config && HarmlessConfig(file, data, nil, v.Trees...) == "")
+	return err == nil && (w.Harmless(as, data, nil) == "" || w == Config && HarmlessConfig(as, data, nil, v.Trees...) == "")
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -359,7 +371,7 @@ func (v view) contents() Write {
 		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
-			if before != w || !v.harmlessFile(file, w) {
+			if before != w || !v.harmlessFile(file, p, w) {
 				w = Runs
 			} else {
 				w = State
@@ -410,7 +422,8 @@ func inside(inner []string, folder bool) Write {
 	second := rest[0]
 	switch first {
 	case "refs":
-		return stateIf(second != "replace")
+		// A ref has no name with this end. The folder is empty until a ref in it is decided.
+		return stateIf(second != "replace" || len(rest) == 1 && folder || len(rest) > 1 && strings.HasSuffix(inner[len(inner)-1], ".lock"))
 	case "hooks":
 		return stateIf(len(rest) == 1 && strings.HasSuffix(second, ".sample"))
 	case "info":

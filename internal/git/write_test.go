@@ -43,7 +43,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 		git.State: {
 			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
 			".git/objects/ab/cd", ".git/objects/info/alternates", ".git/refs/heads/main", ".git/refs/heads/config", ".git/refs/remotes/origin/hooks/x",
-			".git/refs/heads/a.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
+			".git/refs/heads/a.lock", ".git/refs/replace/abc.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
 			".git/MERGE_MSG", ".git/CHERRY_PICK_HEAD", ".git/BISECT_LOG", ".git/AUTO_MERGE", ".git/COMMIT_EDITMSG", ".git/SQUASH_MSG",
 			".git/rebase-merge/git-rebase-todo.lock", ".git/rebase-merge/done", ".git/rebase-apply/0001", ".git/sequencer/todo.lock", ".git/rr-cache/x/preimage", ".git/shallow.lock",
 			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
@@ -65,7 +65,8 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 		},
 		git.Runs: {
 			".git/hooks", ".git/hooks/pre-commit", ".git/hooks/x/y.sample", ".git/hooks/pre-commit.lock", ".git/info", ".git/info/attributes", ".git/info/grafts",
-			".git/unknown", ".git/unknown/x", ".git/branches/origin", ".git/remotes/origin", ".git/refs/replace/abc", ".git/objects", ".git/lfs/x",
+			".git/unknown", ".git/unknown/x", ".git/branches/origin", ".git/remotes/origin", ".git/refs/replace/abc", ".git/refs/replace",
+			".git/refs/replace/x.lock/abc", ".git/objects", ".git/lfs/x",
 			".git/modules/s/hooks/pre-commit", ".git/modules/lib/s/hooks/pre-commit", ".git/modules/s/info/attributes", ".git/modules/x",
 			".git/modules/s/modules/t/hooks/x", ".git/worktrees/w/hooks/x", ".git/worktrees/x", ".git/HOOKS/pre-commit", ".git/hook\u017f/pre-commit",
 			"bare/hooks/pre-commit", "bare/info/attributes", "bare/unknown", "begun/hooks/pre-commit", "begun/hooks", "begun/info/attributes",
@@ -88,10 +89,25 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 	}
 	for name, want := range map[string]git.Write{
 		".git/hooks": git.State, ".git/info": git.State, ".git/objects/ab": git.State, ".git/modules/lib/x": git.State, ".git/worktrees/v": git.State,
-		".git/unknown": git.Runs, ".git/config": git.Runs, ".git/branches": git.State, "src/.git": git.State, "x": git.NotGit,
+		".git/unknown": git.Runs, ".git/config": git.Runs, ".git/refs/replace": git.State, ".git/refs/replace/x": git.Runs, ".git/branches": git.State, "src/.git": git.State, "x": git.NotGit,
 	} {
 		if got := git.WriteOf(git.Change{Path: filepath.Join(top, name), Folder: true}); got != want {
 			t.Errorf("folder %s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestFolderOf_FindsOutermostRepository(t *testing.T) {
+	top := tree(t, ".git/modules/s/HEAD", ".git/modules/s/objects/", ".git/modules/s/refs/", "bare/HEAD", "bare/objects/", "bare/refs/", "begun/refs/")
+	for path, want := range map[string]string{
+		".git/objects/x/y": ".git", ".git/modules/s/HEAD": ".git", "bare/objects/tmp_x": "bare", "bare/refs/heads/main": "bare",
+		"bare": "", "begun/refs/x": "", "src/x": "", ".git": "", "sub/.git/x": "sub/.git",
+	} {
+		if want != "" {
+			want = filepath.Join(top, want)
+		}
+		if got := git.FolderOf(filepath.Join(top, path)); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 }
@@ -154,6 +170,8 @@ func TestWriteOf_RenamedFolder(t *testing.T) {
 		"to hooks":                        {[]string{"pre-commit"}, "w/.git/hooks", nil, git.Runs},
 		"to hooks, samples":               {[]string{"pre-commit.sample"}, "w/.git/hooks", nil, git.State},
 		"to info":                         {[]string{"attributes"}, "w/.git/info", nil, git.Runs},
+		"to a module, of its work tree":   {[]string{"HEAD", "objects/", "refs/", "config = [core]\nworktree = ../../../s\n"}, "w/.git/modules/s", nil, git.State},
+		"to .git, of another work tree":   {[]string{"HEAD", "objects/", "refs/", "config = [core]\nworktree = ../../../s\n"}, "w/.git", nil, git.Runs},
 		"to a module":                     {[]string{"hooks/pre-commit"}, "w/.git/modules/s", nil, git.Runs},
 		"to hooks of a beginning":         {[]string{"pre-commit"}, "begun/hooks", nil, git.Runs},
 		"to objects beside hooks":         {[]string{"x"}, "hooked/objects", nil, git.Runs},

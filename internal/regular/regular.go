@@ -19,24 +19,45 @@ func Read(name string, maxBytes int) ([]byte, error) {
 }
 
 // ReadIf is Read for a file that accept returns no error for.
-func ReadIf(name string, maxBytes int, accept func(fs.FileInfo) error) ([]byte, error) {
+func ReadIf(name string, maxBytes int, accept func(fs.FileInfo) error) (data []byte, err error) {
+	err = open(name, func(f *os.File, info fs.FileInfo) error {
+		if err := accept(info); err != nil {
+			return err
+		}
+		data, err = ReadAll(f, name, maxBytes)
+		return err
+	})
+	return data, err
+}
+
+// ReadPrefix returns the first maxBytes bytes of a regular file, or its whole content (complete).
+func ReadPrefix(name string, maxBytes int) (data []byte, complete bool, err error) {
+	err = open(name, func(f *os.File, _ fs.FileInfo) error {
+		data, err = io.ReadAll(io.LimitReader(f, int64(maxBytes)+1))
+		return err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data[:min(len(data), maxBytes)], len(data) <= maxBytes, nil
+}
+
+// open calls read with a regular file.
+func open(name string, read func(f *os.File, info fs.FileInfo) error) error {
 	// Without O_NONBLOCK, opening a named pipe would wait for a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
+		return fmt.Errorf("%s is not a regular file", name)
 	}
-	if err := accept(info); err != nil {
-		return nil, err
-	}
-	return ReadAll(f, name, maxBytes)
+	return read(f, info)
 }
 
 // ReadAll returns the content of r, at most maxBytes bytes. Errors contain name.

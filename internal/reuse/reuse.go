@@ -104,6 +104,7 @@ func Key(a *permissionv1.Action) string {
 	file := a.GetPaths()[0]
 	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()))
 	add(strconv.FormatBool(file.GetGitInternal()), strconv.FormatBool(file.GetGitState()), strconv.FormatBool(file.GetPublic()))
+	add(strconv.FormatBool(file.GetHoldsPrivateKey()))
 	return keyOf(key, a)
 }
 

@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(stagedVar) != "" {
 			os.Exit(mainWith(nil, stagingDecider))
 		}
+		if os.Getenv(inspectedVar) != "" {
+			os.Exit(mainWith(nil, inspectingDecider))
+		}
 		if os.Getenv(placedVar) != "" {
 			os.Exit(mainWith(nil, placingDecider))
 		}

@@ -53,9 +53,15 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 			events = append(events, Event{Operation: Read, Path: name, Held: p.dir, Name: p.base})
 		}
 	}
+	inspected := c.inspect(p, flags, events)
 	switch toStage, err := c.allowedOrStaged(p, flags, events); {
 	case err != nil:
+		if inspected >= 0 {
+			unix.Close(inspected)
+		}
 		return err
+	case inspected >= 0:
+		return c.hand(inspected, flags)
 	case toStage:
 		return c.openStaged(p, flags, mode, events[0])
 	}
@@ -88,6 +94,39 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		return err
 	}
 	return c.hand(fd, flags)
+}
+
+// inspect opens a regular file that is only read, adds its content to the events if an Inspector wants it, and
+// returns the file; -1: no Inspector wants it, or it could not be opened.
+func (c *call) inspect(p place, flags int, events []Event) int {
+	inspector, ok := c.decider.(Inspector)
+	limit := 0
+	for _, e := range events {
+		if ok && e.Operation == Read {
+			limit = max(limit, inspector.Inspects(e.Path))
+		}
+	}
+	if limit == 0 || c.options.Observe || flags&(writing|unix.O_PATH) != 0 || !p.isRegular() {
+		return -1
+	}
+	fd := -1
+	err := c.runInDomain(func() (err error) {
+		fd, err = c.openPlace(p, flags, 0)
+		return err
+	})
+	if err != nil {
+		return -1
+	}
+	var st unix.Stat_t
+	content, err := readMost(fd, limit)
+	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return -1
+	}
+	for i := range events {
+		events[i].Inspected, events[i].Content = true, content
+	}
+	return fd
 }
 
 // openPlace opens a file without waiting for another process: opening a pipe for writing waits for a reader.
@@ -168,6 +207,11 @@ func (p place) stat() (st unix.Stat_t, err error) {
 	}
 	err = unix.Fstatat(p.dir, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
+}
+
+func (p place) isRegular() bool {
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
 // isMissing reports whether no file has the name.

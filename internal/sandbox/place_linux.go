@@ -30,7 +30,11 @@ func isReserved(name string) bool { return strings.HasPrefix(path.Base(name), Re
 // not want the content, or the file is not a regular one in the folder of q that the sandbox can read, remove and hold in memory.
 func (c *call) sourceOf(p, q place) *source {
 	placer, ok := c.decider.(Placer)
-	if !ok || p.base == "" || q.base == "" || !sameFolder(p, q) || !slices.ContainsFunc(q.paths(), placer.Places) {
+	if !ok || p.base == "" || q.base == "" || !sameFolder(p, q) {
+		return nil
+	}
+	placed := slices.IndexFunc(q.paths(), placer.Places)
+	if placed < 0 {
 		return nil
 	}
 	if st, err := p.stat(); err != nil || !placeable(st) {
@@ -45,6 +49,7 @@ func (c *call) sourceOf(p, q place) *source {
 		s.close()
 		return nil
 	}
+	s.content = placer.Content(q.paths()[placed], s.content)
 	return s
 }
 
@@ -53,9 +58,9 @@ func (s *source) read() bool {
 	if unix.Fstat(s.held, &s.stat) != nil || !placeable(s.stat) {
 		return false
 	}
-	content, err := readMost(s.held, MaxContent+1)
+	content, err := readMost(s.held, MaxPlaced+1)
 	s.content = content
-	return err == nil && len(content) <= MaxContent
+	return err == nil && len(content) <= MaxPlaced
 }
 
 func sameFolder(p, q place) bool {
@@ -65,7 +70,7 @@ func sameFolder(p, q place) bool {
 
 // placeable reports whether a file is a regular one that the sandbox can remove from each folder in which it can make names.
 func placeable(st unix.Stat_t) bool {
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= MaxContent && int(st.Uid) == unix.Geteuid()
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= MaxPlaced && int(st.Uid) == unix.Geteuid()
 }
 
 // readMost reads a file from its beginning to its end, and at most limit bytes.

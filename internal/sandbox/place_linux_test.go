@@ -39,6 +39,10 @@ func placingDecider(_ *Options, l Lists) Decider {
 
 func (p placer) Places(path string) bool { return git.WriteOf(git.Change{Path: path}).ByContent() }
 
+func (p placer) Content(path string, written []byte) []byte {
+	return git.GuardSteps(path, written, nil)
+}
+
 func (p placer) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
 
 func (p placer) Allows(e Event) bool {

@@ -92,6 +92,9 @@ type Event struct {
 	// (see Stager). Without Placed, the content is not known.
 	Placed  bool
 	Content []byte
+	// Inspected, for Read: Content is the beginning of the file that the process gets, as long as an Inspector wants it.
+	// The process gets this file even if another one has the name meanwhile.
+	Inspected bool
 	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
 	Made bool
 }
@@ -114,8 +117,13 @@ const (
 	LeavesLinked Leaves = "linked"
 )
 
-// MaxContent is the maximum size of Event.Content in bytes. A larger file is decided on without its content.
-const MaxContent = 4 << 20
+const (
+	// MaxContent is the maximum size in bytes of a content that is sent to a supervisor.
+	MaxContent = 4 << 20
+	// MaxPlaced is the maximum size of Event.Content in bytes. A larger file is decided on without its content. Indexes
+	// of git have some 100 bytes for each file of a repository.
+	MaxPlaced = 64 << 20
+)
 
 // ReservedPrefix begins the names of files that the sandbox makes for itself, in folders of confined processes. These
 // processes can do nothing with such names.
@@ -230,7 +238,7 @@ type Mounter interface {
 }
 
 // Placer is a Decider that decides on the content of some files. If a process renames a regular file of at most
-// MaxContent bytes to a path of a Placer, and does not exchange it for another one, the event has the content
+// MaxPlaced bytes to a path of a Placer, and does not exchange it for another one, the event has the content
 // (Event.Placed). If the event is allowed, the path gets a new file with these bytes, the renamed file's permissions
 // without set-user-ID, set-group-ID and write permission for others, and the sandbox's owner. The renamed file is
 // removed. So a process that has the renamed file open, or has another name for it, cannot change the new one. If the
@@ -239,6 +247,18 @@ type Placer interface {
 	// Places reports whether the Decider wants the content of the file that gets a name. path is as in Event. It must
 	// not block.
 	Places(path string) bool
+	// Content returns the content that the file gets in place of the content that a process wrote. The event then has
+	// this content. path is one for which Places holds. It must not block.
+	Content(path string, written []byte) []byte
+}
+
+// Inspector is a Decider that decides on reads of some files by their content. If a process opens a regular file only
+// for reading, the sandbox opens it before it asks, and the event has the content (Event.Inspected). With
+// Options.Observe the kernel opens the file itself, and the content is not known.
+type Inspector interface {
+	// Inspects returns the number of bytes that the Decider wants of a file; 0: none. path is as in Event. It must not
+	// block.
+	Inspects(path string) int
 }
 
 // Stager is a Decider that can decide on a file when a process has written it. The process then writes an unnamed file.
@@ -389,6 +409,22 @@ func (t Through) AllowsMountPoint(e Event) bool {
 func (t Through) Places(path string) bool {
 	p, ok := t.Decider.(Placer)
 	return ok && p.Places(path)
+}
+
+// Inspects implements Inspector.
+func (t Through) Inspects(path string) int {
+	if i, ok := t.Decider.(Inspector); ok {
+		return i.Inspects(path)
+	}
+	return 0
+}
+
+// Content implements Placer.
+func (t Through) Content(path string, written []byte) []byte {
+	if p, ok := t.Decider.(Placer); ok {
+		return p.Content(path, written)
+	}
+	return written
 }
 
 // AllowsStaged implements Stager.

@@ -188,7 +188,7 @@ func (s *server) settle() {
 // place decides on the content of a staged file, and gives the file its name.
 func (s *server) place(f *staged) {
 	content := source{held: f.file}
-	if !content.read() {
+	if !content.read() || len(content.content) > MaxContent {
 		s.decider.Refused(f.event.PID, "a file of more than 4 MiB whose content has to be decided on: "+f.at.real)
 		return
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,7 +150,7 @@ func TestOrphans_UntraceableEndWithLastTerminal(t *testing.T) {
 	})
 }
 
-func TestTermd_HundredStubbornTerminalsEndInTime(t *testing.T) {
+func TestTermd_EndsHundredStubbornTerminals(t *testing.T) {
 	instance := child(t)
 	client := terminalv1.NewTerminalServiceClient(instance)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -172,11 +173,12 @@ func TestTermd_HundredStubbornTerminalsEndInTime(t *testing.T) {
 	begin := time.Now()
 	must(t, instance.Stop(ctx))
 	t.Logf("ended in %v", time.Since(begin))
+	// On a busy machine, termd is killed after its grace period, and its guard ends the rest.
+	pids := map[string]int{}
 	for _, term := range list.GetTerminals() {
-		if !dead(int(term.GetPid())) {
-			t.Errorf("process %d is alive after the end", term.GetPid())
-		}
+		pids[fmt.Sprintf("terminal %s", term.GetTerminalId())] = int(term.GetPid())
 	}
+	allDie(t, pids)
 }
 
 // TestGuard_InitializesLittle: a guard that initialized all packages of termd would take twice the memory.

@@ -398,6 +398,8 @@ func TestContainment_RebaseInProgress(t *testing.T) {
 		"a hard link":     `ln $list l; echo "exec $trap" >>l`,
 		"a symbolic link": `echo "exec $trap" >l; rm $list; ln -s $PWD/l $list`,
 		"a moved folder":  `cp -r .git/rebase-merge r; echo "exec $trap" >r/git-rebase-todo; mv .git/rebase-merge old; mv r .git/rebase-merge`,
+		"its commands":    `git rebase --abort; git rebase -x "$trap" topic; echo y >f; git add f`,
+		"another blank":   `printf 'exec\v%%s\nexec \r%%s\n' "$trap" "$trap" >$list.lock; mv $list.lock $list`,
 		"a strategy":      `mkdir git-merge-x; printf '#!/bin/sh\n%s\n' "$trap" >git-merge-x/y; chmod +x git-merge-x/y; printf x/y >.git/rebase-merge/strategy`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -456,7 +458,7 @@ func TestSandbox_GitLeavesOutTrackedSecrets(t *testing.T) {
 	s.prompt()
 	for _, line := range []string{
 		"git log -p", "git diff", "git show", "git grep -n t", "git log -p | cat",
-		"cd sub && git log -p -- ..", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
+		"cd sub && git log -p -- ..", "git -C sub log -p", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
 	} {
 		out, allowed := s.runs(line, s.Work)
 		if !allowed || !strings.Contains(out, "two") && !strings.Contains(out, "three") {

@@ -128,10 +128,10 @@ const referenceHead = `# Reference: agents
 Results of each action of each agent, without and with the sandbox. [Agents](agents.md) describes how to run them.
 ` + "`make agents`" + ` generates this page.
 
-Each agent has two sessions. In the *harmless session* it reads a file, looks around (` + "`ls -la`, `git status`,\n`grep -rn TODO src`" + ` and
-more), edits a file, and runs the tests; the user allows what is asked. The table omits actions that were done or allowed
-under each policy. In the *hostile session* it tries to reach secrets, other folders, acphost's own files and the
-network; the user rejects what is asked. Under ` + "`headless`" + `, a question counts as denied if no user is available.
+Each agent has two sessions. In the *harmless session* it reads a file, looks around (` + "`ls -la`, `git status`" + ` and more),
+edits a file, and runs the tests; the user allows what is asked. The table omits actions that were done or allowed under
+each policy. In the *hostile session* it tries to reach secrets, other folders, acphost's own files and the network; the
+user rejects what is asked. Under ` + "`headless`" + `, a question counts as denied if no user is available.
 
 | result | meaning |
 |---|---|
@@ -156,8 +156,8 @@ Each agent has the same turn under ` + "`workspace`" + ` with ` + "[`sandbox.mod
 with ` + "`reads: false` and `network: open`" + `. In the turn it works as in the harmless session, writes a file outside of the
 roots, and runs ` + "`curl`" + `; the user allows what is asked. The turn *passes* if it ends as without the sandbox, and if the
 actions that the policy allows succeed at the first attempt. *Questions* are those of the first turn. *Time* is the median
-of %d turns, relative to ` + "`off`" + `. After the turn, the agent performs unwanted actions; the user rejects what is asked. The
-tables of the agents show only actions whose result differs between the modes.
+of %d turns, relative to ` + "`off`" + `; refused actions shorten it. After the turn, the agent performs unwanted actions, and
+the user rejects what is asked. The tables of the agents show only actions whose result differs between the modes.
 
 - The agents ran as root, for whom their own sandboxes (bubblewrap) do not work inside.
   [Decision 31](decisions/0031-bubblewrap-in-the-sandbox.md) describes Claude and Codex as an ordinary user.

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// Sizes of what the sandbox is measured with.
+// Sizes of the jobs in the sandbox.
 const (
 	trackedFiles  = 5000
 	createdFiles  = 10_000
@@ -24,14 +24,15 @@ const (
 	packagedFiles = 50
 )
 
-// job is something that an agent does by itself, without its client.
+// job is an action that an agent performs by itself, without its client.
 type job struct {
 	name, prompt string
-	goal         float64 // in times of the bare agent's
+	goal         float64 // relative to the agent without acphost
 }
 
-// sandbox compares what an agent does by itself with the same behind acphost in a sandbox, where a policy decides and each decision
-// is recorded.
+// sandbox measures actions that an agent performs by itself: without acphost, behind acphost without the sandbox, in the
+// sandbox with a policy of 50 rules, which decides changes and programs, and with the policy workspace, which also
+// decides reads and connections. Each decision is recorded.
 func (b *bench) sandbox() error {
 	if err := sandbox.Supported(); err != nil {
 		fmt.Printf("\nthe sandbox is not measured: %v\n", err)
@@ -47,6 +48,11 @@ func (b *bench) sandbox() error {
 		return err
 	}
 	confined = slices.Insert(confined, 2, "--sandbox", "enforce")
+	walled, err := b.configured("walled", "", "  policy: workspace\n  audit: {file: "+filepath.Join(b.dir, "walled", "audit.jsonl")+"}\n", "agent")
+	if err != nil {
+		return err
+	}
+	walled = slices.Insert(walled, 2, "--sandbox", "enforce")
 	open, err := b.configured("unsandboxed", sandboxRules(), "  audit: {file: "+filepath.Join(b.dir, "unsandboxed", "audit.jsonl")+"}\n", "agent")
 	if err != nil {
 		return err
@@ -61,8 +67,9 @@ func (b *bench) sandbox() error {
 		{"a turn: 200 updates, 20 files read, 5 written, `git status`, `node -e 0`", "works 1 .", 1.1},
 	}
 	jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, b.jobs) })
-	trials := []*trial{{name: "bare", argv: b.bare("agent")}, {name: "acphost", argv: open}, {name: "sandbox", argv: confined}}
-	titles := "| what an agent does by itself | bare, median (middle half) | behind acphost, without the sandbox | in the sandbox |"
+	trials := []*trial{{name: "bare", argv: b.bare("agent")}, {name: "acphost", argv: open}, {name: "sandbox", argv: confined},
+		{name: "walls", argv: walled}}
+	titles := "| what an agent does by itself | bare, median (middle half) | behind acphost, without the sandbox | in the sandbox, 50 rules | all walls, `workspace` |"
 	if b.before != "" {
 		other := slices.Clone(confined)
 		if other[0], err = filepath.Abs(filepath.Join(b.before, "acphost")); err != nil {

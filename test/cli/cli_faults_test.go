@@ -108,7 +108,7 @@ func TestServe_PolicyRequiresFolderForRecord(t *testing.T) {
 		t.Errorf("serve ended in order: %s", out)
 	}
 	e2e.ExpectContains(t, "the error", out, "permission.audit.file", "permission.audit.disabled")
-	help := p.Acphost(t, 0, "serve", "--help")
+	help := strings.Join(strings.Fields(p.Acphost(t, 0, "serve", "--help")), " ")
 	e2e.ExpectContains(t, "the help", help, "permission.audit.file", "Without a policy it needs")
 }
 

@@ -224,6 +224,15 @@ func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	if err != nil || strings.Contains(words, "it works") || strings.Contains(words, "everything is in order") {
 		t.Errorf("doctor says that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
 	}
+	begins := "mkdir -p ~/.copilot && echo begun > ~/.copilot/log || exit 3\n"
+	p.File(t, "../tools/copilot", "#!/bin/sh\n"+begins+"exec "+e2e.Program("demoagent")+"\n")
+	advised, err := p.Shell(t, tools, acphost+
+		" prompt --sandbox enforce --policy workspace --network none hello -- copilot --acp 2>&1")
+	e2e.ExpectContains(t, "the advised command", advised, "the sandbox refused: write "+p.Home+"/.copilot/log",
+		"list its folder in sandbox.own (rule process-runs-later)")
+	if err == nil {
+		t.Error("an agent started that cannot write its state")
+	}
 	made, err := p.Shell(t, tools, acphost+" init --agent gemini --yes")
 	if e2e.ExpectContains(t, "init", made, "acphost chat --agent gemini"); err != nil || strings.Contains(made, "it works") {
 		t.Errorf("init says that an agent works that it did not start (%v):\n%s", err, made)

@@ -377,7 +377,7 @@ func TestPrompt_ShowsLongCommandBeforeAllow(t *testing.T) {
 	args := e2e.DemoCommand("/run " + line)
 	x := p.Terminal(t, append([]string{e2e.Program("acphost"), args[0], "--policy", "workspace"}, args[1:]...))
 	x.Shows("more lines: v shows all. Press a")
-	x.Keys("v")
+	x.Keys("a")
 	x.Shows("\n      echo 82 >> made\n", "\nPress a A r R")
 	x.Keys("r")
 	if status := x.Exits(); status != 0 {

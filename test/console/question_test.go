@@ -22,6 +22,8 @@ func TestQuestion_ShowsAllOfTheInput(t *testing.T) {
 	tab := openAsOperator(g, b, "#/inbox")
 	text := map[string]any{"type": "text", "text": "Reading a.txt"}
 	words := []any{map[string]any{"type": "content", "content": text}}
+	long := map[string]any{"type": "text", "text": "```sh\n" + strings.Repeat("echo hello\n", 3000) + "rm -rf end\n```"}
+	longWords := []any{map[string]any{"type": "content", "content": long}}
 	for i, c := range []struct {
 		name    string
 		input   map[string]any
@@ -32,6 +34,7 @@ func TestQuestion_ShowsAllOfTheInput(t *testing.T) {
 		{"command", map[string]any{"command": "rm -rf b", "description": "Read a.txt"}, nil, "rm -rf b", false},
 		{"arguments", map[string]any{"command": "bash", "args": []string{"-c", "rm -rf b"}}, nil, `"-c" "rm -rf b"`, false},
 		{"member beside a command", map[string]any{"command": "cat a.txt", "env": "LD_PRELOAD=b.so"}, nil, "b.so", true},
+		{"long words", map[string]any{"command": "ls"}, longWords, "rm -rf end", false},
 		{"member beside words", map[string]any{"script": "rm -rf b"}, words, "rm -rf b", true},
 	} {
 		id := fmt.Sprintf("t%d", i)

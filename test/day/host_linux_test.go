@@ -66,7 +66,7 @@ const refused = -1
 type outcome struct {
 	result
 	questions []string // their titles
-	again     bool     // the line was run twice
+	again     bool     // the line was run again
 	denials   []string // the rules that denied something, each once
 }
 
@@ -82,25 +82,34 @@ type host struct {
 }
 
 // nextTry is in a question about an action that was refused before: the answer is for the next try.
-const nextTry = "the next try passes"
+const nextTry = "the next try works"
 
-// hosted runs a step through acphost. If it ends with another status than wanted, and the user was asked about what was refused, the
-// agent tries once more.
+// maxTries limits how often the agent tries a line: a command can need an answer to each start, and another one for
+// what it does.
+const maxTries = 4
+
+// hosted runs a step through acphost. As long as it ends with another status than wanted, and the user was asked about
+// what was refused, the agent tries again, up to maxTries.
 func (p *place) hosted(t *testing.T, s *step, c configuration, w way, wanted int) outcome {
 	t.Helper()
 	p.restore(t)
+	end := p.begin(t, s)
 	h := p.open(t, c)
 	turn := h.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{map[string]any{"type": "text", "text": "Go on."}}})
 	prompted := h.Agent.Expect("session/prompt")
 	var o outcome
 	o.status, o.output = h.run(s.Run, w)
-	if h.settle() > 0 && o.status != wanted && !c.unattended {
+	for tries, asked := 1, 0; ; tries++ {
+		before := asked
+		if asked = h.settle(); asked == before || o.status == wanted || c.unattended || tries == maxTries {
+			break
+		}
 		o.again = true
 		o.status, o.output = h.run(s.Run, w)
-		h.settle()
 	}
 	h.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"})
 	turn.Result(nil)
+	end()
 	h.Finish()
 	o.tree, o.questions = p.tree(t), h.questions
 	o.output = strings.ReplaceAll(o.output, p.root+"/", "")

@@ -1,6 +1,7 @@
 package day
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,16 +95,48 @@ func (p *place) shell(dir, lines string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
+// begin starts what the user runs beside a step. The caller calls end after the step.
+func (p *place) begin(t testing.TB, s *step) (end func()) {
+	t.Helper()
+	if s.Beside == "" {
+		return func() {}
+	}
+	cmd := exec.Command("sh", "-ec", s.Beside)
+	cmd.Dir, cmd.Env, cmd.Stderr = p.Work, p.Env(p.environ()...), os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != "ready\n" {
+		t.Fatalf("what runs beside the step is not ready: %q (%v)", said, err)
+	}
+	return func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("end what runs beside the step: %v", err)
+		}
+	}
+}
+
 // bare runs the step without acphost.
 func (p *place) bare(t testing.TB, s *step) result {
 	t.Helper()
 	p.restore(t)
+	end := p.begin(t, s)
 	cmd := exec.Command("sh", "-c", s.Run)
 	cmd.Dir, cmd.Env = p.Work, p.Env(p.environ()...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
+	end()
 	p.ExpectNobody(t, nil)
 	return result{status: cmd.ProcessState.ExitCode(), output: string(out), tree: p.tree(t)}
 }

@@ -30,6 +30,9 @@ type step struct {
 	Run string `yaml:"run"`
 	// Setup are lines that a shell runs in the workspace before, without acphost.
 	Setup string `yaml:"setup"`
+	// Beside is a line that the user runs in another shell, without acphost, before the agent begins. It prints "ready",
+	// and ends after its standard input.
+	Beside string `yaml:"beside"`
 	// Needs are the programs without which the step is skipped.
 	Needs []string `yaml:"needs"`
 	// Looks: the step changes nothing.

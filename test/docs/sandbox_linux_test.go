@@ -34,13 +34,13 @@ var compatible = []struct {
 	{"asks", "writes to `/tmp`", "", "echo x > /tmp/acphost-test-of-docs"},
 	{"asks", "`git config core.pager`", "", "git config core.pager ./x"},
 	{"asks", "hooks", "", "echo x > .git/hooks/pre-commit"},
-	{"asks", "a changed remote", "", "git remote add a https://a.invalid && git remote set-url a https://b.invalid"},
+	{"asks", "another address for your remote", "", "git remote set-url user https://b.invalid"},
 	{"asks", "`curl`", "curl", "curl -s https://acphost.invalid"},
 	{"refused", "`strace PROGRAM`", "strace", "strace true"},
 	{"refused", "`sudo`", "", "sudo true"},
 	{"refused", "metadata addresses", "curl", "curl -s http://169.254.169.254/"},
 	{"refused", "hard links to files outside", "", "ln /etc/hostname h"},
-	{"refused", "`.npmrc`", "", "f=.npmr; echo x > ${f}c && sh -c 'read x < $0' ${f}c"},
+	{"refused", "`.npmrc`", "", "f=.npmr; sh -c 'echo _auth=x > $0 && read x < $0' ${f}c"},
 }
 
 // TestDocs_SandboxCompatibility runs commands under the configuration at the beginning of docs/sandbox.md, and checks
@@ -81,8 +81,8 @@ func TestDocs_SandboxCompatibility(t *testing.T) {
 func confined(t *testing.T, configuration, line string) (result, output string) {
 	t.Helper()
 	p := e2e.NewPlace(t)
-	if out, err := p.Shell(t, "", "git init -q"); err != nil {
-		t.Fatalf("git init: %v\n%s", err, out)
+	if out, err := p.Shell(t, "", "git init -q && git remote add user https://a.invalid"); err != nil {
+		t.Fatalf("make a repository: %v\n%s", err, out)
 	}
 	file := p.File(t, "sandbox.yaml", configuration)
 	_, out, errs := p.Cli(t, "prompt", "--config", file, "/run "+line, "--", e2e.Program("demoagent"))

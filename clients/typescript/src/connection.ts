@@ -44,7 +44,7 @@ export interface Connection {
 // The longest time of a timer: the connection is closed by its owner alone.
 const never = 0x7fffffff;
 
-// How long after the end of a connection what it has brought may be read, and how long a call waits to learn of that end, in ms.
+// How long received data may be read after the end of a connection, and how long a failed call waits for the reason, in ms.
 const grace = 200;
 
 /** Connects to a supervisor of this user. Rejects with a sentence that says what to do. */
@@ -65,7 +65,7 @@ export async function dial(options: DialOptions): Promise<Connection> {
     const why = complaint.trim().replace(/^acphost: /, '');
     return new Error(why || (connected ? `the supervisor has ended the connection (acphost dial: ${how})` : `run ${file} dial: ${how}`));
   });
-  wire.on('error', () => {}); // closed says why
+  wire.on('error', () => {}); // closed has the reason
   const line = await firstLine(wire);
   if (line === undefined) throw await closed;
   const pid = /^connected (\d+)$/.exec(line)?.[1];
@@ -75,7 +75,7 @@ export async function dial(options: DialOptions): Promise<Connection> {
   }
   connected = true;
   const manager = new Http2SessionManager('http://acphost', { idleConnectionTimeoutMs: never }, { createConnection: () => wire });
-  // What has come is still read. After that no call may wait: a stream that nobody reads does not tell that it has ended.
+  // Received data is still read. After that, no call may wait: a stream without a reader does not report its end.
   void closed.then((why) => {
     setTimeout(() => { manager.abort(why); wire.destroy(); }, grace);
   });
@@ -85,6 +85,7 @@ export async function dial(options: DialOptions): Promise<Connection> {
     transport, closed, pid: Number(pid),
     close() {
       closing = true;
+      link.end();
       manager.abort(new Error('the connection was closed'));
       wire.destroy();
       child.kill();
@@ -103,15 +104,21 @@ export function connectTls(options: TlsOptions): Connection {
   });
   const link = new Link(closed);
   const transport = createGrpcTransport({ baseUrl: url, sessionManager: manager, interceptors: [link.interceptor] });
-  return { transport, closed, close() { close(); manager.abort(new Error('the connection was closed')); } };
+  return { transport, closed, close() { link.end(); close(); manager.abort(new Error('the connection was closed')); } };
 }
 
-// Link explains errors of calls by how the connection ended, and refuses calls afterwards: HTTP/2 would say "socket hang up".
+// Link replaces errors of calls by the reason why the connection ended, and rejects later calls with it. HTTP/2 would report
+// "socket hang up".
 class Link {
   private reason: ConnectError | undefined;
 
   constructor(private readonly closed: Promise<Error | undefined>) {
-    void closed.then((why) => { this.reason = new ConnectError(why?.message ?? 'the connection was closed', Code.Unavailable); });
+    void closed.then((why) => { this.end(why); });
+  }
+
+  /** Rejects calls from now on. */
+  end(why?: Error): void {
+    this.reason ??= new ConnectError(why?.message ?? 'the connection was closed', Code.Unavailable);
   }
 
   readonly interceptor: Interceptor = (next) => async (request) => {
@@ -142,7 +149,7 @@ class Link {
   }
 }
 
-// ended says how a process has ended, or why it could not be started, when its standard error has been read.
+// ended resolves with the exit status of a process, or the reason why it did not start, after its standard error was read.
 async function ended(child: ChildProcess): Promise<string> {
   const read = new Promise<void>((resolve) => { child.stderr!.on('close', resolve); });
   const how = await new Promise<string>((resolve) => {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/secretfile"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
@@ -91,6 +92,40 @@ func TestClient_QuestionArrivesUnchanged(t *testing.T) {
 	})
 }
 
+func TestQuestion_JudgesInspectedFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
+		c, _, served := joined(t, j, nil)
+		public := []byte("registry=https://registry.example.org/\n")
+		for name, tt := range map[string]struct {
+			path      string
+			inspected bool
+			content   []byte
+			want      bool
+		}{
+			"without a token":   {"/w/.npmrc", true, public, true},
+			"with a token":      {"/w/.npmrc", true, []byte("_authToken=x\n"), false},
+			"too long":          {"/w/.npmrc", true, bytes.Repeat([]byte("a=b\n"), secretfile.MaxContent/4+1), false},
+			"another name":      {"/w/.env", true, public, false},
+			"content not known": {"/w/.npmrc", false, public, false},
+		} {
+			c.Allows(sandbox.Event{Operation: sandbox.Read, Path: tt.path, Inspected: tt.inspected, Content: tt.content})
+			got := j.asked[len(j.asked)-1]
+			if got.Public != tt.want || got.Inspected != tt.inspected || tt.inspected && len(got.Content) > 0 {
+				t.Errorf("%s: got public %t, inspected %t and %d bytes, want public %t",
+					name, got.Public, got.Inspected, len(got.Content), tt.want)
+			}
+		}
+		if n := c.Inspects("/w/.npmrc"); n != secretfile.MaxContent+1 || c.Inspects("/w/.env") != 0 || c.Inspects("/w/main.go") != 0 {
+			t.Errorf("got %d, %d and %d bytes of .npmrc, .env and main.go", n, c.Inspects("/w/.env"), c.Inspects("/w/main.go"))
+		}
+		_ = c.conn.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestQuestion_CarriesContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
@@ -113,6 +148,32 @@ func TestQuestion_CarriesContent(t *testing.T) {
 		_ = c.conn.Close()
 		<-served
 	})
+}
+
+func TestContentFor_ShortensIndexes(t *testing.T) {
+	index := append([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00UNTR\x00\x60\x00\x00"), make([]byte, 6<<20+20)...)
+	strange := bytes.Replace(index, []byte("UNTR"), []byte("link"), 1)
+	for name, c := range map[string]struct {
+		path    string
+		content []byte
+		placed  bool
+		sent    int
+	}{
+		"a large index":                      {"/w/.git/index", index, true, 0},
+		"a large index that is not so":       {"/w/.git/index", strange, false, 0},
+		"an index that is not one":           {"/w/.git/index", []byte("x"), true, 1},
+		"a large configuration":              {"/w/.git/config", index, false, 0},
+		"an index in a configuration":        {"/w/.git/config", index[:12], true, 12},
+		"an index that belongs to no folder": {"/w/index", index[:12], true, 12},
+	} {
+		placed, content := contentFor(sandbox.Event{Operation: sandbox.Move, Path: c.path, Placed: true, Content: c.content})
+		if placed != c.placed || len(content) != c.sent {
+			t.Errorf("%s: got placed %t, %d bytes, want %t, %d", name, placed, len(content), c.placed, c.sent)
+		}
+	}
+	if placed, _ := contentFor(sandbox.Event{Operation: sandbox.Write, Path: "/w/.git/index"}); placed {
+		t.Error("an index whose content is not known counts as placed")
+	}
 }
 
 func TestClient_PlacesGitConfigurations(t *testing.T) {

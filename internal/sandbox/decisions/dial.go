@@ -15,7 +15,9 @@ import (
 
 	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/secretfile"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
@@ -144,6 +146,23 @@ func (c *client) Places(path string) bool {
 	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
 }
 
+// Inspects implements sandbox.Inspector: the content of some files decides whether they are secrets.
+func (c *client) Inspects(path string) int {
+	if secretfile.Needs(path) == secretfile.MaxContent {
+		return secretfile.MaxContent + 1
+	}
+	return 0
+}
+
+// Content implements sandbox.Placer: commands in the todo list of a rebase run only in a sandbox.
+func (c *client) Content(path string, written []byte) []byte {
+	if git.WriteOf(git.Change{Path: path}) != git.Steps {
+		return written
+	}
+	before, _ := regular.Read(path, sandbox.MaxContent) // the supervisor reads it again
+	return git.GuardSteps(path, written, before)
+}
+
 // Rechecks implements sandbox.Rechecker.
 func (c *client) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
 
@@ -177,17 +196,36 @@ func (c *client) expects(call uint64) bool {
 	return expected
 }
 
+// contentFor returns the content of an event for the supervisor, and whether the supervisor may rely on it. An index that
+// is harmless is sent as an empty one, which is harmless, too: indexes of large repositories exceed MaxContent.
+func contentFor(e sandbox.Event) (placed bool, content []byte) {
+	switch {
+	case e.Placed && git.WriteOf(git.Change{Path: e.Path}) == git.Index && git.HarmlessIndex(e.Content) == "":
+		return true, nil
+	case len(e.Content) > sandbox.MaxContent:
+		return false, nil
+	}
+	return e.Placed, e.Content
+}
+
 var (
 	errGone = errors.New("the supervisor that decides is gone")
 	errLate = errors.New("the supervisor did not decide in time")
 )
 
 func (c *client) ask(e sandbox.Event, more question) (*sandboxv1.Answer, error) {
+	e.Placed, e.Content = contentFor(e)
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
 		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: more.mountPoint, Stageable: more.stageable,
-		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content, Made: e.Made,
+		Leaves: string(e.Leaves), Placed: e.Placed, Made: e.Made,
+	}
+	if e.Inspected {
+		verdict := secretfile.Judge(e.Path, e.Content, len(e.Content) <= secretfile.MaxContent)
+		q.Public = proto.Bool(verdict == secretfile.Public)
+	} else {
+		q.Content = e.Content
 	}
 	room := maxStrings
 	var cut bool

@@ -34,6 +34,8 @@ type Asked struct {
 	// Stageable: the process makes a file, or replaces its whole content, and can be given an unnamed file to write.
 	// The question is asked again when it is written, with the content (Placed).
 	Stageable bool
+	// Public, if Inspected: the file holds no secret although its name is on a list (secretfile.Public).
+	Public bool
 	// Program is the file that the process runs. Empty: it is not readable.
 	Program string
 	// Counts are the counts for leases; nil: no lease can be granted.
@@ -154,8 +156,10 @@ func (s *server) answer(q *sandboxv1.Question) {
 		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
 		Leaves: sandbox.Leaves(q.GetLeaves()), Placed: q.GetPlaced(), Content: q.GetContent(), Made: q.GetMade(),
-		Address: sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
+		Inspected: q.Public != nil,
+		Address:   sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
 	}}
+	asked.Public = q.GetPublic()
 	generation, _ := s.generation.current() // before the Judge reads any state
 	said := s.judge.Judge(s.ctx, asked)
 	a := &sandboxv1.Answer{Id: q.GetId(), Allowed: said.Allowed, Staged: said.Staged && asked.Stageable, Why: said.Why, TellStart: said.TellStart}

@@ -63,7 +63,8 @@ type CallContext struct {
 	ToolCallId string `protobuf:"bytes,12,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// Optional. A rule allowed this call, and no user was asked. A handler that runs a command then gives it an
 	// environment in which git runs no program that a repository names. Never set for a command whose purpose is to run
-	// the project's own code and that does not also run git. Default: false.
+	// the project's own code and that does not also run git, and for a command whose processes a sandbox decides about.
+	// Default: false.
 	Unasked bool `protobuf:"varint,13,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	// Optional. One file outside of the roots that this call may read or write, because the user, or a rule that names the
 	// file, allowed exactly that: an absolute path without symbolic links, equal to resolved_path. A handler that honours

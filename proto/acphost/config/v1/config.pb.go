@@ -55,9 +55,9 @@ type Config struct {
 	Serve *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
 	// Optional. The feed of file activity, of acphost run and acphost serve.
 	Activity *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
-	// Optional. Metrics.
+	// Optional. Metrics and traces.
 	Telemetry *Telemetry `protobuf:"bytes,12,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
-	// Optional. Decisions about what the processes of an agent do by themselves, without their client (Linux on amd64 and arm64).
+	// Optional. Decisions about the actions of an agent's processes (Linux on amd64 and arm64).
 	Sandbox       *Sandbox `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -475,26 +475,27 @@ func (x *TLS) GetServerName() string {
 // Agent contains settings of agents.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The name that policies and handlers see of an agent that is started by its command and has no other name, 1
-	// to 128 characters. Default: the last element of the command.
+	// Optional. The name for policies and handlers of an agent that is started by its command, 1 to 128 characters.
+	// Default: the last element of the command.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The user for all agents, a name or a numeric id. Every handler that acts for agents also runs as this
 	// user: all handlers that acphost starts, except policies. A sidecar on a unix socket must run as this user. A
 	// sidecar over TCP, and the client, act as the user that runs them. Requires that acphost runs as root. Default: the
 	// supervisor's own user.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Optional. Start the agent without the empty Landlock domain that keeps it from signalling and tracing other
+	// Optional. Start the agent without the empty Landlock domain, which prevents it from signalling and tracing other
 	// processes (Linux only). Default: false.
 	NoLandlock bool `protobuf:"varint,3,opt,name=no_landlock,json=noLandlock,proto3" json:"no_landlock,omitempty"`
-	// Optional. Start the agent without the seccomp filter that keeps it from reaching into other processes of the same
-	// user, and by which the supervisor recognises processes that an agent started (Linux only). With both no_landlock
-	// and no_seccomp, calls that change something are refused on sockets. Default: false.
+	// Optional. Start the agent without the seccomp filter, which prevents it from accessing other processes of the
+	// same user, and by which the supervisor recognises processes of agents (Linux only). With both no_landlock and
+	// no_seccomp, the supervisor refuses all calls that change state. Default: false.
 	NoSeccomp bool `protobuf:"varint,9,opt,name=no_seccomp,json=noSeccomp,proto3" json:"no_seccomp,omitempty"`
-	// Optional. Files and folders that no agent can read, write, remove or rename, absolute or relative to the configuration
-	// file: the keys of sidecars, where agents run as acphost's own user. They are closed by Landlock (Linux 5.19), and no
-	// agent is started if they cannot be. Directly in a folder above them, an agent can also make, remove and rename nothing,
-	// and cannot read what is made later; and it cannot mount file systems. Requires that fs, terminal and all other handlers
-	// that act for agents are sidecars: those that acphost starts could be asked for the files. Default: none.
+	// Optional. Files and folders that no agent can read, write, remove or rename, absolute or relative to the
+	// configuration file: for example the keys of sidecars if agents run as acphost's own user. Landlock denies access
+	// (Linux 5.19); acphost starts no agent if it cannot. Directly in a folder above them, an agent also cannot create,
+	// remove and rename files, and cannot read files that are created later. It cannot mount file systems. Requires
+	// that all handlers that act for agents, such as fs and terminal, are sidecars, because an agent could use other
+	// handlers to read the files. Default: none.
 	Unreadable []string `protobuf:"bytes,11,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// Optional. Capabilities that the agent keeps if the supervisor has them, as in capabilities(7): "CHOWN". Cannot be
 	// combined with user. Default: none, also if the supervisor runs as root.
@@ -502,7 +503,7 @@ type Agent struct {
 	// Optional. The maximum time for an agent's answer to initialize, in seconds, 1 to 3600. Default (0): 60.
 	InitializeTimeoutSeconds uint32 `protobuf:"varint,4,opt,name=initialize_timeout_seconds,json=initializeTimeoutSeconds,proto3" json:"initialize_timeout_seconds,omitempty"`
 	// Optional. The time between the end of an agent's input and TERM, and between TERM and KILL, in milliseconds, 1 to
-	// 600000. Default (0): 5000; but if a signal ends acphost itself, the agent is killed after 850 ms at most.
+	// 600000. Default (0): 5000; if a signal ends acphost itself, acphost kills the agent after 850 ms at most.
 	StopGraceMs uint32 `protobuf:"varint,5,opt,name=stop_grace_ms,json=stopGraceMs,proto3" json:"stop_grace_ms,omitempty"`
 	// Optional. Workarounds for agents, by name. "create_by_reading": acphost answers a read of a missing file with empty
 	// text, for Gemini CLI, which cannot create a file otherwise. Default: the workarounds that acphost knows for the
@@ -624,31 +625,30 @@ func (x *Agent) GetMaxRestarts() uint32 {
 	return 0
 }
 
-// Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a file,
-// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent. The
-// answer about a command that an agent runs in a terminal covers what the command's line names, unless a rule allowed
-// the command because of the walls around it (contained in Rule).
+// Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a
+// file, starts a program or connects a socket, and the policy decides.
 type Sandbox struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; what the policy would have denied or
-	// asked about is recorded. "enforce": the policy decides. If it says ask, the action is refused at once, the user is
-	// asked, and the answer counts for the next try. Cannot be combined with agent.capabilities, agent.no_landlock and
-	// agent.no_seccomp, unless it is "off". Default (empty): "off".
+	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; acphost records the actions that
+	// the policy would deny or ask about. "enforce": the policy decides. If the verdict is ask, the action is refused
+	// at once, the user is asked, and the answer applies to the next attempt. Cannot be combined with
+	// agent.capabilities, agent.no_landlock and agent.no_seccomp, unless it is "off". Default (empty): "off".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Optional. Decide before files are opened for reading, too: by rules for processes, or by deny rules alone if a policy has
-	// none; each file that is opened then takes longer. Default: true with mode "enforce" and a policy, otherwise false.
+	// Optional. Also decide before a process opens a file to read it: by rules for processes, or only by deny rules if
+	// the policy has no such rules. Each opened file then takes longer. Default: true with mode "enforce" and a
+	// policy, otherwise false.
 	Reads *bool `protobuf:"varint,2,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
-	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot confine
-	// commands. Default: false: they are started without the sandbox, and acphost says so.
+	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot
+	// confine commands. Default: false: acphost starts them without the sandbox, and reports this.
 	Require bool `protobuf:"varint,3,opt,name=require,proto3" json:"require,omitempty"`
-	// Optional. Files and folders of the agent's own, absolute or with "~" at the beginning: its program, its state, its
-	// cache. It may change them and start programs in them, and only deny rules count. Default: none.
+	// Optional. The agent's own files and folders, absolute or with "~" at the beginning: its program, its state, its
+	// cache. It may change them and start programs in them; only deny rules apply. Default: none.
 	Own []string `protobuf:"bytes,4,rep,name=own,proto3" json:"own,omitempty"`
-	// Optional. "open": processes of the agent connect to other machines themselves; the policy sees addresses, and only deny
-	// rules count. "proxy": they connect to a proxy of acphost's alone, which asks the policy about each machine by its name.
-	// "none": they connect to no machine. With "proxy" and "none" there are no sockets of the internet but those of TCP. If it is
-	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "proxy" with mode "enforce" and a
-	// policy, otherwise "open".
+	// Optional. "open": processes of the agent connect to other machines directly, and only deny rules with addresses
+	// apply. "proxy": they connect only to a proxy of acphost, which asks the policy about each machine by its name.
+	// "none": they connect to no machine. With "proxy" and "none", only TCP sockets are available. "proxy" and "none"
+	// need the mode "enforce" or "observe"; "observe" refuses nothing. Default (empty): "proxy" with mode "enforce" and
+	// a policy, otherwise "open".
 	Network       string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -914,11 +914,11 @@ type Permission struct {
 	// ("fs/write_text_file", "_acme.com/x") or a namespace ("fs/*"). Default: "fs/*", "terminal/create", "terminal/run".
 	// Without a policy, acphost only counts these calls.
 	Gate []string `protobuf:"bytes,7,rep,name=gate,proto3" json:"gate,omitempty"`
-	// Optional. The time that a question waits if no user is there to answer it, in seconds, 1 to 86400; then the
-	// policy's "unattended" applies. If a user is at the client, a question waits without limit. Default (0): 120.
+	// Optional. The time that a question waits if no user is available, in seconds, 1 to 86400; then the policy's
+	// "unattended" applies. If a client can show questions to a user, a question waits without limit. Default (0): 120.
 	TimeoutSeconds uint32 `protobuf:"varint,8,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	// Optional. The reaction if an agent has done an action, without asking, that the policy denies: "report", or
-	// "cancel", which also ends the turn. Default (empty): "report".
+	// Optional. The reaction if an agent has performed, without a request, an action that the policy denies: "report",
+	// or "cancel", which also ends the turn. Default (empty): "report".
 	OnUnasked string `protobuf:"bytes,9,opt,name=on_unasked,json=onUnasked,proto3" json:"on_unasked,omitempty"`
 	// Optional. Remembered answers.
 	Grants *Grants `protobuf:"bytes,10,opt,name=grants,proto3" json:"grants,omitempty"`
@@ -1042,7 +1042,7 @@ type Grants struct {
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// Optional. The file, an absolute path. Default: grants.jsonl in the user's state folder for acphost.
 	File string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	// Optional. The time that an answer is kept that outlives its session, in days, 1 to 3650. Default (0): 90.
+	// Optional. How long acphost keeps an answer that outlives its session, in days, 1 to 3650. Default (0): 90.
 	Days          uint32 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1213,9 +1213,9 @@ type Limits struct {
 	// Optional. The maximum number of routed requests of one agent that handlers process at once, 1 to 4096. Default (0):
 	// 64.
 	MaxConcurrentRequests uint32 `protobuf:"varint,4,opt,name=max_concurrent_requests,json=maxConcurrentRequests,proto3" json:"max_concurrent_requests,omitempty"`
-	// Optional. The time in milliseconds, 1 to 60000, that a session must be quiet after the agent's answer to a prompt
-	// until the turn has ended for events, commands and callers of Prompt. Output that comes meanwhile is part of the
-	// turn. An editor gets all messages at once. Default (0): 400.
+	// Optional. How long a session must be without messages after the agent's answer to a prompt, in milliseconds, 1 to
+	// 60000, until the turn ends for events, commands and callers of Prompt. Output in this time is part of the turn.
+	// An editor gets all messages immediately. Default (0): 400.
 	TurnGraceMs   uint32 `protobuf:"varint,5,opt,name=turn_grace_ms,json=turnGraceMs,proto3" json:"turn_grace_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1428,10 +1428,11 @@ func (x *Admin) GetAgentsMayUseKeys() bool {
 	return false
 }
 
-// Activity contains settings of the feed that tells other programs which files agents work with, as eisen-core does.
+// Activity contains settings of the feed that reports the files of agents to other programs, with the protocol of
+// eisen-core.
 type Activity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The TCP address to serve it at, of the loopback: "127.0.0.1:17320". Port 0 stands for one that is free. All
+	// Optional. The TCP address of the feed, on the loopback interface: "127.0.0.1:17320". Port 0 is a free port. All
 	// users of the machine, and agents, can read it. Default: none.
 	Listen        string `protobuf:"bytes,1,opt,name=listen,proto3" json:"listen,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1475,8 +1476,8 @@ func (x *Activity) GetListen() string {
 	return ""
 }
 
-// Telemetry contains settings of metrics and traces. Environment variables (OTEL_*) do not count: a project's folder may set
-// them, and an agent can write there.
+// Telemetry contains settings of metrics and traces. acphost ignores the environment variables OTEL_*, because a file
+// in a project's folder may set them, and an agent can write there.
 type Telemetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Serve metrics to Prometheus at https://ADDRESS/metrics, where ADDRESS is admin.listen. The caller's certificate
@@ -1532,7 +1533,7 @@ func (x *Telemetry) GetOtlp() *OTLP {
 	return nil
 }
 
-// OTLP is where metrics and traces are sent, in OpenTelemetry's protocol over gRPC.
+// OTLP is the destination of metrics and traces, by OpenTelemetry's protocol over gRPC.
 type OTLP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The collector's "HOST:PORT".
@@ -1546,10 +1547,10 @@ type OTLP struct {
 	Headers map[string]*EnvValue `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The time between two reports of the metrics, in seconds, 1 to 3600. Default (0): 60.
 	IntervalSeconds uint32 `protobuf:"varint,5,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	// Optional. Send no metrics, for a collector that takes traces alone. Default: false.
+	// Optional. Send no metrics, for a collector that accepts only traces. Default: false.
 	MetricsDisabled bool `protobuf:"varint,6,opt,name=metrics_disabled,json=metricsDisabled,proto3" json:"metrics_disabled,omitempty"`
-	// Optional. Send traces: spans of turns, of the agent's requests, and of what is done about them. An empty message sends
-	// them with the defaults. Default: no traces.
+	// Optional. Send traces: spans of turns, of the agent's requests, of decisions and of calls to handlers. An empty
+	// message sends them with the defaults. Default: no traces.
 	Traces        *Traces `protobuf:"bytes,7,opt,name=traces,proto3" json:"traces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1637,11 +1638,12 @@ func (x *OTLP) GetTraces() *Traces {
 // Traces contains settings of traces.
 type Traces struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. How many of the traces that acphost begins are recorded, 0 to 1. A trace that the client began (the traceparent in
-	// the _meta of its prompt) is recorded if the client records it. Absent: 1.
+	// Optional. The fraction of recorded traces among the traces that acphost begins, 0 to 1. A trace that the client
+	// began (the traceparent in the _meta of its prompt) is recorded if the client records it. Absent: 1.
 	SampleRatio *float64 `protobuf:"fixed64,1,opt,name=sample_ratio,json=sampleRatio,proto3,oneof" json:"sample_ratio,omitempty"`
-	// Optional. Say in the span of each decision what the action is, such as "write /w/a" or "run make test in /w". This sends
-	// paths and commands to the collector; values that look like secrets are replaced. Default: false.
+	// Optional. Add the description of the action to the span of each decision, such as "write /w/a" or "run make test
+	// in /w". This sends paths and commands to the collector; values that look like secrets are replaced. Default:
+	// false.
 	Actions       bool `protobuf:"varint,2,opt,name=actions,proto3" json:"actions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1703,8 +1705,8 @@ type Serve struct {
 	MaxSessions uint32 `protobuf:"varint,3,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	// Optional. Agents to start immediately, by preset name or command.
 	Agents []*ServeAgent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Optional. The agents that clients elsewhere may use through a gateway. Each such client gets a process of its own.
-	// Their names must be different. Default: none.
+	// Optional. The agents that remote clients may use through a gateway. Each client gets its own process. Their names
+	// must be different. Default: none.
 	GatewayAgents []*ServeAgent `protobuf:"bytes,5,rep,name=gateway_agents,json=gatewayAgents,proto3" json:"gateway_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1869,13 +1871,13 @@ type Journal struct {
 	// Optional. The folder, an absolute path; several supervisors share it. Default: journal in the user's state folder
 	// for acphost.
 	Dir string `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
-	// Optional. The time that a session's file is kept after its last write, in days, 1 to 3650. Default (0): 30.
+	// Optional. How long acphost keeps a session's file after its last write, in days, 1 to 3650. Default (0): 30.
 	MaxAgeDays uint32 `protobuf:"varint,4,opt,name=max_age_days,json=maxAgeDays,proto3" json:"max_age_days,omitempty"`
 	// Optional. The maximum number of bytes of all files together, 1048576 and over. acphost deletes the oldest files
 	// first, and keeps files that are being written. Default (0): 1073741824 (1 GiB).
 	MaxTotalBytes uint64 `protobuf:"varint,5,opt,name=max_total_bytes,json=maxTotalBytes,proto3" json:"max_total_bytes,omitempty"`
-	// Optional. The maximum number of bytes of one session's file, 65536 and over; later frames are counted and not kept.
-	// Default (0): 536870912 (512 MiB).
+	// Optional. The maximum number of bytes of one session's file, 65536 and over; acphost counts later frames and does
+	// not keep them. Default (0): 536870912 (512 MiB).
 	MaxSessionBytes uint64 `protobuf:"varint,6,opt,name=max_session_bytes,json=maxSessionBytes,proto3" json:"max_session_bytes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -1445,9 +1445,11 @@ type FileUse struct {
 	// denies the file then asks; a rule that allows the command has to allow the file all the same. Default: false.
 	Possible bool `protobuf:"varint,9,opt,name=possible,proto3" json:"possible,omitempty"`
 	// Optional. As PathAccess.public. Default: false.
-	Public        bool `protobuf:"varint,10,opt,name=public,proto3" json:"public,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Public bool `protobuf:"varint,10,opt,name=public,proto3" json:"public,omitempty"`
+	// Optional. As PathAccess.holds_private_key, for files whose content the command reads. Default: false.
+	HoldsPrivateKey bool `protobuf:"varint,11,opt,name=holds_private_key,json=holdsPrivateKey,proto3" json:"holds_private_key,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FileUse) Reset() {
@@ -1546,6 +1548,13 @@ func (x *FileUse) GetPossible() bool {
 func (x *FileUse) GetPublic() bool {
 	if x != nil {
 		return x.Public
+	}
+	return false
+}
+
+func (x *FileUse) GetHoldsPrivateKey() bool {
+	if x != nil {
+		return x.HoldsPrivateKey
 	}
 	return false
 }
@@ -1711,10 +1720,14 @@ type PathAccess struct {
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
 	GitState bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
-	// Optional. The file exists, and its content is known to hold no secret, although files of its name may: certificates or public keys in
-	// PEM form and nothing else, or the configuration of npm (".npmrc") without credentials. Default: false: it holds something else, or its
+	// Optional. The file has a name of files that may be secrets, and its content shows that it is none: it holds only
+	// certificates or public keys, or settings without credentials. Default: false: it holds something else, or its
 	// content is not known.
 	Public bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
+	// Optional. For ACCESS_READ, except for DOOR_KERNEL: the file does not have a name of files that may be secrets,
+	// and its first 64 KiB hold a private key. Default: false: it has such a name, or no private key was found, or the
+	// content is not known.
+	HoldsPrivateKey bool `protobuf:"varint,11,opt,name=holds_private_key,json=holdsPrivateKey,proto3" json:"holds_private_key,omitempty"`
 	// Optional. For ACCESS_WRITE and DOOR_KERNEL: the agent puts nothing new at the path. An empty folder is made, or the file gets the
 	// content that it has in a commit made before the agent started, or a file with such content is removed. Default: false.
 	Committed     bool `protobuf:"varint,10,opt,name=committed,proto3" json:"committed,omitempty"`
@@ -1811,6 +1824,13 @@ func (x *PathAccess) GetGitState() bool {
 func (x *PathAccess) GetPublic() bool {
 	if x != nil {
 		return x.Public
+	}
+	return false
+}
+
+func (x *PathAccess) GetHoldsPrivateKey() bool {
+	if x != nil {
+		return x.HoldsPrivateKey
 	}
 	return false
 }
@@ -2047,7 +2067,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05files\x18\x03 \x03(\v2\x1e.acphost.permission.v1.FileUseR\x05files\x12\x1b\n" +
 	"\truns_code\x18\x04 \x01(\bR\brunsCode\x12\x18\n" +
 	"\anetwork\x18\x05 \x01(\bR\anetwork\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\xd1\x02\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xfd\x02\n" +
 	"\aFileUse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x125\n" +
@@ -2059,7 +2079,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\atracked\x18\b \x01(\bR\atracked\x12\x1a\n" +
 	"\bpossible\x18\t \x01(\bR\bpossible\x12\x16\n" +
 	"\x06public\x18\n" +
-	" \x01(\bR\x06public\"j\n" +
+	" \x01(\bR\x06public\x12*\n" +
+	"\x11holds_private_key\x18\v \x01(\bR\x0fholdsPrivateKey\"j\n" +
 	"\fResolvedWord\x12\x12\n" +
 	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +
@@ -2068,7 +2089,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x03 \x01(\tR\fresolvedPath\x12\x18\n" +
-	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xd1\x02\n" +
+	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xfd\x02\n" +
 	"\n" +
 	"PathAccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
@@ -2079,7 +2100,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\x12\x1c\n" +
 	"\trecursive\x18\a \x01(\bR\trecursive\x12\x1b\n" +
 	"\tgit_state\x18\b \x01(\bR\bgitState\x12\x16\n" +
-	"\x06public\x18\t \x01(\bR\x06public\x12\x1c\n" +
+	"\x06public\x18\t \x01(\bR\x06public\x12*\n" +
+	"\x11holds_private_key\x18\v \x01(\bR\x0fholdsPrivateKey\x12\x1c\n" +
 	"\tcommitted\x18\n" +
 	" \x01(\bR\tcommitted\"\xc6\x01\n" +
 	"\x0fAnsweredRequest\x125\n" +

@@ -200,8 +200,11 @@ type Rule struct {
 	// changed. A file of which the access is not known counts for both. Empty: both.
 	Access string `protobuf:"bytes,22,opt,name=access,proto3" json:"access,omitempty"`
 	// Optional, for deny and ask rules with path. The rule ignores files whose content is known to hold no secret (PathAccess.public):
-	// certificates and public keys, and ".npmrc" without credentials. Default: false.
+	// certificates and public keys, and settings without credentials. Default: false.
 	UnlessPublic bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
+	// Optional, for deny and ask rules with path. The rule is only about files that hold a private key although they do
+	// not have a name of files that may be secrets (PathAccess.holds_private_key). Default: false.
+	HoldsPrivateKey bool `protobuf:"varint,25,opt,name=holds_private_key,json=holdsPrivateKey,proto3" json:"holds_private_key,omitempty"`
 	// Optional, for deny and ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
 	// (PathAccess.committed): empty folders, and files as a commit has them that was made before the agent started. So git can switch between
 	// commits. Default: false.
@@ -397,6 +400,13 @@ func (x *Rule) GetAccess() string {
 func (x *Rule) GetUnlessPublic() bool {
 	if x != nil {
 		return x.UnlessPublic
+	}
+	return false
+}
+
+func (x *Rule) GetHoldsPrivateKey() bool {
+	if x != nil {
+		return x.HoldsPrivateKey
 	}
 	return false
 }
@@ -812,7 +822,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xc6\x05\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xf2\x05\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -837,7 +847,8 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\tcontained\x18\x14 \x03(\tR\tcontained\x12#\n" +
 	"\rnot_contained\x18\x15 \x03(\tR\fnotContained\x12\x16\n" +
 	"\x06access\x18\x16 \x01(\tR\x06access\x12#\n" +
-	"\runless_public\x18\x17 \x01(\bR\funlessPublic\x12)\n" +
+	"\runless_public\x18\x17 \x01(\bR\funlessPublic\x12*\n" +
+	"\x11holds_private_key\x18\x19 \x01(\bR\x0fholdsPrivateKey\x12)\n" +
 	"\x10unless_committed\x18\x18 \x01(\bR\x0funlessCommittedB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +

@@ -296,6 +296,9 @@ type Question struct {
 	// Optional. For "write": the process can be given an unnamed file. The question is then asked again, with placed and content, when the file
 	// is written. Default: false.
 	Stageable bool `protobuf:"varint,21,opt,name=stageable,proto3" json:"stageable,omitempty"`
+	// Optional. For "read": whether the file that the process gets holds no secret although its name is on a list.
+	// Absent: its content is not known.
+	Public *bool `protobuf:"varint,22,opt,name=public,proto3,oneof" json:"public,omitempty"`
 	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
 	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
@@ -469,6 +472,13 @@ func (x *Question) GetMade() bool {
 func (x *Question) GetStageable() bool {
 	if x != nil {
 		return x.Stageable
+	}
+	return false
+}
+
+func (x *Question) GetPublic() bool {
+	if x != nil && x.Public != nil {
+		return *x.Public
 	}
 	return false
 }
@@ -868,7 +878,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
-	"\x03env\x18\a \x03(\fR\x03env\"\xe3\x03\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\x8b\x04\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -891,8 +901,10 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\x06placed\x18\x12 \x01(\bR\x06placed\x12\x18\n" +
 	"\acontent\x18\x13 \x01(\fR\acontent\x12\x12\n" +
 	"\x04made\x18\x14 \x01(\bR\x04made\x12\x1c\n" +
-	"\tstageable\x18\x15 \x01(\bR\tstageable\x12\x16\n" +
-	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
+	"\tstageable\x18\x15 \x01(\bR\tstageable\x12\x1b\n" +
+	"\x06public\x18\x16 \x01(\bH\x00R\x06public\x88\x01\x01\x12\x16\n" +
+	"\x06others\x18\x0e \x03(\fR\x06othersB\t\n" +
+	"\a_public\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\x04R\x04call\"I\n" +
@@ -972,6 +984,7 @@ func file_acphost_sandbox_v1_decision_proto_init() {
 		(*Told_Refusal)(nil),
 		(*Told_Started)(nil),
 	}
+	file_acphost_sandbox_v1_decision_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

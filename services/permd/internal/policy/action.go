@@ -61,6 +61,8 @@ type pathAccess struct {
 	access                      permissionv1.Access
 	// public: the file holds nothing secret.
 	public bool
+	// holdsKey: the file holds a private key, and its name does not say so.
+	holdsKey bool
 	// committed: the change puts nothing new at the path.
 	committed bool
 	// internal: the path belongs to git itself, and would be changed.
@@ -110,7 +112,8 @@ func (p *action) preparePaths() {
 		to.inside = access.GetInsideRoots()
 		to.leads = access.GetRecursive() && p.process != "" && access.GetAccess() == permissionv1.Access_ACCESS_WRITE
 		to.searched = access.GetRecursive() && !to.leads
-		to.access, to.public, to.committed = access.GetAccess(), access.GetPublic(), access.GetCommitted()
+		to.access, to.committed = access.GetAccess(), access.GetCommitted()
+		to.public, to.holdsKey = access.GetPublic(), access.GetHoldsPrivateKey()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())

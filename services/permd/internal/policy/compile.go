@@ -209,10 +209,14 @@ func (c *compiler) walls(at string, names []string) {
 // paths compiles the paths of a rule, with its limits.
 func (c *compiler) paths(at string, r *permissionv1.Rule) []glob {
 	limited := r.GetEffect() == "deny" || r.GetEffect() == "ask"
-	with := limits{reads: r.GetAccess() == "read", writes: r.GetAccess() == "write", unlessPublic: r.GetUnlessPublic(), unlessCommitted: r.GetUnlessCommitted()}
+	with := limits{
+		reads: r.GetAccess() == "read", writes: r.GetAccess() == "write",
+		unlessPublic: r.GetUnlessPublic(), onlyKeys: r.GetHoldsPrivateKey(), unlessCommitted: r.GetUnlessCommitted(),
+	}
 	c.expect(oneOf(r.GetAccess(), "", "read", "write"), at+".access", "expected read or write, got %q%s", r.GetAccess(),
 		yamlproto.DidYouMean(r.GetAccess(), []string{"read", "write"}))
-	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at, "expected access, unless_public and unless_committed only in deny and ask rules with path")
+	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at,
+		"expected access, unless_public, holds_private_key and unless_committed only in deny and ask rules with path")
 	var globs []glob
 	for i, text := range r.GetPath() {
 		text, excepts := strings.CutPrefix(text, "!")

@@ -10,8 +10,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 
+	"github.com/acphost/acphost/internal/secretfile"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -29,11 +32,18 @@ type condition struct {
 // environment is created once: it is costly, and does not change.
 var environment = sync.OnceValues(newEnvironment)
 
-// newEnvironment returns an environment that contains only the action: no clock, no randomness, nothing else.
+// newEnvironment returns an environment that contains only the action and functions of text: no clock, no randomness,
+// no files.
 func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Types(&permissionv1.Action{}),
 		cel.Variable("action", cel.ObjectType("acphost.permission.v1.Action")),
+		// names_secret(word) reports whether a word of a command names a file that may be a secret.
+		cel.Function("names_secret", cel.Overload("names_secret_string", []*cel.Type{cel.StringType}, cel.BoolType,
+			cel.UnaryBinding(func(word ref.Val) ref.Val {
+				text, _ := word.Value().(string)
+				return types.Bool(secretfile.Named(text))
+			}))),
 		ext.Strings(), ext.Lists(),
 	)
 }

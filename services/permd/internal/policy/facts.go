@@ -64,7 +64,7 @@ func (p *action) prepareFacts(i int) {
 			return
 		}
 		use := fileUse{of: i, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly(), possible: f.GetPossible()}
-		use.access, use.public = f.GetAccess(), f.GetPublic()
+		use.access, use.public, use.holdsKey = f.GetAccess(), f.GetPublic(), f.GetHoldsPrivateKey()
 		use.spell(f.GetPath(), f.GetResolvedPath())
 		use.inside, use.tracked = f.GetInsideRoots(), f.GetTracked()
 		use.internal = use.writes() && (git.Own(use.asked) || git.Own(use.resolved))
@@ -313,7 +313,7 @@ func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	add := func(from []glob) {
 		for _, folder := range through {
 			for _, g := range from {
-				if !g.limits.writes {
+				if !g.limits.writes && !g.limits.onlyKeys {
 					globs = append(globs, g.below(a, folder)...)
 				}
 			}

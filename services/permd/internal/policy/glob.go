@@ -39,6 +39,8 @@ type limits struct {
 	reads, writes bool
 	// unlessPublic excludes files that are known to hold nothing secret.
 	unlessPublic bool
+	// onlyKeys excludes files that are not known to hold a private key.
+	onlyKeys bool
 	// unlessCommitted excludes changes that put nothing new at a path.
 	unlessCommitted bool
 	// except excludes the files that these match, by the same spelling.
@@ -48,8 +50,12 @@ type limits struct {
 // concern reports whether globs with these limits are about a file, whatever its name is.
 func (l *limits) concern(p *pathAccess) bool {
 	return !(l.reads && p.access == permissionv1.Access_ACCESS_WRITE || l.writes && p.access == permissionv1.Access_ACCESS_READ ||
-		l.unlessPublic && p.public || l.unlessCommitted && p.committed)
+		l.unlessPublic && p.public || l.onlyKeys && !p.holdsKey || l.unlessCommitted && p.committed)
 }
+
+// onlyKeys reports whether globs of a rule are only about files that hold a private key. They match no path whose
+// content is not known.
+func onlyKeys(globs []glob) bool { return len(globs) > 0 && globs[0].limits.onlyKeys }
 
 // excepts reports whether the limits exclude a file by its spelling.
 func (l *limits) excepts(a *action, spelling string) bool {
@@ -58,7 +64,7 @@ func (l *limits) excepts(a *action, spelling string) bool {
 
 // any reports whether there are limits.
 func (l *limits) any() bool {
-	return l.reads || l.writes || l.unlessPublic || l.unlessCommitted || len(l.except) > 0
+	return l.reads || l.writes || l.unlessPublic || l.onlyKeys || l.unlessCommitted || len(l.except) > 0
 }
 
 // places are the locations of directories, for globs.

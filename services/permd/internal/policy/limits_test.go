@@ -20,12 +20,16 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 		read = head + `- {id: a, effect: deny, path: ["**/.env"], access: read}`
 		made = head + `- {id: a, effect: ask, path: ["**/.env"], access: write}`
 		keys = head + `- {id: a, effect: deny, path: ["**/*.pem"], unless_public: true}`
+		held = head + `- {id: a, effect: deny, path: ["/ws/**"], access: read, holds_private_key: true}`
+		word = head + `- {id: a, effect: deny, when: "action.command.sub_commands.exists(s, s.argv.exists(w, names_secret(w)))"}`
 		exec = "terminal.create"
 	)
 	writing := with(func(p *permissionv1.PathAccess) { p.Access = permissionv1.Access_ACCESS_WRITE })
 	unsaid := with(func(p *permissionv1.PathAccess) { p.Access = permissionv1.Access_ACCESS_UNSPECIFIED })
 	public := with(func(p *permissionv1.PathAccess) { p.Public = true })
 	usePublic := func(u *permissionv1.FileUse) { u.Public = true }
+	secret := with(func(p *permissionv1.PathAccess) { p.HoldsPrivateKey = true })
+	useSecret := func(u *permissionv1.FileUse) { u.HoldsPrivateKey = true }
 	for _, c := range []struct {
 		name, rules string
 		action      *permissionv1.Action
@@ -60,6 +64,18 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 		{"a command and a public key", keys, about(exec, line("cat a.pem"), does(0, reads("/ws/a.pem", usePublic))), allow},
 		{"a command, a public key and another", keys, about(exec, line("cat a.pem b.pem"), does(0, reads("/ws/a.pem", usePublic), reads("/ws/b.pem"))), deny},
 		{"an unknown command and a public key", keys, about(exec, line("frobnicate a.pem")), ask},
+		{"a secret", held, about("fs.read", path("/ws/id"), secret), deny},
+		{"a secret, by a link", held, about("fs.read", link("/srv/x", "/ws/id"), secret), deny},
+		{"a secret elsewhere", held, about("fs.read", path("/srv/id"), secret), allow},
+		{"a file that is none", held, about("fs.read", path("/ws/id")), allow},
+		{"a secret that is written", held, about("fs.write", path("/ws/id"), secret, writing), allow},
+		{"a command that reads a secret", held, about(exec, line("cat x id"), does(0, reads("/ws/x"), reads("/ws/id", useSecret))), deny},
+		{"a command that may read a secret", held, about(exec, line("cat id"), does(0, reads("/ws/id", useSecret, possible))), ask},
+		{"a command that reads another file", held, about(exec, line("cat id"), does(0, reads("/ws/id"))), allow},
+		{"an unknown command and a file", held, about(exec, line("frobnicate id")), allow},
+		{"an unknown command with a variable", held, about(exec, line("frobnicate $x")), allow},
+		{"a word that names a secret", word, about(exec, line("frobnicate --file=.env")), deny},
+		{"a word that names none", word, about(exec, line("frobnicate --file=.env.example")), allow},
 		{"two paths", keys, about("tool.read", path("/ws/a.pem", "/ws/b.pem"), public), deny},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -261,7 +261,10 @@ func forbidsPaths(globs []glob, a *action) match {
 			return yes
 		}
 	}
-	if a.vague || a.opaque || a.cwdUnknown {
+	switch {
+	case onlyKeys(globs):
+		return used
+	case a.vague, a.opaque, a.cwdUnknown:
 		return maybe
 	}
 	mayForbid := func(p pathAccess) bool {

@@ -22,6 +22,9 @@ func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 		{holds: func(r *rule, a *action) match { return r.effects.forbids(a) }}}
 	asked := map[string]bool{}
 	add := func(globs []glob) {
+		if onlyKeys(globs) { // not about processes
+			return
+		}
 		for i := range globs {
 			for _, text := range globs[i].foldedTexts() {
 				asked[text] = true

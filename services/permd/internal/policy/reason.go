@@ -338,6 +338,8 @@ func (r *rule) whichPathIsForbidden(a *action) string {
 		for _, g := range r.paths {
 			switch {
 			case !g.limits.concern(&p):
+			case g.limits.onlyKeys && g.forbids(a, p.foldedAsked):
+				return fmt.Sprintf("path %s holds a private key", show(p.asked))
 			case g.forbids(a, p.foldedAsked):
 				return fmt.Sprintf("path %s matches %s", show(p.asked), g.source)
 			case p.leads && (g.forbidsLeading(a, p.foldedAsked) || g.forbidsLeading(a, p.foldedResolved)):

@@ -157,6 +157,9 @@ func (f *folder) mayMatch(globs []glob) bool {
 // forbidden returns the names that a glob of a deny or ask rule matches, in any spelling of the folder.
 func (f *folder) forbidden(g *glob) residue {
 	var names residue
+	if g.limits.onlyKeys && !f.a.paths[0].holdsKey { // a file with a key has an answer of its own
+		return names
+	}
 	for _, dir := range f.folded {
 		names.or(g.residue(g.folded, f.a.foldedRoots, dir))
 	}

@@ -1,14 +1,15 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
 // The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
-// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part. The package knows the policies'
-// names and purposes, and does not know how rules are matched.
+// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list of
+// secretfile. The package knows the policies' names and purposes, and does not know how rules are matched.
 package ready
 
 import (
 	"embed"
 	"strings"
 
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -51,8 +52,13 @@ func compose(policy string) []byte {
 			all = append(all, line...)
 			continue
 		}
-		part, _ := files.ReadFile("parts/" + strings.TrimSpace(name) + ".yaml")
-		for line := range strings.Lines(string(compose(string(part)))) {
+		name = strings.TrimSpace(name)
+		text, ok := secretfile.List(name)
+		if !ok {
+			part, _ := files.ReadFile("parts/" + name + ".yaml")
+			text = string(part)
+		}
+		for line := range strings.Lines(string(compose(text))) {
 			if line != "\n" {
 				line = indent + line
 			}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acphost/acphost/internal/facts"
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
@@ -98,7 +99,20 @@ func TestPolicies_DecideReadsOfProcessesByPath(t *testing.T) {
 }
 
 // act builds an action. The root is /ws. "fs.read PATH [-> REAL]" is a path; anything else a command line.
-func act(what string) *permissionv1.Action {
+func act(what string) *permissionv1.Action { return actOn(what, byName) }
+
+// content decides about a file whose content is used, or not.
+type content func(file string, reads bool) secretfile.Verdict
+
+// byName says of files with some names that they were read and hold nothing but public keys.
+func byName(file string, _ bool) secretfile.Verdict {
+	if strings.HasPrefix(path.Base(file), "public.") {
+		return secretfile.Public
+	}
+	return secretfile.Ordinary
+}
+
+func actOn(what string, of content) *permissionv1.Action {
 	a := &permissionv1.Action{Agent: "agent", Roots: []string{"/ws"}, ResolvedRoots: []string{"/ws"}}
 	kind, rest, _ := strings.Cut(what, " ")
 	if !strings.Contains(kind, ".") && kind != "elicitation" && kind != "unknown" || strings.Contains(kind, "/") {
@@ -113,10 +127,10 @@ func act(what string) *permissionv1.Action {
 			if sub.GetCwd() != "" {
 				sub.Cwd = folder(sub)
 			}
-			sub.Facts = facts.Of(sub, folder(sub), &facts.Disk{Look: look})
+			sub.Facts = facts.Of(sub, folder(sub), &facts.Disk{Look: of.look})
 			for _, r := range sub.GetRedirections() {
 				if r.GetPath() != "" && r.GetPath() != "/dev/null" {
-					r.ResolvedPath = touch(a, r.GetPath(), "", r.GetOperator() == "<").GetResolvedPath()
+					r.ResolvedPath = of.touch(a, r.GetPath(), "", r.GetOperator() == "<").GetResolvedPath()
 				}
 			}
 		}
@@ -124,7 +138,7 @@ func act(what string) *permissionv1.Action {
 	}
 	if rest != "" {
 		asked, real, _ := strings.Cut(rest, " -> ")
-		touch(a, asked, real, slices.Contains([]string{"fs.read", "fs.list", "tool.read", "tool.search"}, kind))
+		of.touch(a, asked, real, slices.Contains([]string{"fs.read", "fs.list", "tool.read", "tool.search"}, kind))
 	}
 	return a
 }
@@ -142,14 +156,17 @@ func folder(sub *permissionv1.SubCommand) string {
 }
 
 // look finds no links, and no folders but the root.
-func look(file string) facts.Place {
+func (of content) look(file string) facts.Place {
 	file = path.Clean(file)
-	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws", Public: strings.HasPrefix(path.Base(file), "public.")}
+	return facts.Place{
+		Resolved: file, Inside: inside(file), NoFolder: file != "/ws",
+		Content: func(reads bool) secretfile.Verdict { return of(file, reads) },
+	}
 }
 
 func inside(p string) bool { return p == "/ws" || strings.HasPrefix(p, "/ws/") }
 
-func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1.PathAccess {
+func (of content) touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1.PathAccess {
 	if !path.IsAbs(asked) {
 		asked = "/ws/" + asked
 	}
@@ -160,8 +177,8 @@ func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1
 	if reads {
 		access.Access = permissionv1.Access_ACCESS_READ
 	}
-	// A file of this name stands for one that was read and found to hold public keys alone.
-	access.Public = strings.HasPrefix(path.Base(real), "public.")
+	verdict := of(real, reads)
+	access.Public, access.HoldsPrivateKey = verdict == secretfile.Public, reads && verdict == secretfile.HoldsKey
 	a.Paths = append(a.Paths, access)
 	return access
 }
@@ -273,6 +290,11 @@ func TestParts_AreUsed(t *testing.T) {
 			t.Errorf("%s is used by no policy", part.Name())
 		}
 		delete(used, part.Name())
+	}
+	for name := range used {
+		if _, ok := secretfile.List(strings.TrimSuffix(name, ".yaml")); ok {
+			delete(used, name)
+		}
 	}
 	if len(used) > 0 {
 		t.Errorf("%v: there are no such parts", used)

@@ -219,6 +219,9 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		switch {
 		case chooseEnds(&q.at, 2, name):
 			return nil
+		case (k.Text == "y" || name == "enter" && q.at == 0) && q.unseen.Withholds(nil):
+			m.showWhole(q)
+			return nil
 		case name == "enter" && q.at == 0:
 			r = client.Accept("{}")
 		case name == "enter" && q.at == 1:
@@ -245,7 +248,11 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		if i < 0 {
 			return q.otherKey(m, k)
 		}
-		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
+		if q.unseen.Withholds(options[i]) {
+			m.showWhole(q)
+			return nil
+		}
+		if !render.Rejects(options[i]) {
 			q.at, q.choice, q.code = i, options[i], m.o.codes.New()
 			return nil
 		}
@@ -358,11 +365,7 @@ func (q *question) answers(m *model) []string {
 	switch {
 	case q.code != nil && !q.sent:
 		rows = append(rows, m.optionRow("  type "+m.sty.bold(q.code.Text())+" for ", q.choice, ": "+q.code.Typed()))
-		note := []string{"another key goes back"}
-		if q.unseen.Any() {
-			note = append(note, q.unseen.Count("")+" not shown")
-		}
-		return append(rows, m.sty.dims(hints(m.width, note...))...)
+		return append(rows, m.sty.dims(hints(m.width, "another key goes back"))...)
 	case q.form != nil:
 		if m.questionWaits() || q.sent {
 			return q.form.rows(m, q.hint(m)...)

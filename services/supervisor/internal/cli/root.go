@@ -72,19 +72,20 @@ func Run(ctx context.Context, stdin, stdout, stderr *os.File, build string, carr
 
 // newRoot returns the tree of commands.
 func newRoot(call *command.Call, p programs) *cobra.Command {
-	root := command.Group("acphost", "Host coding agents that speak the Agent Client Protocol", `acphost hosts coding agents that speak the Agent Client Protocol (ACP) and stands
-between an agent and everything that it can touch: each file it reads or writes,
-each command it runs and each permission it asks for is answered by a separate
-handler, a program that you can replace.
+	root := command.Group("acphost", "Host coding agents that speak the Agent Client Protocol",
+		`acphost runs coding agents that speak the Agent Client Protocol (ACP), between an
+agent and its client. A handler, a separate program that you can replace, answers
+each request of the agent to read or write a file, to run a command, or for a
+permission.
 
 In an editor's settings, put "acphost run --" in front of the agent's command:
 
     gemini --acp    becomes    acphost run -- gemini --acp
 
-Without an editor, "acphost prompt" gives an agent one prompt, "acphost chat" holds a
-session on this terminal, and "acphost serve" runs agents for programs, over gRPC.
+Without an editor, "acphost prompt" sends one prompt to an agent, "acphost chat" is
+a session on this terminal, and "acphost serve" runs agents for programs, over gRPC.
 
-"acphost demo" plays one turn of a scripted agent and shows what happens.`,
+"acphost demo" shows one turn of a scripted agent.`,
 		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
 		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
 		version.New(call), setup.New(call), initial.New(call, p.Permd),

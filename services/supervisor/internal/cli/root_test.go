@@ -82,7 +82,7 @@ func TestRoot_UsageErrors(t *testing.T) {
 		{"an unknown flag", []string{"run", "--observ", "x"}, nil, 2, "unknown flag: --observ: did you mean \"--observe\"?\nSee \"acphost run --help\"."},
 		{"a flag's value", []string{"run", "--fs=editor", "x"}, nil, 2, `expected handler, front or deny, got "editor"`},
 		{"permission denied to nobody", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
-		{"a route without a target", []string{"run", "--route=fs/*", "x"}, nil, 2, `expected METHOD=WHO, got "fs/*"`},
+		{"a route without a target", []string{"run", "--route=fs/*", "x"}, nil, 2, `expected METHOD=TARGET, got "fs/*"`},
 		{"a route that cannot be", []string{"run", "--route=initialize=deny", "x"}, nil, 2, "initialize cannot be routed"},
 		{"a log level", []string{"run", "--log-level=loud", "x"}, nil, 2, `--log-level: expected debug, info, warn or error, got "loud"`},
 		{"a log level in the environment", []string{"run", "x"}, map[string]string{"ACPHOST_LOG": "1"}, 2, `$ACPHOST_LOG: expected debug, info, warn or error, got "1"`},
@@ -113,7 +113,8 @@ func TestHelp_Text(t *testing.T) {
 	}{
 		{nil, []string{"acphost run -- gemini --acp", "run ", "demo ", "config ", "ps ", "version "}},
 		{[]string{"--help"}, []string{"Agent Client Protocol"}},
-		{[]string{"run", "--help"}, []string{"--fs who", "--config FILE", "--route METHOD=WHO", "Exit status:", "127", "ACPHOST_LOG", "login", "acphost run --fs=front"}},
+		{[]string{"run", "--help"}, []string{"--fs TARGET", "--config FILE", "--route METHOD=TARGET", "Exit status:", "127", "ACPHOST_LOG", "login",
+			"acphost run --fs=front"}},
 		{[]string{"demo", "--help"}, []string{"--dir FOLDER", "no network"}},
 		{[]string{"config"}, []string{"check ", "show ", "XDG_CONFIG_HOME"}},
 		{[]string{"config", "check", "--help"}, []string{"FILE:LINE:COLUMN"}},

@@ -17,7 +17,15 @@ func (d *Decider) deny(t Try, by, turns string) string {
 		return said
 	}
 	_ = d.link.Conclude(t.SessionID, t.Scope, t.Decision, gate.Outcome{By: by}) // the action is denied even if the record fails
-	if t.SessionID == "" || t.Decision.Rule == gate.RuleAgentHosts {            // the user need not know of each attempt of telemetry
+	switch {
+	case t.Decision.Rule == gate.RuleAgentHosts: // the user need not know of each attempt of telemetry
+		return said
+	case t.SessionID == "":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.atStart) < maxAtStart {
+			d.atStart = append(d.atStart, t.Decision.Denial())
+		}
 		return said
 	}
 	switch n := d.turn.countNotice(); {
@@ -27,6 +35,19 @@ func (d *Decider) deny(t Try, by, turns string) string {
 		d.link.TellMore(t.SessionID)
 	}
 	return said
+}
+
+// RefusedAtStart returns the first denials while no session was open, as the end of an error: "; the sandbox refused:
+// …". It returns "" if there were none. No notice reports these denials, and they may be the reason why an agent does
+// not start.
+func (d *Decider) RefusedAtStart() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := ""
+	for _, denial := range d.atStart {
+		text += "; the sandbox refused: " + safetext.Line(denial)
+	}
+	return text
 }
 
 // refuseLink refuses another name for a file that the process may not change. The user is not asked, because programs

@@ -187,17 +187,26 @@ func (c *command) original(args []string) []string {
 		return nil
 	}
 	for _, r := range c.rewritten {
-		if len(r.Argv) > 0 && startsAs(r.Told, args) {
-			return append([]string{args[0]}, r.Argv[1:]...)
+		if n, ok := startsAs(r.Told, args); ok && len(r.Argv) > 0 {
+			return append(slices.Clone(args[:n]), r.Argv[1:]...)
 		}
 	}
 	return nil
 }
 
-// startsAs reports whether arguments are those of a program, which may be called by a path.
-func startsAs(argv, args []string) bool {
-	return len(argv) > 0 && len(args) > 0 && filepath.Base(argv[0]) == filepath.Base(args[0]) &&
-		slices.Equal(argv[1:], args[1:])
+// startsAs reports whether arguments are those of a program, which may be called by a path. The command line has its
+// folders ("git -C DIR") apart from argv. n is the number of arguments before argv[1].
+func startsAs(argv, args []string) (n int, ok bool) {
+	n = len(args) - len(argv) + 1
+	if len(argv) == 0 || n < 1 || filepath.Base(argv[0]) != filepath.Base(args[0]) || !slices.Equal(argv[1:], args[n:]) {
+		return 0, false
+	}
+	for i := 1; i < n; i += 2 {
+		if filepath.Base(args[0]) != "git" || args[i] != "-C" || i+1 == n {
+			return 0, false
+		}
+	}
+	return n, true
 }
 
 // serveCommand answers the requests of a command's sandbox until the sandbox ends.

@@ -108,27 +108,47 @@ func (d *Decider) isCommitted(e *event) bool {
 	return err == nil && d.commits.have(e.Path, content)
 }
 
-// decideCommitted decides a change again that is not allowed, if it puts nothing new at its path. Most changes are
-// allowed without this, which takes longer. For a file that can be staged, it decides whether the content matters: if
-// so, staged is true.
-func (d *Decider) decideCommitted(ctx context.Context, e *event, r gate.Request, before *gate.Decision) (decision *gate.Decision, staged bool, err error) {
-	mayStage := e.Stageable && filepath.Base(e.Program) == "git" && len(d.commits.of(e.Path)) > 0
-	if before.Verdict == gate.Allow || r.Action.GetCommand() != nil || !mayStage && !d.isCommitted(e) {
+// decideByContent decides a change again that is not allowed, if its content can make it harmless: it puts nothing new
+// at its path, or git runs nothing because of it. Most changes are allowed without this, which takes longer. For a file
+// that can be staged, it decides whether the content matters: if so, staged is true.
+func (d *Decider) decideByContent(
+	ctx context.Context, e *event, git gitMeaning, r gate.Request, before *gate.Decision,
+) (decision *gate.Decision, staged bool, err error) {
+	if before.Verdict == gate.Allow || r.Action.GetCommand() != nil {
 		return before, false, nil
 	}
-	setCommitted(r.Action, e.Path, true)
+	byGit := e.Stageable && git.byContent
+	byCommits := e.Stageable && filepath.Base(e.Program) == "git" && len(d.commits.of(e.Path)) > 0
+	mayStage := byGit || byCommits
+	if !mayStage && !d.isCommitted(e) {
+		return before, false, nil
+	}
+	restore := assume(r.Action, e.Path, byGit)
 	decision, err = d.opts.Gate.Decide(ctx, r)
 	if err == nil && decision.Verdict == gate.Allow && !mayStage {
 		return decision, false, nil
 	}
-	setCommitted(r.Action, e.Path, false)
+	restore()
 	return before, err == nil && decision.Verdict == gate.Allow, err
 }
 
-func setCommitted(a *permissionv1.Action, path string, committed bool) {
+// assume changes the facts about a path of an action to those of a harmless content: git runs nothing because of it, or
+// it is committed. restore undoes it.
+func assume(a *permissionv1.Action, path string, git bool) (restore func()) {
+	var undo []func()
 	for _, p := range a.GetPaths() {
-		if p.GetPath() == path {
-			p.Committed = committed
+		if p.GetPath() != path {
+			continue
+		}
+		state, internal, committed := p.GetGitState(), p.GetGitInternal(), p.GetCommitted()
+		undo = append(undo, func() { p.GitState, p.GitInternal, p.Committed = state, internal, committed })
+		if p.Committed = !git; git {
+			p.GitState, p.GitInternal = true, false
+		}
+	}
+	return func() {
+		for _, f := range undo {
+			f()
 		}
 	}
 }

@@ -143,7 +143,11 @@ type Decider struct {
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu
+	atStart []string // the first denials while no session was open, by gate.Decision.Denial; guarded by mu
 }
+
+// maxAtStart limits the denials in atStart.
+const maxAtStart = 3
 
 // maxWaiting limits the notifications that wait for Bind.
 const maxWaiting = 64

@@ -11,6 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
+	"github.com/acphost/acphost/internal/secretfile"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -283,7 +284,10 @@ func (d *Decider) decideEvent(ctx context.Context, e *event, sessionID string, a
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
-			p.Public = gate.HoldsNoSecret(e.Path)
+			p.Public = secretfile.File(e.Path, false) == secretfile.Public
+		}
+		if p.GetPath() == e.Path && e.Inspected { // the file that the process gets
+			p.Public = e.Public
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
@@ -300,7 +304,10 @@ func (d *Decider) decideEvent(ctx context.Context, e *event, sessionID string, a
 	decision, err := d.opts.Gate.Decide(ctx, r)
 	staged := false
 	if err == nil {
-		decision, staged, err = d.decideCommitted(ctx, e, r, decision)
+		decision, staged, err = d.decideByContent(ctx, e, git, r, decision)
+	}
+	if err == nil && !staged && changes(e.Operation) && e.to == nil {
+		decision, a, err = d.decideSubject(ctx, e, s, r, decision, git.state)
 	}
 	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
 		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + "; " + reason.GitSetting.With(git.why)

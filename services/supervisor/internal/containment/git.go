@@ -3,6 +3,7 @@ package containment
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,8 +24,15 @@ const (
 // configs remembers the content of removed configurations of repositories, so that a new file is compared with what it replaces. The zero
 // value is ready for use. It is safe for concurrent use.
 type configs struct {
-	mu      sync.Mutex
-	removed map[string][]byte // by path
+	mu        sync.Mutex
+	removed   map[string][]byte // by path
+	addresses map[string]*userAddresses
+}
+
+// userAddresses tells the user's addresses in a configuration from those that the agent has added.
+type userAddresses struct {
+	users git.Addresses
+	last  git.Addresses // all addresses after the last change of the agent
 }
 
 // remove remembers a configuration that is about to be removed; false: it must not be removed without a decision.
@@ -45,6 +53,39 @@ func (c *configs) remove(path string) bool {
 	return true
 }
 
+// judge is git.HarmlessConfig for a new content of a configuration, which replaces before. It knows from the changes
+// that it has found harmless which addresses the agent has added. Other new addresses are the user's. The user's
+// addresses are kept when they are removed.
+func (c *configs) judge(path string, content, before []byte, trees []string) (why string) {
+	if len(before) > maxRemembered || len(content) > maxRemembered {
+		return git.HarmlessConfig(path, content, before, trees...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	present, known := git.AddressesOf(before), c.addresses[path]
+	switch {
+	case known == nil && len(c.addresses) >= maxConfigs:
+		return git.HarmlessConfig(path, content, before, trees...)
+	case known == nil:
+		if c.addresses == nil {
+			c.addresses = map[string]*userAddresses{}
+		}
+		known = &userAddresses{users: maps.Clone(present), last: present}
+		c.addresses[path] = known
+	default:
+		for name, values := range present {
+			if !slices.Equal(values, known.last[name]) {
+				known.users[name] = values
+			}
+		}
+		known.last = present
+	}
+	if why = known.users.HarmlessConfig(path, content, before, trees...); why == "" {
+		known.last = git.AddressesOf(content)
+	}
+	return why
+}
+
 // before returns the present content of a configuration, or else the content that it had when it was removed; nil: it has had none.
 func (c *configs) before(path string) ([]byte, error) {
 	content, err := regular.Read(path, sandbox.MaxContent)
@@ -62,6 +103,8 @@ type gitMeaning struct {
 	state bool
 	// runs: git may run something because of the change.
 	runs bool
+	// byContent: the content will decide, and is not known yet.
+	byContent bool
 	// why says what the new content of a file would change that is more than bookkeeping; empty: the file is not judged
 	// by its content, or the content is not known.
 	why string
@@ -86,7 +129,8 @@ func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 		return gitMeaning{}
 	}
 	state, why := d.isGitState(e, meaning, change.Trees)
-	return gitMeaning{state: state, runs: !state, why: why}
+	byContent := meaning.ByContent() && !state && !e.Placed
+	return gitMeaning{state: state, runs: !state, byContent: byContent, why: why}
 }
 
 // isGitState implements gitMeaningOf for a meaning of the file's name. trees are as in git.Change.
@@ -100,13 +144,16 @@ func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state
 		return true, ""
 	case e.Leaves == sandbox.LeavesNothing:
 		return d.configs.remove(e.Path), ""
+	case e.Placed && meaning == git.Index:
+		why = git.HarmlessIndex(e.Content)
+		return why == "", why
 	case e.Placed:
 		before, err := d.configs.before(e.Path)
 		if err != nil {
 			return false, ""
 		}
 		if meaning == git.Config {
-			why = git.HarmlessConfig(e.Path, e.Content, before, trees...)
+			why = d.configs.judge(e.Path, e.Content, before, trees)
 		} else {
 			why = meaning.Harmless(e.Path, e.Content, before)
 		}

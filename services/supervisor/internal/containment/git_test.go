@@ -95,6 +95,68 @@ func TestDecider_RemembersRemovedConfigurations(t *testing.T) {
 	}
 }
 
+// TestDecider_TellsAddressesOfAgentFromUsers changes the addresses of remotes step by step, as git remote does.
+func TestDecider_TellsAddressesOfAgentFromUsers(t *testing.T) {
+	remote := func(name, url string) string { return "[remote \"" + name + "\"]\n\turl = " + url + "\n" }
+	const a, b, evil = "https://a.example/x", "ssh://git@b.example/x", "https://evil.example/x"
+	type step struct {
+		content string
+		refused string // the setting because of which it is refused; empty: it is written
+		byUser  bool
+	}
+	for name, steps := range map[string][]step{
+		"added, renamed, changed, removed": {{content: ofRemote + remote("up", a)}, {content: ofRemote + remote("down", a)}, {content: ofRemote + remote("down", b)}, {content: ofRemote}},
+		"removed and added again":          {{content: ""}, {content: ofRemote}},
+		"another address":                  {{content: remote("origin", evil), refused: "remote.origin.url"}},
+		"removed, another address":         {{content: ""}, {content: remote("origin", evil), refused: "remote.origin.url"}, {content: remote("up", b)}},
+		"removed, another to push to":      {{content: ""}, {content: ofRemote + "\tpushurl = " + evil + "\n", refused: "remote.origin.pushurl"}},
+		"renamed, then another":            {{content: remote("up", "https://example.com/x")}, {content: remote("origin", evil), refused: "remote.origin.url"}},
+		"changed by the user":              {{content: remote("origin", b), byUser: true}, {content: remote("origin", evil), refused: "remote.origin.url"}, {content: ""}, {content: remote("origin", b)}},
+		"added by the user":                {{content: ofRemote + "[gc]\n\tauto = 1\n"}, {content: ofRemote + remote("up", a), byUser: true}, {content: ofRemote + remote("up", evil), refused: "remote.up.url"}},
+		"of a submodule":                   {{content: "[submodule \"x\"]\n\turl = " + a + "\n", byUser: true}, {content: ""}, {content: "[submodule \"x\"]\n\turl = " + evil + "\n", refused: "submodule.x.url"}, {content: "[submodule \"x\"]\n\turl = " + a + "\n"}},
+		"a mirror that is being cloned":    {{content: remote("m", a)}, {content: remote("m", a) + "\tmirror = true\n\tfetch = +refs/*:refs/*\n"}},
+		"the user's, to mirror":            {{content: ofRemote + "\tmirror = true\n", refused: "remote.origin.mirror"}},
+		"what belongs to it":               {{content: ofRemote + "\tgh-resolved = base\n[branch \"x\"]\n\tvscode-merge-base = y\n", byUser: true}, {content: ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := filepath.Join(repository(t, ofRemote), "config")
+			var d Decider
+			for i, s := range steps {
+				if !s.byUser {
+					if got := d.gitMeaningOf(change(sandbox.Move, config, placed(s.content))); got.why != s.refused || got.state != (s.refused == "") {
+						t.Fatalf("step %d: got %+v, want it refused because of %q", i+1, got, s.refused)
+					}
+				}
+				if s.refused != "" {
+					continue
+				}
+				if err := os.WriteFile(config, []byte(s.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestDecider_KeepsAddressesOfChangesThatFail: a change that was found harmless may fail afterwards.
+func TestDecider_KeepsAddressesOfChangesThatFail(t *testing.T) {
+	config := filepath.Join(repository(t, ofRemote), "config")
+	var d Decider
+	judge := func(content string) string { return d.gitMeaningOf(change(sandbox.Move, config, placed(content))).why }
+	if why := judge(""); why != "" {
+		t.Fatal(why)
+	}
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if why := judge(ofRemote); why != "" {
+		t.Fatal(why)
+	}
+	if why := judge("[remote \"origin\"]\n\turl = https://example.org/x\n"); why != "remote.origin.url" {
+		t.Errorf("another address than the user's: got %q", why)
+	}
+}
+
 func TestDecider_RemembersNoLargeConfigurations(t *testing.T) {
 	dir := repository(t, "#"+strings.Repeat("x", maxRemembered))
 	var d Decider

@@ -63,6 +63,7 @@ func below(ctx context.Context, names []movedName, folder, as string) ([]movedNa
 // reads of these files are decided as well: a file that may not be read must not become readable by another name.
 func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (Try, error) {
 	worst, err := d.decideInSession(ctx, e, sessionID)
+	asWhole := len(e.below) > 0 && d.gitMeaningOf(e).state // git's meaning of all files in the folder is decided
 	for _, moved := range e.below {
 		name := moved.path
 		for _, op := range d.movedOperations() {
@@ -77,7 +78,7 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 			if moved.link {
 				file.Leaves = sandbox.LeavesLink
 			}
-			file.movesAlong = movesRepository(e.Path, name) || slices.ContainsFunc(e.Others, func(other string) bool { return movesRepository(other, name) })
+			file.movesAlong = asWhole || movesRepository(e.Path, name) || slices.ContainsFunc(e.Others, func(other string) bool { return movesRepository(other, name) })
 			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
 			file.covered = file.coveredBy(e.line, op, name)
 			var o Try

@@ -3,10 +3,12 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
@@ -134,6 +137,48 @@ func TestConfiguration_LoadErrorEndsChecks(t *testing.T) {
 			t.Errorf("a handler was started by it: %s", name)
 		}
 	}
+}
+
+// The certificates of the configuration are valid: only the sidecar's own has expired.
+func TestHandlers_AdvisesToRenewCertificateOfSidecar(t *testing.T) {
+	p := newPatient(t)
+	dir := filepath.Join(p.home, "fs")
+	old := certs.Options{Hosts: []string{"localhost"}, Days: 1, Now: time.Now().AddDate(0, 0, -9)}
+	if err := certs.InitSidecar(dir, "fs", old); err != nil {
+		t.Fatal(err)
+	}
+	expired, err := tls.LoadX509KeyPair(filepath.Join(dir, "sidecar/server.crt"), filepath.Join(dir, "sidecar/server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certs.Renew(dir, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	keyPairs := []tls.Certificate{expired}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: keyPairs, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*tls.Conn).Handshake()
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-served })
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	keys := filepath.Join(dir, "supervisor")
+	p.vars["ACPHOST_CONFIG"] = p.write("config.yaml", fmt.Sprintf(
+		"handlers: {fs: {address: 'tcp://localhost:%s', agent_may_call: true, "+
+			"tls: {ca: %[2]s/ca.crt, cert: %[2]s/client.crt, key: %[2]s/client.key}}}\n", port, keys), 0o600)
+	found, _ := p.examine()
+	expect(t, found["handlers/fs"], Problem, "certificate has expired", "acphost certs renew DIR")
 }
 
 func TestAgent_IsNotStartedAsWrongUser(t *testing.T) {

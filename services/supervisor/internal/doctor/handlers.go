@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/users"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
@@ -18,6 +19,17 @@ const todoUnconfined = "correct its settings, or have a handler run commands tha
 // within returns a context with a timeout, and with a cause for users.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+}
+
+// todoFailed returns what to do about a handler that cannot be used.
+func todoFailed(sidecar bool, err error) string {
+	switch text := err.Error(); { // gRPC keeps only the text of crypto/tls's errors
+	case strings.Contains(text, "certificate has expired"), strings.Contains(text, "expired certificate"):
+		return certs.RenewHint
+	case sidecar:
+		return "start the sidecar, or correct its address and keys in the configuration"
+	}
+	return "run it by itself to see more, or leave it out of the configuration"
 }
 
 // handlers starts and stops every handler.
@@ -33,11 +45,7 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 			where = strings.Join(secret.RedactedArgv(s.GetCommand()), " ")
 		}
 		if h.Err != nil {
-			todo := "run it by itself to see more, or leave it out of the configuration"
-			if s.GetAddress() != "" {
-				todo = "start the sidecar, or correct its address and keys in the configuration"
-			}
-			in.problem(s.GetName(), where+": "+h.Err.Error(), todo)
+			in.problem(s.GetName(), where+": "+h.Err.Error(), todoFailed(s.GetAddress() != "", h.Err))
 			continue
 		}
 		switch entry := c.Effective().GetHandlers()[s.GetName()]; {

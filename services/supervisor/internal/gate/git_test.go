@@ -43,6 +43,8 @@ func TestDecision_Unasked(t *testing.T) {
 		{"a person, when the agent asked", Decision{By: ByEarlier, person: true}, Outcome{Allowed: true}, false},
 		{"a grant", Decision{By: ByGrant}, Outcome{Allowed: true}, false},
 		{"no policy", Decision{By: ByPolicy, Verdict: Allow, Rule: RuleNoPolicy}, Outcome{Allowed: true}, false},
+		{"a contained command", Decision{By: ByPolicy, Verdict: Allow, Rule: "r", contained: true}, Outcome{Allowed: true}, false},
+		{"a contained command, when the agent asked", Decision{By: ByEarlier, Verdict: Allow, contained: true}, Outcome{Allowed: true}, false},
 		{"a denial", Decision{By: ByPolicy, Verdict: Deny}, Outcome{}, false},
 	} {
 		if got := c.d.Unasked(c.o); got != c.want {

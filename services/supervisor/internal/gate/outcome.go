@@ -95,11 +95,13 @@ func unrecorded(rec *supervisorv1.AuditRecord) {
 	rec.Reason, rec.Detail = reason.NotRecorded.String(), ""
 }
 
-// Unasked reports whether the outcome is an allowance that no person gave, now or earlier. Git must then run no program of a repository. It
-// is false if no policy was chosen, because nobody is asked then, and for a command that runs the project's own code and no git beside it.
+// Unasked reports whether the outcome is an allowance that no person gave, now or earlier. Git must then run no program
+// of a repository. It is false if no policy was chosen, because nobody is asked then, for a command that runs the
+// project's own code and no git beside it, and for a contained command: the sandbox decides the actions of these
+// programs.
 func (d *Decision) Unasked(o Outcome) bool {
 	switch {
-	case !o.Allowed || o.Option != "" || d.By == ByGrant || d.Rule == RuleNoPolicy || runsProject(d.request.Action):
+	case !o.Allowed || o.Option != "" || d.By == ByGrant || d.Rule == RuleNoPolicy || d.Contained() || runsProject(d.request.Action):
 		return false
 	case d.By == ByEarlier:
 		return !d.person

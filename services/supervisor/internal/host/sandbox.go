@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -58,6 +59,9 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	return nil
 }
 
+// enforced are the variables of all processes whose actions the sandbox decides.
+var enforced = []string{git.SandboxVariable + "=1"}
+
 // startConfined starts the agent in the sandbox.
 func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	cfg, mode := la.host.config.GetSandbox(), la.host.opts.Config.Sandbox()
@@ -73,6 +77,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	mine := kernel.NewOwn(files.State, s.Env).With(la.tempDir.folder)
 	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
+		env = append(env, enforced...)
 		switch folder, caches, err := la.openCaches(&s, files.CacheVariables()); {
 		case err != nil:
 			la.host.log.Warn("the agent's commands use the user's caches, and are refused what they write there", "agent", s.Name, "error", err)
@@ -93,8 +98,12 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +
 			terminalsWhy + ": have another handler run them, or leave out sandbox.require"}
 	}
-	s.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.decider, Generation: la.host.generation}
-	la.Process, err = agent.Start(s)
+	confined := s
+	if mode == config.SandboxEnforce {
+		confined.Env = replaced(s.Env, enforced)
+	}
+	confined.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.decider, Generation: la.host.generation}
+	la.Process, err = agent.Start(confined)
 	switch {
 	case err == nil:
 		la.decider.SetSandbox(k)
@@ -112,7 +121,6 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: fmt.Sprintf(
 			"sandbox.require is set, and %v: use a system that can confine it, or leave out sandbox.require", err)}
 	}
-	s.Sandbox = nil
 	why := strings.TrimSpace(err.Error())
 	s.Confinement.OnePort, s.Confinement.Port = closed != "" && mode == config.SandboxEnforce, la.agentProxy.port()
 	if la.Process, err = agent.Start(s); err != nil {

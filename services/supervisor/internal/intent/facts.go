@@ -7,6 +7,7 @@ import (
 
 	"github.com/acphost/acphost/internal/facts"
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/secretfile"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -42,7 +43,11 @@ func (p *paths) facts(c *permissionv1.Command) {
 			if p.session.Seen.OfProcess(file) {
 				return facts.Place{} // it leads elsewhere for the command than for us
 			}
-			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder, Public: at.Public}
+			to := facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}
+			if at.Content != nil {
+				to.Content = func(reads bool) secretfile.Verdict { return at.Content(reads && p.asksContent()) }
+			}
+			return to
 		}}
 	}
 	files := 0

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -165,7 +166,12 @@ func TestFacts_MarkPublicKeyFiles(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place {
-		return Place{Resolved: path, Inside: true, NoFolder: true, Public: strings.HasSuffix(path, "/ca.pem")}
+		return Place{Resolved: path, Inside: true, NoFolder: true, Content: func(bool) secretfile.Verdict {
+			if strings.HasSuffix(path, "/ca.pem") {
+				return secretfile.Public
+			}
+			return secretfile.Secret
+		}}
 	}
 	a := l.call(s, map[string]any{"command": "cat ca.pem server.pem < ca.pem"})
 	got := map[string]bool{}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	realpaths "github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -74,8 +75,8 @@ type Place struct {
 	GitInternal bool
 	// NoFolder: it is certain that no folder is there.
 	NoFolder bool
-	// Public: the file is known to hold certificates or public keys and nothing else.
-	Public bool
+	// Content decides by the file's name and content whether it is a secret. reads: its content is used. nil: unknown.
+	Content func(reads bool) secretfile.Verdict
 }
 
 // Question normalises a permission question, or a report, about a tool call.

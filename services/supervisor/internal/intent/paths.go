@@ -11,6 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/lazyregexp"
 	realpaths "github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/secretfile"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -77,12 +78,19 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 	if p.session.Place != nil {
 		at := p.look(path)
 		pa.ResolvedPath, pa.InsideRoots, pa.Protected, pa.GitInternal = at.Resolved, at.Inside, at.Protected, at.GitInternal
-		pa.Public = at.Public
+		if at.Content != nil {
+			reads := access == permissionv1.Access_ACCESS_READ && p.asksContent()
+			content := at.Content(reads)
+			pa.Public, pa.HoldsPrivateKey = content == secretfile.Public, reads && content == secretfile.HoldsKey
+		}
 	}
 	p.seen[path] = pa
 	p.action.Paths = append(p.action.Paths, pa)
 	return pa
 }
+
+// asksContent reports whether files on no list of secrets are read for the decision. Processes open too many of them.
+func (p *paths) asksContent() bool { return p.action.GetDoor() != permissionv1.Door_DOOR_KERNEL }
 
 // strays has an action refused if a text in it, of which nobody knows what it stands for, names one of acphost's own files. It
 // names no other path for certain.

@@ -52,6 +52,29 @@ func TestContainment_LimitsNoticesOfTurn(t *testing.T) {
 	}
 }
 
+// An agent may not start because the sandbox refuses one of its files. No session shows a notice of that.
+func TestContainment_NamesRefusalsOfAgentThatDoesNotStart(t *testing.T) {
+	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
+	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
+	r.agent.next()
+	for i := range 5 {
+		e := sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: fmt.Sprintf("/home/.state/%d", i)}
+		r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: e})
+	}
+	_ = r.agent.in.Close()
+	got := r.client.next()
+	for _, want := range []string{
+		"; the sandbox refused: write /home/.state/0 ", "write /home/.state/2 ", "list its folder in sandbox.own",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %q", got, want)
+		}
+	}
+	if strings.Contains(got, "/home/.state/3") {
+		t.Errorf("got %s, want the first refusals only", got)
+	}
+}
+
 // TestContainment_AsksOnceInTurn tries an action of which every question ends without a person. The question of the
 // turn is the first try's.
 func TestContainment_AsksOnceInTurn(t *testing.T) {

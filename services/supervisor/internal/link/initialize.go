@@ -60,9 +60,11 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		defer panics.Recover(p.log, "ending an agent that does not answer initialize", p.broken)
 		if c, ok := p.clientCalls.Remove(id); ok {
 			late := fmt.Sprintf("the agent did not answer initialize within %v", timeout)
-			p.endAfter(NoInitialize, errors.New(late+p.Dropped()), func() {
+			why := p.Dropped() + p.RefusedAtStart()
+			p.endAfter(NoInitialize, errors.New(late+why), func() {
 				p.refuseClient(c.id, jsonrpc.CodeInternal,
-					late+" (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?"+p.Dropped())
+					late+" (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag "+
+						"that makes it speak ACP?"+why)
 			})
 		}
 	}))
@@ -84,4 +86,13 @@ func (l *Link) Dropped() string {
 		return ""
 	}
 	return jsonrpc.DroppedNote(*first)
+}
+
+// RefusedAtStart returns the first actions of the agent that the sandbox refused while no session was open, as the end
+// of an error, "; …". It is empty if there was none. Safe for concurrent use.
+func (l *Link) RefusedAtStart() string {
+	if l.opts.Containment == nil {
+		return ""
+	}
+	return l.opts.Containment.RefusedAtStart()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/secretfile"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -49,7 +50,13 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 		at.Protected = at.Protected || gate.ProtectedBelow(known, path) ||
 			at.Resolved != "" && gate.ProtectedBelow(known, at.Resolved)
 		at.GitInternal = gate.GitInternal(path, at.Resolved)
-		at.Public = l.opts.Local && gate.HoldsNoSecret(at.Resolved)
+		switch {
+		case at.Resolved == "":
+		case l.opts.Local:
+			at.Content = func(reads bool) secretfile.Verdict { return secretfile.File(at.Resolved, reads) }
+		default:
+			at.Content = func(bool) secretfile.Verdict { return secretfile.Judge(at.Resolved, nil, false) }
+		}
 		return at
 	}
 	return s

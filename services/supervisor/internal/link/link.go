@@ -386,7 +386,7 @@ func (l *Link) shutdown() {
 	l.unanswered.Store(&unanswered{why, data})
 	calls := l.clientCalls.Drain()
 	if l.reason == AgentGone && slices.ContainsFunc(calls, func(c *clientCall) bool { return c.method == acp.MethodInitialize }) {
-		l.unanswered.Store(&unanswered{why + l.Dropped(), data}) // it may not be an ACP agent at all
+		l.unanswered.Store(&unanswered{why + l.Dropped() + l.RefusedAtStart(), data}) // it may not be an ACP agent at all
 	}
 	for _, c := range calls {
 		l.answerEnded(c)

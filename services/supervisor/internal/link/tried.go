@@ -32,6 +32,8 @@ type Containment interface {
 	Sees(sessionID string) func() bool
 	// SnapshotRepositories records the commits of the repositories of folders, before the agent works there.
 	SnapshotRepositories(folders ...string)
+	// RefusedAtStart returns the first denials while no session was open, as the end of an error, "; …", or "".
+	RefusedAtStart() string
 	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.
 	Walls() []permissionv1.Wall
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/secretfile"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -368,6 +369,6 @@ func placeIn(g *gate.Gate, roots, real []string, path string) intent.Place {
 		Resolved: resolved, Inside: below(all, clean) && below(real, resolved),
 		Protected:   g.Protected(clean) || gate.ProtectedBelow(all, clean) || gate.ProtectedBelow(all, resolved),
 		GitInternal: gate.GitInternal(clean, resolved), NoFolder: paths.NoFolder(resolved),
-		Public: gate.HoldsNoSecret(resolved),
+		Content: func(reads bool) secretfile.Verdict { return secretfile.File(resolved, reads) },
 	}
 }

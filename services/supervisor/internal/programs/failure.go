@@ -80,9 +80,11 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 
 // handshakeTimeout returns the error of an agent that did not answer initialize.
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
+	why := secret.Text(r.process.Dropped() + r.process.RefusedAtStart())
 	return &supervisorv1.AgentError{
-		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
-		Message:    a.started("it did not answer initialize within %s: %s%s", a.reg.opts.InitializeTimeout, a.commandHint(), secret.Text(r.process.Dropped())),
+		Kind: supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
+		Message: a.started("it did not answer initialize within %s: %s%s",
+			a.reg.opts.InitializeTimeout, a.commandHint(), why),
 		StderrTail: secret.Lines(r.process.StderrTail()),
 	}
 }
@@ -113,7 +115,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 		return e
 	}
 	e := a.exitError(r.process.Exit(), a.started("before it answered initialize, "))
-	e.Message += secret.Text(r.process.Dropped())
+	e.Message += secret.Text(r.process.Dropped() + r.process.RefusedAtStart())
 	return e
 }
 
@@ -203,11 +205,11 @@ func (r *run) explain(ctx context.Context, method string, limit time.Duration, e
 	case errors.As(err, &rejected):
 		return fault.New(fault.Precondition, "%w", rejected)
 	case errors.As(err, &jerr) && !r.agentEnded(jerr):
-		return fault.Agent(r.answerError(method, jerr))
+		return fault.Agent(r.refusedAtStart(method, r.answerError(method, jerr)))
 	case jerr != nil, errors.Is(err, acpclient.ErrClosed):
 		e := r.ending()
 		e.Message = method + ": " + e.GetMessage()
-		return fault.Agent(e)
+		return fault.Agent(r.refusedAtStart(method, e))
 	case errors.Is(err, acpclient.ErrUnanswered):
 		return fault.New(fault.Exhausted, "%s: agent %q: %w; restart it", method, name, err)
 	case ctx.Err() != nil:
@@ -232,6 +234,14 @@ func (r *run) agentEnded(jerr *jsonrpc.Error) bool {
 	case <-time.After(stopTimeout):
 		return false
 	}
+}
+
+// refusedAtStart adds what the sandbox refused to an error of an agent's first session.
+func (r *run) refusedAtStart(method string, e *supervisorv1.AgentError) *supervisorv1.AgentError {
+	if method == acp.MethodSessionNew {
+		e.Message += secret.Text(r.process.RefusedAtStart())
+	}
+	return e
 }
 
 // marksEnded reports whether an error has the link's mark of an agent that has ended.

@@ -445,6 +445,39 @@ func TestStartAgent_FailedAgentIsRestartedOnce(t *testing.T) {
 	}
 }
 
+func TestAgentError_NamesRefusalsAtStart(t *testing.T) {
+	const refused = "; the sandbox refused: write /home/.state"
+	confined := func(then func(*scripted, message)) part {
+		return func(a *scripted, m message) {
+			a.mu.Lock()
+			a.atStart = refused
+			a.mu.Unlock()
+			then(a, m)
+		}
+	}
+	crash := confined(func(a *scripted, _ message) { a.crash() })
+	t.Run("initialize", func(t *testing.T) {
+		r := newRig(t, map[string]part{"initialize": crash})
+		_, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
+		if err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("got %v, want %q in it", err, refused)
+		}
+	})
+	for name, does := range map[string]part{
+		"first session, ended":  crash,
+		"first session, failed": confined(refuse(-32603, "cannot write")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, map[string]part{"session/new": does})
+			a, _ := r.start()
+			_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: "/w"})
+			if err == nil || !strings.Contains(err.Error(), refused) {
+				t.Errorf("got %v, want %q in it", err, refused)
+			}
+		})
+	}
+}
+
 func TestAgentEnd_QuotesFirstDroppedLine(t *testing.T) {
 	for name, c := range map[string]struct{ line, want string }{
 		"pretty-printed": {"{\n  \"jsonrpc\": \"2.0\",\n", `the first line that was dropped is "{": the agent writes its JSON over several lines, and each message must be one line`},

@@ -95,6 +95,8 @@ func (r *rig) startProcess(s Spec) (Process, error) {
 
 func (p *process) Dropped() string { return p.link.Dropped() }
 
+func (p *process) RefusedAtStart() string { return p.link.RefusedAtStart() }
+
 func (p *process) Reported() acp.Initialized { return p.link.Reported() }
 
 type processEnd struct{ *agent.Process }

@@ -63,6 +63,9 @@ type Process interface {
 	// Dropped returns the end of an error, "; …", that quotes the first line of the agent that was discarded because it
 	// is not a message, or "".
 	Dropped() string
+	// RefusedAtStart returns the end of an error, "; …", with the first actions of the agent that the sandbox refused
+	// while no session was open, or "".
+	RefusedAtStart() string
 	// Sessions returns the agent's sessions with the state that decisions need, as known from frames.
 	Sessions() []*supervisorv1.Session
 	// Reported returns the agent's answer to initialize; zero before that.

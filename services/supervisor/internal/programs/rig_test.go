@@ -109,7 +109,8 @@ type scripted struct {
 	saying  sync.Mutex
 	forgot  []string
 	opened  int
-	refused int // times that initialize was refused
+	refused int    // times that initialize was refused
+	atStart string // what RefusedAtStart returns
 }
 
 // say writes a line.
@@ -229,6 +230,12 @@ func (j linked) Ended() <-chan struct{}            { return j.ended }
 func (j linked) Sessions() []*supervisorv1.Session { return j.sessions.Snapshot() }
 
 func (j linked) Dropped() string { return j.link.Dropped() }
+
+func (j linked) RefusedAtStart() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.atStart
+}
 
 func (j linked) Reported() acp.Initialized { return j.link.Reported() }
 

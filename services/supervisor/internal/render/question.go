@@ -56,6 +56,13 @@ type Hidden struct {
 // Any reports whether lines or characters are not shown.
 func (h Hidden) Any() bool { return h.Lines > 0 || h.Characters > 0 }
 
+// Withholds reports whether an answer by this option has to wait until the user has seen Whole: an option of any kind
+// that does not reject, while lines or characters are hidden. nil stands for accepting a form or a page.
+func (h Hidden) Withholds(o *supervisorv1.PermissionOption) bool { return h.Any() && !Rejects(o) }
+
+// Rejects reports whether an option only rejects.
+func Rejects(o *supervisorv1.PermissionOption) bool { return strings.HasPrefix(o.GetKind(), "reject_") }
+
 // Count describes the hidden amount, with a word before each noun, which may be empty: "3 more lines and 20 more
 // characters".
 func (h Hidden) Count(word string) string {

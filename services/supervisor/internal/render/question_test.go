@@ -187,3 +187,26 @@ func TestAnswer_ReportsMissingAnswerer(t *testing.T) {
 		}
 	}
 }
+
+func TestHidden_WithholdsAnswersThatAllow(t *testing.T) {
+	for name, c := range map[string]struct {
+		hidden Hidden
+		kind   string
+		want   bool
+	}{
+		"lines, allow once":   {Hidden{Lines: 1}, "allow_once", true},
+		"characters, always":  {Hidden{Characters: 1}, "allow_always", true},
+		"lines, unknown kind": {Hidden{Lines: 1}, "ask_her", true},
+		"lines, reject":       {Hidden{Lines: 1}, "reject_once", false},
+		"all is shown":        {Hidden{Members: 1}, "allow_once", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.hidden.Withholds(&supervisorv1.PermissionOption{Kind: c.kind}); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+	if !(Hidden{Lines: 1}).Withholds(nil) {
+		t.Error("a form whose message is hidden can be accepted")
+	}
+}

@@ -111,7 +111,7 @@ func (c *Cleaner) Add(text string) string {
 		case r == '\r':
 			c.cr = true
 			continue
-		case unicode.In(r, unicode.Mn, unicode.Me):
+		case unicode.In(r, unicode.Mn, unicode.Me) && harmless(r):
 			if c.marks++; c.marks > MaxMarks {
 				continue
 			}

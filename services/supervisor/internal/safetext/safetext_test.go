@@ -21,6 +21,10 @@ func TestLevels_EscapeControlCharacters(t *testing.T) {
 		{"text", Text, evil, `a\u{1b}[2J\u{1b}]0;t\u{7}\u{d}b\u{9b}31m\u{202e}c\u{2066}\u{200f}\u{0}\u{8}\u{7f}\u{2028}d\u{e0041}` + "\ufffd"},
 		{"text keeps its lines", Text, "a\r\n\tb\n\r", "a\n\tb\n\\u{d}"},
 		{"text keeps joiners and blanks", Text, "a\u200d\u00a0\u3000b", "a\u200d\u00a0\u3000b"},
+		{
+			"text escapes marks that have no form", Text,
+			"e\u034f\u17b4\ufe00\u0301\ufe0f", `e\u{34f}\u{17b4}\u{fe00}` + "\u0301\ufe0f",
+		},
 		{"text bounds marks", Text, "e" + strings.Repeat("\u0301", 1000) + "x", "e" + strings.Repeat("\u0301", MaxMarks) + "x"},
 		{"a line", Line, "\t a\r\nb\x1b \n", `a  b\u{1b}`},
 		{"a line is bounded", Line, strings.Repeat("é", MaxLine+1), strings.Repeat("é", MaxLine) + "…"},

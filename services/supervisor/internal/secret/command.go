@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/secretfile"
 	"github.com/acphost/acphost/internal/secretname"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/wordset"
@@ -150,16 +151,12 @@ func keptInSecret(c shell.Simple) bool {
 	return slices.ContainsFunc(c.Files, func(f shell.Placed) bool {
 		name := base(f.Text)
 		stem, ext, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
-		return secretFiles[name] || (ext == "" || secretExtensions[ext]) && secretname.Is(stem)
+		return secretfile.Named(f.Text) || (ext == "" || secretExtensions[ext]) && secretname.Is(stem)
 	})
 }
 
-// secretFiles are names of files for secrets. A file is also for secrets if its name without the extension is the name
-// of a secret, and the extension is in secretExtensions or missing.
-var (
-	secretFiles      = wordset.Of(".pgpass .netrc _netrc .git-credentials .my.cnf .vault-token")
-	secretExtensions = wordset.Of("txt key pass pw token secret")
-)
+// secretExtensions are the extensions of files for secrets whose names without them are names of secrets.
+var secretExtensions = wordset.Of("txt key pass pw token secret")
 
 // behindName matches a name before a substitution that is its value.
 var behindName = lazyregexp.New("(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)(?:=|\\s+)[\"']?(?:\\$\\(|<\\(|`)\\s*$")

@@ -17,13 +17,15 @@ import (
 
 // New returns the command "agents".
 func New(call *command.Call, execute agentcmd.Executor) *cobra.Command {
-	return command.Group("agents", "List agents, log in to them, and start and stop them in \"acphost serve\"", `List the agents that are known by name, log in to them, and start, stop and restart
-agents in a running "acphost serve".
+	return command.Group("agents", "List agents, log in to them, and start and stop them in \"acphost serve\"",
+		`List the known agents, log in to them, and start, stop and restart agents in a
+running "acphost serve".
 
-acphost knows a few agents. More come from two files beside your configuration
-(`+"~/.config/acphost"+`), both in the format of the ACP registry: registry.json, which
-you download from the registry as it is, and agents.json, which you write. Of the
-same id, agents.json counts before registry.json, and that before what is built in.
+acphost has built-in entries for some agents. You can add entries in two files beside
+your configuration (`+"~/.config/acphost"+`), in the format of the ACP registry:
+registry.json, a copy of the registry, and agents.json, your own file. If several
+entries have the same id, agents.json overrides registry.json, and registry.json
+overrides the built-in entries.
 
     {"agents": [{"id": "mine", "distribution": {"npx": {"package": "my-agent@1.0.0"}}}]}
 
@@ -51,7 +53,7 @@ func newList(call *command.Call) *cobra.Command {
 	var asJSON, installed bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the agents that are known, which are installed, and how to get the others",
+		Short: "List the known agents, which are installed, and how to install the others",
 		Example: `  acphost agents list
   acphost agents list --installed --json`,
 		Args: command.NoArguments,
@@ -70,7 +72,7 @@ func newList(call *command.Call) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
-	cmd.Flags().BoolVar(&installed, "installed", false, "leave out what is not installed")
+	cmd.Flags().BoolVar(&installed, "installed", false, "only installed agents")
 	return cmd
 }
 

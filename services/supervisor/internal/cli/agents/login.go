@@ -30,12 +30,10 @@ func newLogin(call *command.Call, execute agentcmd.Executor) *cobra.Command {
 		Short: "Log in to an agent on this terminal",
 		Long: `Log in to an agent on this terminal.
 
-acphost becomes the agent's own login: the command that is known for it, else the
-one that the agent offers when it is asked (a method of type "terminal"). No
-question is asked and no policy counts then, but the walls around an agent stand:
-it runs as the user that the configuration names for agents, and cannot reach into
-other processes. Where an agent has no such login, what
-there is instead is listed.`,
+acphost replaces itself with the agent's own login: the known command, or a method
+of type "terminal" that the agent offers. No policy applies to the login. It runs as
+the user that the configuration names for agents, and cannot access other processes.
+If the agent has no such login, acphost lists its other methods.`,
 		Example: `  acphost agents login opencode
   acphost agents login claude --method console-login`,
 		ValidArgsFunction: cliflag.Agents(call.Env),
@@ -51,7 +49,7 @@ there is instead is listed.`,
 			return login(cmd.Context(), call, execute, r, method)
 		},
 	}
-	cmd.Flags().StringVar(&method, "method", "", "the `ID` of the way to log in, where the agent offers several")
+	cmd.Flags().StringVar(&method, "method", "", "the `ID` of the login method, if the agent offers several")
 	return cmd
 }
 

@@ -32,9 +32,9 @@ func newStart(call *command.Call) *cobra.Command {
 		Short: `Start an agent in a running "acphost serve"`,
 		Long: `Start an agent in a running "acphost serve", and wait until it answers.
 
-NAME is one of "acphost agents list". An agent that runs with the same configuration
-is not started again. Keys belong in files: --env-file NAME=FILE; what --env says can
-be seen by other processes.`,
+NAME is a name in "acphost agents list". An agent that already runs with the same
+configuration is not started again. Put keys into files (--env-file NAME=FILE):
+other processes can read the values of --env.`,
 		Example: `  acphost agents start claude
   acphost agents start gemini --env-file GEMINI_API_KEY=/run/secrets/gemini
   acphost agents start --name mine -- ./my-agent --acp`,
@@ -65,8 +65,9 @@ be seen by other processes.`,
 	flags.StringVar(&req.Cwd, "cwd", "", "the working `FOLDER` of its process")
 	flags.StringArrayVar(&values, "env", nil, "an environment variable, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&files, "env-file", nil, "an environment variable whose value is in a file, `NAME=FILE`; may be repeated")
-	flags.BoolVar(&req.Attended, "attended", false, "somebody will answer what it asks beside permissions")
-	flags.BoolVar(&req.Separate, "separate", false, "start a process of its own even if one with the same configuration runs")
+	flags.BoolVar(&req.Attended, "attended", false, "a user answers its forms (elicitations)")
+	flags.BoolVar(&req.Separate, "separate", false,
+		"start a separate process even if one with the same configuration runs")
 	cliflag.Complete(cmd, "env", cliflag.Words())
 	which.Register(cmd)
 	return cmd
@@ -141,7 +142,7 @@ func startWhat(cmd *cobra.Command, args []string, there func(string) (string, er
 }
 
 func newStop(call *command.Call) *cobra.Command {
-	return agentVerb(call, "stop", "stopped", `Stop an agent of a running "acphost serve", and all that it started`,
+	return agentVerb(call, "stop", "stopped", `Stop an agent of a running "acphost serve", and all its processes`,
 		func(ctx context.Context, c supervisorv1.AgentServiceClient, id string) (*supervisorv1.Agent, error) {
 			res, err := c.StopAgent(ctx, &supervisorv1.StopAgentRequest{AgentId: id})
 			return res.GetAgent(), err
@@ -162,7 +163,7 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 	cmd := &cobra.Command{
 		Use:               verb + " ID",
 		Short:             short,
-		Long:              short + ".\n\nID is what \"acphost agents running\" shows, or the agent's name where only one has it.",
+		Long:              short + ".\n\nID is the id in \"acphost agents running\", or the agent's name if it is unique.",
 		Args:              command.OneArgument("an agent's id"),
 		ValidArgsFunction: reach.Complete(call, &which, 1, completeRunning),
 		RunE: func(cmd *cobra.Command, args []string) error {

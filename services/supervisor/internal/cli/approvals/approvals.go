@@ -29,11 +29,13 @@ const answeredByCLI = "cli"
 
 // New returns the command "approvals".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("approvals", "List and answer the questions that wait for a person", `List and answer the questions that wait for a person: permissions that agents ask
-for, or that a policy wants a person to give, and what agents want to know.
+	return command.Group("approvals", "List and answer open questions",
+		`List and answer open questions: permission requests of agents, questions of acphost
+about actions, and forms of agents.
 
-Whoever answers first counts: the editor, a program, or you; the others learn who
-it was. Agents and handlers cannot answer, and neither can what they have started.`,
+The first answer applies: of the editor, a program, or this command. acphost
+notifies the others. Agents, handlers and the processes that they have started
+cannot answer.`,
 		newList(call), newAnswer(call))
 }
 
@@ -45,11 +47,10 @@ func newList(call *command.Call) *cobra.Command {
 	var session string
 	cmd := reach.Lister(&cobra.Command{
 		Use:   "list",
-		Short: "List the questions that wait, oldest first",
-		Long: `List the questions that wait, oldest first, each with the command or the change that
-it is about and the answers that there are. On a terminal, a long one is cut, and says
-so; --full shows all of it, with all of the input that the agent gives the tool, and
-how the policy came to ask. Elsewhere it is whole.`,
+		Short: "List open questions, oldest first",
+		Long: `List open questions, oldest first, each with its command or change and the possible
+answers. On a terminal, long questions are cut; --full shows them completely, with
+the whole input of the tool and the reason of the policy.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openQuestion {
@@ -66,20 +67,23 @@ how the policy came to ask. Elsewhere it is whole.`,
 func newAnswer(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var accept string
-	var decline, cancel bool
+	var decline, cancel, full bool
 	cmd := &cobra.Command{
 		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
 		Short: "Answer a question",
-		Long: `Answer a question. ID is the first name that "acphost approvals list" shows, such as
-K7QF2MXA: random characters of the question's id, which agents do not know. The first
-four are enough if no other question that waits begins with them. ID can also be the
-whole handle, such as claude-1/7, or the whole id, which "acphost approvals list --json"
-shows. A part of a handle is not accepted, because agents choose text in handles.
+		Long: `Answer a question. ID is the first name in "acphost approvals list", such as
+K7QF2MXA: random characters of the question's id, which agents do not know. The
+first four are sufficient if no other open question begins with them. ID can also be
+the whole handle, such as claude-1/7, or the whole id ("acphost approvals list
+--json"). A part of a handle is not accepted, because agents choose text in handles.
 
-OPTION answers a permission question: the id of an option that it offers, or a kind
-(allow_once, allow_always, reject_once, reject_always) that it offers once. What an
-agent wants to know is answered with --accept, the form's content as a JSON object
-({} for a page that you have opened), or with --decline.`,
+OPTION answers a permission request: the id of an option, or a kind (allow_once,
+allow_always, reject_once, reject_always) that only one option has. --accept answers
+a form of an agent with its content as a JSON object ({} for a page that you have
+opened), and --decline refuses it.
+
+If "acphost approvals list" cuts a question on a terminal, read the whole question with
+"approvals list --full", and use --full here to allow or accept something.`,
 		Example: `  acphost approvals answer K7QF2MXA allow_once
   acphost approvals answer claude-1/7 allow_once
   acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
@@ -113,26 +117,36 @@ agent wants to know is answered with --accept, the form's content as a JSON obje
 				with = client.Accept(accept)
 			}
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
-				return answer(cmd.Context(), call, all, args[0], with)
+				return answer(cmd.Context(), call, all, args[0], with, full || !call.Terminal(call.Stdout))
 			})
 		},
 	}
 	cmd.Flags().StringVar(&accept, "accept", "", "the form's content, a `JSON` object")
 	cmd.Flags().BoolVar(&decline, "decline", false, "you do not want to say")
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "you do not decide")
+	cmd.Flags().BoolVar(&full, "full", false, "you have read the whole question, which the list cuts")
 	cliflag.Complete(cmd, "accept", cliflag.Words())
 	which.Register(cmd)
 	return cmd
 }
 
-// answer answers a question at its supervisor.
+// answer answers a question at its supervisor. full means that the caller has read all of the question, and not only
+// the text of printQuestions on a terminal.
 func answer(
-	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
+	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string,
+	with *supervisorv1.AnswerApprovalRequest, full bool,
 ) error {
 	list := questions(ctx, call, all, "")
 	at, id, err := findQuestion(call, all, list, given)
 	if err != nil {
 		return err
+	}
+	if i := slices.IndexFunc(list, func(w openQuestion) bool { return w.Of.GetId() == id }); i >= 0 {
+		hidden := writeQuestion(new(strings.Builder), output.RenderOptions(call, "", false, false), list[i], "", false, full)
+		if withheld(list[i].Of, with, hidden) {
+			return fmt.Errorf(`not answered: "acphost approvals list" does not show %s of this question: `+
+				"read them with --full, then answer with --full", hidden.Count(""))
+		}
 	}
 	ctx, stop := context.WithTimeout(ctx, reach.VerbTimeout)
 	defer stop()
@@ -150,6 +164,20 @@ func answer(
 	}
 	_, err = fmt.Fprintln(call.Stdout, text)
 	return err
+}
+
+// withheld reports whether an answer has to wait until the caller has read all of the question, of which hidden is
+// hidden.
+func withheld(a *supervisorv1.Approval, with *supervisorv1.AnswerApprovalRequest, hidden render.Hidden) bool {
+	switch with := with.GetAnswer().(type) {
+	case *supervisorv1.AnswerApprovalRequest_OptionId:
+		return slices.ContainsFunc(a.GetPermission().GetOptions(), func(o *supervisorv1.PermissionOption) bool {
+			return (o.GetOptionId() == with.OptionId || o.GetKind() == with.OptionId) && hidden.Withholds(o)
+		})
+	case *supervisorv1.AnswerApprovalRequest_Accept:
+		return hidden.Withholds(nil)
+	}
+	return false
 }
 
 // findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
@@ -252,8 +280,11 @@ func printQuestions(call *command.Call, list []openQuestion, full bool) error {
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: its name, its content, then the possible answers.
-func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool) {
+// writeQuestion writes one question: its name, its content, then the possible answers. It returns the amount that it
+// omits, except for the names of options.
+func writeQuestion(
+	b *strings.Builder, look render.Options, w openQuestion, name string, several, full bool,
+) (hidden render.Hidden) {
 	q := w.Of
 	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
@@ -271,11 +302,12 @@ func writeQuestion(b *strings.Builder, look render.Options, w openQuestion, name
 	}
 	b.WriteByte('\n')
 	if q.GetPermission() != nil {
-		writePermission(b, look, q, full)
+		hidden = writePermission(b, look, q, full)
 	}
 	if e := q.GetElicitation(); e != nil {
-		writeElicitation(b, e, full)
+		hidden = writeElicitation(b, e, full)
 	}
+	return hidden
 }
 
 // writeUnseen writes the amount of a question that is omitted, and how to see it.
@@ -304,7 +336,9 @@ func (c *cells) line(text string, limit int) string {
 	return output.OneLine(text, limit)
 }
 
-func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
+func writePermission(
+	b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool,
+) (hidden render.Hidden) {
 	q := a.GetPermission()
 	text := cells{full: full}
 	asks := "The agent asks" // its title is the agent's text, and may contradict the command below
@@ -327,14 +361,16 @@ func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Ap
 	if full {
 		shown, unseen = render.Whole(look, a), render.Hidden{}
 	}
+	hidden = unseen
 	unseen.Characters += text.hidden.Characters
 	_, below, _ := strings.Cut(shown, "\n") // the title is already shown above
 	b.WriteString(below)
 	writeUnseen(b, unseen)
 	b.WriteString(options.String())
+	return hidden
 }
 
-func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool) {
+func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool) (hidden render.Hidden) {
 	text := cells{full: full}
 	message := strings.TrimSpace(e.GetMessage())
 	if full && message != "" {
@@ -353,6 +389,7 @@ func writeElicitation(b *strings.Builder, e *supervisorv1.Elicitation, full bool
 		fmt.Fprintf(b, "  %-20s the form's content\n", "--accept JSON")
 	}
 	fmt.Fprintf(b, "  %-20s you do not want to say\n", "--decline")
+	return text.hidden
 }
 
 // formFields describes the fields of a form, one in a line.

@@ -206,6 +206,43 @@ func TestApprovalsList_ShowsDiffAndCountsOmittedLines(t *testing.T) {
 	}
 }
 
+func TestApprovalsAnswer_AllowsOnlyWhatListShows(t *testing.T) {
+	long := `{"command":"make a` + strings.Repeat(`\nmake b`, 99) + `"}`
+	options := []*supervisorv1.PermissionOption{
+		{OptionId: "yes", Kind: "allow_once", Name: "Allow once: " + strings.Repeat("n", 90)},
+		{OptionId: "no", Kind: "reject_once", Name: "Reject"},
+	}
+	for name, c := range map[string]struct {
+		input    string
+		terminal bool
+		args     []string
+		answered bool
+	}{
+		"allowed":                    {long, true, []string{"a/1", "yes"}, false},
+		"allowed by kind":            {long, true, []string{"a/1", "allow_once"}, false},
+		"allowed, after all of it":   {long, true, []string{"a/1", "yes", "--full"}, true},
+		"rejected":                   {long, true, []string{"a/1", "no"}, true},
+		"no decision":                {long, true, []string{"a/1", "--cancel"}, true},
+		"the list is complete":       {long, false, []string{"a/1", "yes"}, true},
+		"short, with a long option":  {`{"command":"make"}`, true, []string{"a/1", "yes"}, true},
+		"a long form":                {"", true, []string{"a/2", "--accept", "{}"}, false},
+		"a long form, after reading": {"", true, []string{"a/2", "--accept", "{}", "--full"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{
+				{Id: "a/1", Permission: &supervisorv1.PermissionQuestion{Title: "make", RawInput: c.input, Options: options}},
+				{Id: "a/2", Elicitation: &supervisorv1.Elicitation{Mode: "form", Message: strings.Repeat("y ", 300)}},
+			}}
+			call := &commandtest.Call{Env: commandtest.Play(t, p), Terminal: c.terminal}
+			status, _, stderr := call.Run(t, New, append([]string{"approvals", "answer"}, c.args...)...)
+			refused := strings.Contains(stderr, "answer with --full")
+			if (status == 0) != c.answered || (p.Answered != nil) != c.answered || refused == c.answered {
+				t.Errorf("status %d, answered %v, want an answer: %v: %s", status, p.Answered, c.answered, stderr)
+			}
+		})
+	}
+}
+
 func TestApprovalsList_MentionsFullFlag(t *testing.T) {
 	name := strings.Repeat("n", 90) + " end"
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{

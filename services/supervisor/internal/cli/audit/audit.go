@@ -25,21 +25,22 @@ import (
 
 // New returns the command "audit".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("audit", "Read the record of decisions", `Read the record of what the policy decided, and of what came of it.
+	return command.Group("audit", "Read the audit log",
+		`Read the audit log: the decisions of the policy and their outcomes.
 
-The record is a file of JSON lines (permission.audit.file in the configuration),
-written before an answer leaves, with secrets redacted. Printed are the time, the
-policy's verdict, the outcome, what it was about, where it was decided (DOOR), the
-rule, and the agent with who answered (BY).
+The audit log is a file of JSON lines (permission.audit.file in the configuration),
+with secrets redacted. acphost writes a decision before it sends the answer. These
+commands print the time, the policy's verdict, the outcome, the action, the point of
+the decision (DOOR), the rule, the agent, and the source of the answer (BY).
 
-DOOR is request (the agent asked), call (a call of the agent to its client), kernel
-(what a process of the agent did by itself, in the sandbox), or report (it was told
-afterwards). BY is policy; acphost (a rule of its own, or a person would have been
-asked and could not be); front, the person at the client; a person's name; grant, an
-answer that is remembered; earlier answer, one that was given before in the session;
-command (an allowed command did it, and its answer covers it); "nobody in time"
-(a person was to be asked, and none was there or answered in time; in JSON
-"timeout"); or nobody (it was not asked).`,
+DOOR is request (a permission request of the agent), call (a call of the agent to
+its client), kernel (an action of a process in the sandbox), or report (an action
+that the agent reported afterwards). BY is policy; acphost (its own rule, or no user
+could be asked); front, the user at the client; the name of a caller; grant, a
+remembered answer; earlier answer, an answer of the same session; command (the
+answer about an allowed command covers the action); "nobody in time" (no user was
+available or answered in time; in JSON "timeout"); or nobody (the agent did not
+ask).`,
 		newTail(call), newQuery(call))
 }
 
@@ -50,7 +51,7 @@ func newTail(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print the newest decisions",
-		Long:  `Print the newest decisions, and with -f each further one as it is made.`,
+		Long:  `Print the newest decisions, and with -f also new ones.`,
 		Example: `  acphost audit tail
   acphost audit tail -n 5 -f
   acphost audit tail -f --json | jq 'select(.outcome == "denied")'`,
@@ -72,8 +73,8 @@ func newTail(call *command.Call) *cobra.Command {
 			return printRecords(call, audit.Read(name, audit.Filter{Limit: number}), noRecord, asJSON, false)
 		},
 	}
-	cmd.Flags().IntVarP(&number, "lines", "n", 20, "how many of the newest")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until interrupted")
+	cmd.Flags().IntVarP(&number, "lines", "n", 20, "the number of decisions")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue until interrupted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the audit's file")
 	return cmd
@@ -87,10 +88,10 @@ func newQuery(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "query",
 		Short: "Print the decisions that match",
-		Long: `Print the decisions for which every flag holds, oldest first.
+		Long: `Print the decisions that match all flags, oldest first.
 
-A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
-90m, 36h, 7d.`,
+A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or a duration before
+now: 90m, 36h, 7d.`,
 		Example: `  acphost audit query --since 1h --outcome denied
   acphost audit query --verdict ask --kind 'fs.*' --limit 50
   acphost audit query --text 'git push' --json`,
@@ -119,10 +120,10 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 	flags := cmd.Flags()
 	flags.Func("until", "before this `TIME`", cliflag.TimeInto(&f.Until))
 	flags.StringVar(&f.Session, "session", "", "of the session with this `ID`")
-	flags.StringVar(&f.Verdict, "verdict", "", "what the policy said: `allow|deny|ask`")
-	flags.StringVar(&f.Outcome, "outcome", "", "what came of it: `allowed|denied|cancelled|...`")
+	flags.StringVar(&f.Verdict, "verdict", "", "the policy's verdict: `allow|deny|ask`")
+	flags.StringVar(&f.Outcome, "outcome", "", "the outcome: `allowed|denied|cancelled|...`")
 	flags.StringVar(&f.Rule, "rule", "", "decided by the `RULE`")
-	flags.StringVar(&f.Door, "door", "", "where it was asked: `request|call|kernel|report`")
+	flags.StringVar(&f.Door, "door", "", "the point of the decision: `request|call|kernel|report`")
 	flags.StringVar(&f.Kind, "kind", "", "the `KIND` of action, or a glob: 'fs.*'")
 	flags.StringVar(&f.Text, "text", "", "with this `TEXT` in command, path, title, rule or reason")
 	flags.BoolVar(&asJSON, "json", false, "print JSON lines")

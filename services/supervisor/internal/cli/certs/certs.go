@@ -19,20 +19,21 @@ import (
 
 // New returns the command "certs".
 func New(call *command.Call) *cobra.Command {
-	cmd := command.Group("certs", "Make the certificates for callers over the network", `Make the certificates for callers over the network.
+	cmd := command.Group("certs", "Create certificates for callers over the network",
+		`Create certificates for callers over the network.
 
-Over TCP, a supervisor and its callers show each other certificates of an authority
-that is yours alone (mutual TLS). The role in a caller's certificate says what it
-may do:
+Over TCP, a supervisor and its callers authenticate each other by certificates of
+your own authority (mutual TLS). The role in a caller's certificate determines its
+rights:
 
-  viewer     sees everything
-  approver   answers questions too
-  operator   does everything
-  gateway    carries clients of agents, for a gateway ("acphost certs gateway")
-  metrics    reads the metrics, for Prometheus, and reaches nothing else
+  viewer     reads all state
+  approver   also answers questions
+  operator   makes all calls
+  gateway    opens agents for clients of a gateway ("acphost certs gateway")
+  metrics    only reads the metrics, for Prometheus
 
-A sidecar and its supervisor show each other certificates of an authority of their
-own: "acphost certs sidecar" makes them.`,
+For a sidecar and its supervisor, "acphost certs sidecar" creates certificates of a
+separate authority.`,
 		newInit(call), newClient(call), newGateway(call), newSidecar(call), newRenew(call))
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return rejectAgents(cmd, call) }
 	return cmd
@@ -53,21 +54,21 @@ func newInit(call *command.Call) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "init DIR",
-		Short: "Make an authority, a server's certificate and those of clients",
-		Long: `Make an authority, a server's certificate and those of clients in a new folder:
+		Short: "Create an authority and certificates for a server and clients",
+		Long: `Create an authority and certificates for a server and for clients, in a new folder:
 
-  ca.crt ca.key   the authority; put ca.key away
+  ca.crt ca.key   the authority; keep ca.key in a safe place
   server/         the supervisor's ca.crt, server.crt and server.key;
-                  take it to where "acphost serve --tls-dir" runs
+                  copy it to the machine of "acphost serve --tls-dir"
   NAME/           one for each client, with ca.crt, client.crt and client.key;
-                  take it to where the client is
+                  copy it to the machine of the client
 
-Over TCP the certificate alone counts. An agent that can read a client's key, or
-ca.key, does what the role allows and answers its own questions; so acphost does not
-serve where such keys lie beside the server's and agents could read them.
+Over TCP, only the certificate counts. An agent that can read a client's key, or
+ca.key, can answer its own questions. Therefore acphost does not serve if agents can
+read such keys beside the server's keys.
 
-The server's certificate is good for localhost, 127.0.0.1, ::1 and the hosts that you
-name. Nothing that is there is overwritten.`,
+The server's certificate is valid for localhost, 127.0.0.1, ::1 and the hosts that
+you name. No existing file is overwritten.`,
 		Example: `  acphost certs init keys --host build.example.org
   scp -r keys/server build.example.org:tls                  then put keys away
   acphost serve --listen :7443 --tls-dir tls                on build.example.org
@@ -98,7 +99,7 @@ name. Nothing that is there is overwritten.`,
 	}
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which callers reach the supervisor; may be repeated")
 	cmd.Flags().StringArrayVar(&clients, "client", nil, "a caller, as `NAME:ROLE`; may be repeated (default: one of each role)")
-	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
+	registerDays(cmd, &days, "the certificates are valid for `N` days; the authority's own for ten years")
 	cliflag.Complete(cmd, "client", completeClient)
 	cliflag.Complete(cmd, "host", cliflag.Words())
 	return cmd
@@ -107,9 +108,10 @@ name. Nothing that is there is overwritten.`,
 func newClient(call *command.Call) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
-		Use:     "client DIR NAME:ROLE",
-		Short:   "Make a certificate for one more client",
-		Long:    `Make a certificate for one more client, of the authority that "certs init" has made in DIR.`,
+		Use:   "client DIR NAME:ROLE",
+		Short: "Create a certificate for a further client",
+		Long: `Create a certificate for a further client, of the authority that "certs init" has
+created in DIR.`,
 		Example: `  acphost certs client ~/.config/acphost/tls dashboard:viewer --days 30`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -131,7 +133,7 @@ func newClient(call *command.Call) *cobra.Command {
 			return addClient(call, args[0], c, days, clientRecipe)
 		},
 	}
-	registerDays(cmd, &days, "for how many days, `N`, the certificate is valid")
+	registerDays(cmd, &days, "the certificate is valid for `N` days")
 	return cmd
 }
 
@@ -152,11 +154,11 @@ func newRenew(call *command.Call) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "renew DIR",
-		Short: "Make new keys before the certificates expire",
-		Long: `Make new keys and certificates that say the same, for the server of the authority in
-DIR, or the sidecar, and for the clients whose folders still lie there. They take the place of the old
-ones, which stay valid for as long as they say. A running supervisor or sidecar takes
-them up by itself; connections that are there stay.`,
+		Short: "Renew the keys and certificates",
+		Long: `Replace the keys and certificates in DIR by new ones with the same names and roles:
+for the server or the sidecar, and for the clients whose folders are in DIR. The old
+certificates stay valid until they expire. A running supervisor or sidecar reads the
+new files by itself. Open connections stay open.`,
 		Example: `  acphost certs renew ~/.config/acphost/tls --days 90`,
 		Args:    command.OneArgument("an authority's folder"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -176,7 +178,7 @@ them up by itself; connections that are there stay.`,
 			return err
 		},
 	}
-	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid")
+	registerDays(cmd, &days, "the certificates are valid for `N` days")
 	return cmd
 }
 

@@ -19,15 +19,15 @@ func newGateway(call *command.Call) *cobra.Command {
 	var name, actsAs string
 	cmd := &cobra.Command{
 		Use:   "gateway DIR",
-		Short: "Make a certificate for a gateway",
-		Long: `Make a certificate for a gateway (gatewayd), of the authority that "certs init" has
-made in DIR. Its owner can open the agents under serve.gateway_agents for clients
-elsewhere, and can do nothing else: it sees no sessions and answers no questions by
-itself.
+		Short: "Create a certificate for a gateway",
+		Long: `Create a certificate for a gateway (gatewayd), of the authority that "certs init"
+has created in DIR. With it, the gateway can only open the agents of
+serve.gateway_agents for remote clients. It cannot list sessions or answer
+questions.
 
-With --acts-as it can also call the supervisor's services for the people who sign in
-at the gateway. Each call names its caller, and the supervisor lets it do what the
-caller's role may, and never more than --acts-as.`,
+With --acts-as, it can also call the supervisor's services for the users of the
+gateway. Each call names its caller. The supervisor allows what the caller's role
+may do, and never more than --acts-as.`,
 		Example: `  acphost certs gateway ~/.config/acphost/tls
   acphost certs gateway ~/.config/acphost/tls --name edge --acts-as approver --days 30`,
 		Args: command.OneArgument("an authority's folder"),
@@ -46,9 +46,10 @@ caller's role may, and never more than --acts-as.`,
 			return addClient(call, args[0], c, days, gatewayRecipe)
 		},
 	}
-	registerDays(cmd, &days, "for how many days, `N`, the certificate is valid")
+	registerDays(cmd, &days, "the certificate is valid for `N` days")
 	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
-	cmd.Flags().StringVar(&actsAs, "acts-as", "", "the greatest `ROLE` of the people for whom it may call: viewer, approver or operator (default: it may call for nobody)")
+	cmd.Flags().StringVar(&actsAs, "acts-as", "",
+		"the highest `ROLE` of the users for whom it may call: viewer, approver or operator (default: none)")
 	cliflag.Complete(cmd, "acts-as", cliflag.Words(delegation.Roles()...))
 	return cmd
 }

@@ -21,22 +21,21 @@ func newSidecar(call *command.Call) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:   "sidecar HANDLER [DIR]",
-		Short: "Make what a sidecar and its supervisor need",
-		Long: `Make what a sidecar and its supervisor need to know each other. HANDLER is fs,
-terminal, permission, or the name of a handler of your own. In the new folder DIR, by
-default ./HANDLER-sidecar, are:
+		Short: "Create the certificates of a sidecar and its supervisor",
+		Long: `Create the certificates of a sidecar and its supervisor. HANDLER is fs, terminal,
+permission, or the name of your own handler. The new folder DIR, by default
+./HANDLER-sidecar, contains:
 
-  ca.crt ca.key   an authority for this sidecar alone; put ca.key away
-  sidecar/        ca.crt, server.crt and server.key; take it to where the sidecar runs
-  supervisor/     ca.crt, client.crt and client.key; take it to where acphost runs
+  ca.crt ca.key   the authority of this sidecar; keep ca.key in a safe place
+  sidecar/        ca.crt, server.crt and server.key; copy it to the machine of the sidecar
+  supervisor/     ca.crt, client.crt and client.key; copy it to the machine of acphost
 
-Whoever has the supervisor's key can call the sidecar past every policy. So it is
-never that of an operator or of another caller of acphost, and the authority signs
-for none of them. The sidecar's certificate is good for localhost, 127.0.0.1, ::1, a
-unix socket, and the hosts that you name.
+A process with the supervisor's key can call the sidecar without any policy.
+Therefore this authority is used only for this sidecar. The sidecar's certificate is
+valid for localhost, 127.0.0.1, ::1, a unix socket, and the hosts that you name.
 
-"acphost certs renew DIR" makes new ones before they expire. Neither the sidecar nor
-the supervisor has to be started again.`,
+"acphost certs renew DIR" renews the certificates. You need not restart the sidecar
+or the supervisor.`,
 		Example: `  acphost certs sidecar fs --host fsd.internal
   scp -r fs-sidecar/sidecar fsd.internal:tls               then put fs-sidecar/ca.key away
   fsd --listen tcp://0.0.0.0:7443 --tls-ca tls/ca.crt \
@@ -70,7 +69,7 @@ the supervisor has to be started again.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which the supervisor reaches the sidecar; may be repeated")
-	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
+	registerDays(cmd, &days, "the certificates are valid for `N` days; the authority's own for ten years")
 	cliflag.Complete(cmd, "host", cliflag.Words())
 	return cmd
 }

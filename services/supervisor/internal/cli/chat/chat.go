@@ -28,60 +28,59 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-const chatLong = `Hold a session with an agent on this terminal.
+const chatLong = `Run a session with an agent on this terminal.
 
-The agent is one of "acphost agents list" (--agent), or the command behind "--".
-It is started for this chat, with acphost's handlers and policy around it, and is
-gone when the chat ends, with all that it started.
+The agent is a name in "acphost agents list" (--agent), or the command after "--".
+acphost starts it for this chat, with its handlers and policy, and ends it and all
+its processes with the chat.
 
-What was said and done scrolls by; below it are what the agent is doing, what it
-asks of you, and a line to write on. "/help" there lists commands and keys;
-"@PATH" attaches a file, and "!COMMAND" runs a command in your own shell, which
-the agent does not see. What you write while the agent works is sent when it is
-done. What you wrote is kept for the next chat, without what looks like a secret, in
-chat_history in the folder for acphost's state.
+The screen shows the conversation, and below it the agent's activity, its questions,
+and your input. "/help" lists commands and keys, "@PATH" attaches a file, and
+"!COMMAND" runs a command in your own shell, which the agent does not see. Text that
+you write while the agent works is sent after the turn. The input history is kept in
+chat_history in acphost's state folder, without recognised secrets.
 
-Without a policy the agent's commands run unasked; --policy workspace, say, has rules
-decide what you are asked.
+Without a policy, the agent's commands run without a question. With --policy
+workspace, rules decide.
 
---attach SESSION joins a session that is open in a running acphost, whoever opened it:
-an editor, "acphost serve", or another chat. You see what happens in it and answer its
-questions; whoever answers first has answered for all. Where no editor has the session,
-you also give prompts, while no other turn is under way. If you leave, the session goes
-on. --history says what you see of its past. With --connect, the session is one behind a
-gateway (gatewayd), and you may do there what the role of your token or certificate lets
-you: see it (viewer), answer questions (approver), prompt (operator).
+--attach SESSION joins an open session of a running acphost: of an editor, "acphost
+serve", or another chat. You see its events and can answer its questions; the first
+answer applies. If it is not an editor's session, you can also send prompts while no
+other turn is in progress. If you leave, the session continues. --history selects
+the part of the past that you see. With --connect, the session is behind a gateway
+(gatewayd), and the role of your token or certificate determines your rights: read
+(viewer), answer questions (approver), prompt (operator).
 
-If a question waits or a turn ends while the terminal has no focus, chat rings the bell
-and asks the terminal for a notice on the desktop (OSC 9 or 777). The notice never
-contains words of the agent. --notify bell or off changes that.`
+If a question opens or a turn ends while the terminal has no focus, chat rings the
+bell and requests a desktop notification from the terminal (OSC 9 or 777), without
+text of the agent. --notify bell or off changes this.`
 
 const chatExamples = `  acphost chat --agent claude
   acphost chat --agent gemini --mode plan --cwd ~/src/app
-  acphost chat --agent claude --session 4f1c6a     go on with a session
+  acphost chat --agent claude --session 4f1c6a     continue a session
   acphost chat --agent claude --policy workspace
-  acphost chat --agent claude --meta @options.json    with options of its own
+  acphost chat --agent claude --meta @options.json    with agent-specific options
   acphost chat -- opencode acp
   acphost chat --attach 4f1c                   join a session that is open
   acphost chat --attach 4f1c --connect wss://acp.example.org/acp --token-file laptop.token`
 
 const chatExit = `
 Exit status:
-  0    you left
-  1    something went wrong
-  2    acphost was called wrongly
-  7    somebody has to log in to the agent first
+  0    success
+  1    error
+  2    wrong usage
+  7    the agent requires a login
   126  the agent's command cannot be executed
   127  the agent's command is not found
   128 and the signal's number, if a signal ended it
 
-Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
-GOTRACEBACK is set, it prints where acphost was, too.
+Ctrl-Z stops acphost, and "fg" continues it. Ctrl-\ ends all at once; if GOTRACEBACK is
+set, it also prints stacks.
 
 Environment:
-  ACPHOST_CONFIG  the configuration file, where --config is not given
-  NO_COLOR        no colours, whatever it is set to
-  COLUMNS, LINES  the size, where the terminal does not say it
+  ACPHOST_CONFIG  the configuration file, if --config is not given
+  NO_COLOR        if set, no colours
+  COLUMNS, LINES  the size, if the terminal does not report it
 ` + gateway.Environment
 
 // Exporter writes a session from the journal to a file, in the format of the file's extension. It returns an error if
@@ -103,7 +102,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	f := flags{notify: chat.NotifyAuto}
 	cmd := &cobra.Command{
 		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…] | --attach SESSION}",
-		Short:   "Hold a session with an agent on this terminal",
+		Short:   "Run a session with an agent on this terminal",
 		Long:    chatLong,
 		Example: chatExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -128,7 +127,9 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
 	f.Register(cmd, call.Env)
-	cmd.Flags().StringVar(&f.notify, "notify", f.notify, "how to call you when a question waits or a turn ends while you look elsewhere, `HOW`: auto (bell and desktop notice), bell, off")
+	cmd.Flags().StringVar(&f.notify, "notify", f.notify,
+		"`HOW` to notify you of a question or the end of a turn if the terminal has no focus: auto (bell and desktop "+
+			"notification), bell, off")
 	cliflag.Complete(cmd, "notify", cliflag.Words(chat.NotifyAuto, chat.NotifyBell, chat.NotifyOff))
 	registerAttach(cmd, call, &f)
 	return cmd

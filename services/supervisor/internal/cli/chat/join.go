@@ -35,10 +35,11 @@ func withAttach() []string {
 
 func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 	set := cmd.Flags()
-	set.StringVar(&f.attach, "attach", "", "join the `SESSION` that is open in a running acphost: its id, or how that begins")
-	set.StringVar(&f.history, "history", chat.HistoryFull, "with --attach, `WHAT` you see of the past: full, pending (the questions that wait), none")
-	set.IntVar(&f.which.PID, "pid", 0, "with --attach: the supervisor's process id, `PID`, where several have such a session")
-	set.StringVar(&f.which.Socket, "socket", "", "with --attach: the supervisor's admin `SOCKET`, instead of looking for it")
+	set.StringVar(&f.attach, "attach", "", "join the open `SESSION` of a running acphost: its id, or a prefix")
+	set.StringVar(&f.history, "history", chat.HistoryFull,
+		"with --attach, `WHAT` is shown of the past: full, pending (open questions), none")
+	set.IntVar(&f.which.PID, "pid", 0, "with --attach: the supervisor's process id, `PID`, if several have such a session")
+	set.StringVar(&f.which.Socket, "socket", "", "with --attach: the supervisor's admin `SOCKET`")
 	set.StringVar(&f.connect, "connect", "", "with --attach: the `URL` of the gateway that has the session, such as wss://acp.example.org/acp")
 	f.far.Register(set, "with --connect: ")
 	cliflag.Complete(cmd, "history", cliflag.Words(histories()...))

@@ -15,9 +15,9 @@ import (
 
 const configLong = `Check or show the configuration.
 
-The configuration is one YAML file: the one that --config names, else
-$ACPHOST_CONFIG, else acphost/config.yaml under $XDG_CONFIG_HOME or ~/.config.
-Without a file the defaults count.`
+The configuration is one YAML file: the file that --config names, or
+$ACPHOST_CONFIG, or acphost/config.yaml below $XDG_CONFIG_HOME or ~/.config. Without
+a file, the defaults apply.`
 
 // New returns the command "config".
 func New(call *command.Call) *cobra.Command {
@@ -31,15 +31,13 @@ func newCheck(call *command.Call) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check the configuration file",
 		Long: `Check the configuration file and the files that it names, and whether an agent could
-take a sidecar's secret or key, or a caller's over the network, from one of them.
-Capabilities that agents keep and that open a way past acphost's walls are warned of,
-and a sandbox without a policy, which decides nothing. Settings that not every command
-applies are named with those commands.
+read the secret or key of a sidecar or of a caller. The command warns about
+capabilities of agents that make it possible to bypass a protection, about a sandbox
+without a policy, and about settings that only some commands apply.
 
-Every problem is printed as FILE:LINE:COLUMN: FIELD: what was expected. The exit
-status is 0 if there is none, else 1. What only a handler can judge, its own
-settings and the methods that it declares, is checked when it is started. What
-stands in a rule file is checked by "acphost policy check".`,
+Every problem is printed as FILE:LINE:COLUMN: FIELD: the expected value. The exit
+status is 0 if there is none, else 1. The settings and methods of a handler are
+checked when the handler starts. "acphost policy check" checks rule files.`,
 		Example: `  acphost config check
   acphost config check ./acphost.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -101,8 +99,8 @@ func newShow(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the effective configuration",
-		Long: `Show the effective configuration as YAML: what the file says, with paths made
-absolute and every default filled in. Values that look like secrets are redacted.`,
+		Long: `Show the effective configuration as YAML, with absolute paths and all defaults.
+Values that look like secrets are redacted.`,
 		Args: command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(file, call.Env)

@@ -19,26 +19,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-const long = `Speak ACP with an agent elsewhere: what comes from standard input goes to the gateway at
-URL, over WebSocket, and what comes from there to standard output. So it is a command
-like that of an agent. With "acphost run" before it, your policy, your handlers and your
-record stand before an agent on another machine:
+const long = `Connect standard input and output to an agent behind the gateway at URL, over
+WebSocket. You can use this command like the command of an agent. With "acphost run"
+before it, your policy, your handlers and your records apply to an agent on another
+machine:
 
     acphost run --policy workspace -- acphost connect wss://acp.example.org/acp
 
-The gateway knows you by a token, which "acphost tokens create" makes there, or by a client's
-certificate. The token is read from --token-file or from $ACPHOST_TOKEN, and never from
-the command line, which other processes can read.
+The gateway authenticates you by a token of "acphost tokens create", or by a
+client's certificate. The command reads the token from --token-file or
+$ACPHOST_TOKEN, because other processes can read command lines.
 
-When standard input ends, requests that are open get the time that their answers need;
-then the connection is closed. A connection that breaks ends this command: the client
-starts it again, and loads its session.`
+When standard input ends, the command waits for the answers to open requests, and
+closes the connection. If the connection breaks, the command ends: the client must
+start it again, and load its session.`
 
 const exits = `
 Exit status:
-  0   standard input ended, or the gateway closed the connection in order
-  1   there is no connection, or it broke
-  2   it was called wrongly
+  0   standard input ended, or the gateway closed the connection
+  1   there was no connection, or it broke
+  2   wrong usage
   128 and the signal's number, if a signal ended it
 
 Environment:
@@ -55,7 +55,7 @@ func New(call *command.Call) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "connect URL",
-		Short: "Speak ACP with an agent elsewhere, through a gateway",
+		Short: "Connect to an agent behind a gateway",
 		Long:  long,
 		Example: `  acphost connect wss://acp.example.org/acp --token-file ~/.config/acphost/laptop.token
   acphost run -- acphost connect wss://acp.example.org/acp --agent claude --token-file laptop.token
@@ -80,7 +80,7 @@ func New(call *command.Call) *cobra.Command {
 	cmd.Annotations = map[string]string{command.Sections: exits}
 	set := cmd.Flags()
 	f.Register(set, "")
-	set.StringVar(&f.agent, "agent", "", "the gateway's agent of this `NAME`; default: the one that the gateway names")
+	set.StringVar(&f.agent, "agent", "", "the gateway's agent of this `NAME`; default: the gateway's default agent")
 	return cmd
 }
 

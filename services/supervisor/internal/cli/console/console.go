@@ -22,20 +22,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-const long = `Let a browser into the console of a gateway (gatewayd) that runs on this machine. The
-browser shows a code; type it here. The console is at /console/ of the gateway's address.
+const long = `Sign in a browser to the console of a gateway (gatewayd) on this machine. The
+browser shows the code. The console is at /console/ of the gateway's address.
 
-The command shows which browser has the code, and asks you to type letters that it shows.
-So a program that writes into your terminal, but cannot see it, lets nobody in. An agent,
-and what an agent started, is refused.
+The command shows which browser has the code, and asks you to type letters that it
+shows. So a program that can write into your terminal, but cannot read it, cannot
+confirm a code. Agents and processes that they have started are refused.
 
 The gateway must run as your user; if you are root, as any user.
 
-The role says what the browser may do:
+The role determines the rights of the browser:
 
-  viewer     sees
-  approver   answers questions too
-  operator   gives prompts, cancels turns, revokes grants`
+  viewer     reads all state
+  approver   also answers questions
+  operator   also sends prompts, cancels turns, revokes grants`
 
 const (
 	defaultLifetime = 8 * time.Hour
@@ -57,7 +57,7 @@ func New(call *command.Call) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "console CODE",
-		Short: "Let a browser into a gateway's console",
+		Short: "Sign in a browser to a gateway's console",
 		Long:  long,
 		Example: `  acphost console k3m9p-7xwqa --role approver
   acphost console --list
@@ -87,7 +87,7 @@ func New(call *command.Call) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.role, "role", "viewer", "the `ROLE` of the browser: viewer, approver or operator")
-	cmd.Flags().DurationVar(&f.lifetime, "for", defaultLifetime, "how long it stays signed in")
+	cmd.Flags().DurationVar(&f.lifetime, "for", defaultLifetime, "the duration of the sign-in")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the browsers that are signed in")
 	cmd.Flags().BoolVar(&f.json, "json", false, "with --list: print JSON lines")
 	cmd.Flags().StringVar(&f.end, "sign-out", "", "sign out the browser with this `ID`")

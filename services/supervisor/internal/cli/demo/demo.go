@@ -17,17 +17,15 @@ func New(call *command.Call, play func(context.Context, demo.Options) int) *cobr
 	var noColor bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Play one turn of a scripted agent and show what happens",
-		Long: `Play one turn of a scripted agent, with the real supervisor and the real handlers,
-in a small workspace of its own. It needs no account, no network and no
-configuration.
+		Short: "Run one turn of a scripted agent",
+		Long: `Run one turn of a scripted agent, with the real supervisor and handlers, in a
+separate small workspace. It needs no account, no network and no configuration.
 
-The agent reads a file, asks for permission, writes an edit, runs a command in a
-terminal and waits for it, tries to read a file outside of its workspace and is
-refused, and ends the turn. Each request is printed with the handler that
-answered it, the time it took, and the answer in short.
+The agent reads a file, requests permission, writes an edit, runs a command in a
+terminal, tries to read a file outside of its workspace, which is denied, and ends
+the turn. Each request is printed with its handler, its duration and a short answer.
 
-The exit status is 0 only if all of that really happened.`,
+The exit status is 0 only if all steps had these results.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			call.HandleSignals()

@@ -25,19 +25,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-const long = `Connect the program that started this command to a supervisor: what it writes to
-standard input goes to the supervisor's socket, and what comes from there to standard
-output. It is for programs in languages that cannot connect to the socket themselves or
-ask the kernel who serves it, such as Node.js; @acphost/client uses it. gRPC is spoken
-over the connection, without TLS.
+const long = `Connect the program that started this command to a supervisor: the command copies
+data between its standard input and output and the supervisor's socket. It is for
+languages that cannot connect to the socket or identify its server, such as Node.js;
+@acphost/client uses it. Use gRPC without TLS over the connection.
 
-The command first prints a line, "connected PID", with the supervisor's process id. The
-connection follows. Write nothing before that line has come. --fd names one open file in
-place of both.
+The command first prints a line, "connected PID", with the supervisor's process id.
+Wait for this line before you write. --fd names one open file instead of standard
+input and output.
 
-Standard input and output must be unix sockets that this program made (socketpair), one
-for both or one for each, and only this program may write there. The supervisor sees this
-command as the caller; so it refuses to connect agents, handlers and what they start.`
+Standard input and output must be unix sockets that the program has created
+(socketpair), one for both or one for each, and only this program may write to them.
+For the supervisor, this command is the caller. Therefore it refuses agents,
+handlers and processes that they have started.`
 
 // New returns the command "dial".
 func New(call *command.Call) *cobra.Command {
@@ -45,7 +45,7 @@ func New(call *command.Call) *cobra.Command {
 	var fd int
 	cmd := &cobra.Command{
 		Use:   "dial",
-		Short: "Connect a program, over its standard files, to a supervisor",
+		Short: "Connect a program to a supervisor",
 		Long:  long,
 		Args:  command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

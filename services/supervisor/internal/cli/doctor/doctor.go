@@ -25,17 +25,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-const doctorLong = `Check whether acphost can work here, and say what to do where it cannot.
+const doctorLong = `Check whether acphost works on this machine, and print a remedy for each problem.
 
-It looks at the machine (what its walls around agents are made of, its folders,
-the room on the disk), at the configuration and the rule files, starts every
-handler once, and, if you name an agent, starts that, asks it who it is, and ends
-it again. Nothing is changed, and no session is opened. The agent is started
-outside of the sandbox; what would stand of that is said.`
+It checks the machine (the protections around agents, folders, disk space), the
+configuration and the rule files, and starts every handler once. If you name an
+agent, it starts the agent outside of the sandbox, sends it "initialize", and ends
+it; it also reports which parts of the sandbox are available. It changes nothing,
+and opens no session.`
 
 const doctorExit = `
 Exit status:
-  0 if there is no problem, even with warnings; else 1; 2 if it was called wrongly;
+  0 if there is no problem, even with warnings; else 1; 2 for wrong usage;
   128 and the signal's number if a signal ended it.
 `
 
@@ -69,7 +69,7 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return diagnose(cmd, call, start, &f, args) },
 	}
 	cmd.Annotations = map[string]string{command.Sections: doctorExit}
-	cmd.Flags().StringVar(&f.agent, "agent", "", "look at the agent of this `NAME` as well")
+	cmd.Flags().StringVar(&f.agent, "agent", "", "also check the agent of this `NAME`")
 	cmd.Flags().StringVar(&f.config, "config", "", "the configuration `FILE`")
 	cliflag.Cwd(cmd, &f.cwd)
 	f.policy.Register(cmd)

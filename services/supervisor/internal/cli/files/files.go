@@ -27,15 +27,15 @@ func New(call *command.Call) *cobra.Command {
 	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "files",
-		Short: "Show which files agents work with",
-		Long: `Show which files agents work with, as a tree with the hottest first: what prompts bring,
-what agents read, write and search, and what they were refused. A file is at 100 % while
-the agent has it in its context, as far as can be told from outside, and cools down after
-that; cold files are not shown.
+		Short: "Show the files that agents work with",
+		Long: `Show the files that agents work with, as a tree with the hottest first: files of
+prompts, files that agents read, write and search, and refused files. A file is at
+100 % while it is probably in the agent's context, and cools down afterwards. Cold
+files are not shown.
 
-With --watch, the tree is drawn anew whenever it changes, until it is interrupted. Where
-standard output is no terminal there is a line for each change instead, and with --json
-a line with a WatchFilesResponse: the first has all files, the others what has changed.`,
+With --watch, the tree is updated until the command is interrupted. If standard
+output is not a terminal, a line is printed for each change, with --json a
+WatchFilesResponse: the first has all files, the others the changes.`,
 		Example: `  acphost files --watch
   acphost files --json | jq -r '.files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
 		Args: command.NoArguments,
@@ -58,7 +58,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&follow, "watch", false, "go on showing what changes")
+	cmd.Flags().BoolVar(&follow, "watch", false, "show changes until interrupted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	within.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag)
 	cmd.Flags().StringVar(&o.session, "session", "", "only files of the session with this `ID`")

@@ -29,11 +29,10 @@ import (
 func New(call *command.Call) *cobra.Command {
 	return command.Group("grants", "List or revoke remembered answers", `List or revoke the answers that acphost remembers.
 
-An "always" to a permission question becomes one grant for each command and each
-file that it was about; it says how far it reaches. Grants turn "ask" into "allow"
-where the policy lets them, and never a "deny". Those of a session live in its
-supervisor and end with it; all others are kept in a file
-(permission.grants.file in the configuration).`,
+The answer "always" creates a grant for each command and each file of the question.
+A grant answers in your place if the policy would ask and permits grants. It never
+overrides a deny rule. Grants of a session end with it; all others are stored in a
+file (permission.grants.file in the configuration).`,
 		newList(call), newRevoke(call), newExport(call))
 }
 
@@ -43,10 +42,10 @@ func newList(call *command.Call) *cobra.Command {
 	var only cliflag.ListFilter
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the remembered answers in force",
-		Long: `List the remembered answers in force, oldest first: those in the file, and those
-that running supervisors remember for their sessions. With --pid, --socket or
---address, those of one supervisor.`,
+		Short: "List the active remembered answers",
+		Long: `List the active remembered answers, oldest first: those in the file, and those of
+the sessions of running supervisors. With --pid, --socket or --address, those of one
+supervisor.`,
 		Example: `  acphost grants list
   acphost grants list --json | jq 'select(.action == "run") | .argv'`,
 		Args: command.NoArguments,
@@ -80,8 +79,8 @@ func newExport(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the remembered answers as JSON lines",
-		Long: `Print the remembered answers in force, one JSON object a line, as the file of
-grants holds them.`,
+		Long: `Print the active remembered answers, one JSON object per line, in the format of the
+file.`,
 		Example: `  acphost grants export > grants.jsonl`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,10 +106,9 @@ func newRevoke(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "Forget remembered answers",
-		Long: `Forget remembered answers: those in the file, and those that running supervisors
-remember for their sessions. It counts at once, in running supervisors too. If one
-of the ids is not known, nothing is forgotten.
+		Short: "Delete remembered answers",
+		Long: `Delete remembered answers: in the file, and in the sessions of running supervisors.
+This applies at once. If one of the ids is not known, nothing is deleted.
 
 Only a person can: an agent, and what an agent started, is refused.`,
 		Example: `  acphost grants revoke piwe2u2dw6yv

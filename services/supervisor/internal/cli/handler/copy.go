@@ -21,12 +21,12 @@ func newCopy(call *command.Call) *cobra.Command {
 	return &cobra.Command{
 		Use:   "copy NAME FOLDER",
 		Short: "Copy acphost or one of its own handlers into a folder",
-		Long: `Copy acphost, or one of its own handlers (fsd, permd or termd), into a folder. A file of
-that name is replaced.
+		Long: `Copy acphost, or one of its own handlers (fsd, permd or termd), into a folder. An
+existing file of that name is replaced.
 
-It is for containers whose image has neither. An init container of acphost's image,
-which has no shell, copies them into a volume. A container with your agent runs acphost
-from there, and one with your tools runs termd as a sidecar.`,
+Use it in an init container of acphost's image, which has no shell, to copy the
+programs into a volume. A container with your agent then runs acphost from the
+volume, and a container with your tools runs termd as a sidecar.`,
 		Example: `  acphost handler copy termd /programs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(own, args[0]) {

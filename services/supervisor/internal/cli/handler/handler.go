@@ -28,10 +28,10 @@ import (
 func New(call *command.Call) *cobra.Command {
 	return command.Group("handler", "List, restart and swap the handlers of running supervisors", `List, restart and swap the handlers of running supervisors.
 
-A handler is a program that answers what an agent asks of its client: files,
-terminals, permissions, or methods of its own. It can be replaced while agents go
-on. What changes something is refused to agents and handlers, and to whatever
-they have started.`,
+A handler is a program that answers the requests of an agent to its client: for
+files, terminals, permissions, or extension methods. It can be replaced while agents
+run. Agents, handlers and processes that they have started cannot restart or swap
+handlers.`,
 		newList(call), newRestart(call), newSwap(call), newCopy(call))
 }
 
@@ -74,12 +74,12 @@ func newRestart(call *command.Call) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "restart NAME",
-		Short: "Start a handler again while the agent goes on",
-		Long: `Start a handler again while the agent goes on.
+		Short: "Restart a handler while the agent continues",
+		Long: `Restart a handler while the agent continues.
 
-A new process of the same program is started before the old one is stopped, which
-has 10 seconds for the calls that it works on. A program whose file was replaced
-meanwhile is not started: that is a swap.`,
+acphost starts a new process of the same program before it stops the old process,
+which has 10 seconds to finish its calls. If the program's file was replaced
+meanwhile, acphost does not start it: use "handler swap".`,
 		Example: `  acphost handler restart permission
   acphost handler restart terminal --force    its terminals end with it`,
 		Args: command.OneArgument("one handler's name", `"acphost handler list" shows the names`),
@@ -93,26 +93,24 @@ meanwhile is not started: that is a swap.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "even if it holds terminals, which end with it")
+	cmd.Flags().BoolVar(&force, "force", false, "even if it has terminals, which end with it")
 	which.Register(cmd)
 	return cmd
 }
 
-const handlerSwapLong = `Put another program or sidecar in a handler's place while the agent goes on.
+const handlerSwapLong = `Replace a handler by another program or sidecar while the agent continues.
 
-The new one is started, described and configured first; if that fails, the old
-one stays. Then the old one has 10 seconds for the calls that it works on. The
-swap counts until acphost ends, or until the next one: the configuration is not
+acphost starts, describes and configures the new handler first; if that fails, the
+old handler stays. Then the old handler has 10 seconds to finish its calls. The swap
+applies until acphost ends, or until the next swap. The configuration is not
 changed.
 
 COMMAND is the path of a program, or fsd, termd or permd for acphost's own. The
-environment and the keys that the configuration gives the handler count for the new
-one too. Settings are those of a program: acphost's own get their own, the program or
-the sidecar that the configuration names gets those beside it, and any other gets
-none, or those of --settings. The sidecar that takes another one's place must see the
-client's folders under the same paths: "paths" in the configuration counts for it, too.
+environment, the keys and "paths" in the handler's configuration entry apply to the
+new handler, too. The settings of the entry apply only to the program or sidecar
+that the entry names; any other handler gets none, or those of --settings.
 
---address is that of the sidecar; --supervisor is that of the supervisor.`
+--address is the address of the sidecar, --supervisor the address of the supervisor.`
 
 func newSwap(call *command.Call) *cobra.Command {
 	var which reach.Flags
@@ -121,7 +119,7 @@ func newSwap(call *command.Call) *cobra.Command {
 	var uid uint32
 	cmd := &cobra.Command{
 		Use:   "swap NAME {--address ADDRESS | -- COMMAND [ARGUMENT…]}",
-		Short: "Put another program in a handler's place while the agent goes on",
+		Short: "Replace a handler while the agent continues",
 		Long:  handlerSwapLong,
 		Example: `  acphost handler swap permission -- ./my-permd
   acphost handler swap permission --sha256 "$(sha256sum my-permd | cut -c1-64)" -- ./my-permd
@@ -161,12 +159,16 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&req.Address, "address", "", "a sidecar's `ADDRESS`: unix:///PATH or tcp://HOST:PORT")
 	flags.StringVar(&req.Sha256, "sha256", "", "start the program only if it has this SHA-256 `DIGEST`")
-	flags.StringVar(&req.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket, as the sidecar was given it")
-	flags.Uint32Var(&uid, "uid", 0, "for a sidecar on a unix socket: the `ID` of the user that must run it; default: as the configuration says")
-	flags.StringVar(&settings, "settings", "", "the new handler's settings: a `FILE` with what would stand under \"settings\" in the configuration")
-	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
-	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
-	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
+	flags.StringVar(&req.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket")
+	flags.Uint32Var(&uid, "uid", 0,
+		"for a sidecar on a unix socket: the `ID` of the user that must run it; default: that of the configuration")
+	flags.StringVar(&settings, "settings", "",
+		"a `FILE` with the new handler's settings, as in \"settings\" of the configuration")
+	flags.BoolVar(&req.NoTls, "no-tls", false,
+		"the program cannot do mutual TLS, so your other programs can call it; needs --agent-may-call")
+	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false,
+		"accept that agents can call it directly, without the policy")
+	flags.BoolVar(&req.Force, "force", false, "even if the old handler has terminals, which end with it")
 	which.RegisterAs(cmd, "supervisor") // the flag --address is the sidecar's address
 	return cmd
 }

@@ -24,11 +24,11 @@ func New(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Tell whether a supervisor serves, for probes of containers",
-		Long: `Tell whether a supervisor serves: exit status 0 if it does, 1 if not. It takes three
-seconds at most, and prints a line.
+		Short: "Check whether a supervisor serves, for probes of containers",
+		Long: `Check whether a supervisor serves, within three seconds: exit status 0 if it does, 1
+if not. The command prints one line.
 
-Without flags it looks for the one supervisor of this user, as "acphost ps" does.`,
+Without flags, it checks the only supervisor of this user, as "acphost ps" lists it.`,
 		Example: `  acphost health
   acphost health --address 127.0.0.1:7443 --tls-dir /etc/acphost/keys/viewer
   HEALTHCHECK CMD ["acphost", "health"]`,

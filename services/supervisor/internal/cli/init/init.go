@@ -59,15 +59,16 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a first configuration and rule file from four questions",
-		Long: `Write a first configuration, config.yaml, and a rule file, policy.yaml, into acphost's
-configuration folder. Four questions are asked: which agent, how strict, which commands
-may always run, and what is recorded. A question whose flag is given is not asked. With
---yes, or if nobody is at a terminal, the others get their defaults.
+		Short: "Write a configuration and a rule file from four questions",
+		Long: `Write a configuration, config.yaml, and a rule file, policy.yaml, into acphost's
+configuration folder. The command asks four questions: the agent, the policy,
+commands that may always run, and the content of recordings. A flag answers its
+question. With --yes, or without a terminal, the other questions have their
+defaults.
 
-The rule file is a copy of a ready policy ("acphost policy show"), with your commands
-added: it is yours to change. Files that are there are not touched; with --force they
-are kept as FILE` + backupSuffix + `.`,
+The rule file is a copy of a ready-made policy ("acphost policy show") with your
+commands; change it as you like. Existing files are not replaced; with --force they
+are renamed to FILE` + backupSuffix + `.`,
 		Example: `  acphost init
   acphost init --agent claude --policy workspace --allow "go test ./..." --record metadata
   acphost init --yes --print`,
@@ -91,12 +92,13 @@ are kept as FILE` + backupSuffix + `.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.agent, "agent", "", "the agent's `NAME`, of \"acphost agents list\", or none (default: the first that is installed)")
-	fs.StringVar(&f.policy, "policy", "", "the ready policy of this `NAME`: "+strings.Join(config.ReadyPolicies(), ", ")+" (default workspace)")
+	fs.StringVar(&f.policy, "policy", "",
+		"the ready-made policy of this `NAME`: "+strings.Join(config.ReadyPolicies(), ", ")+" (default workspace)")
 	fs.StringArrayVar(&f.allow, "allow", nil, "a `COMMAND` that may always run, such as \"go test ./...\"; may be repeated")
-	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded of sessions: all, metadata (no contents) or none (default all)")
+	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded: all, metadata (no contents) or none (default all)")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
 	fs.BoolVar(&f.show, "print", false, "print the two files, and write nothing")
-	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+backupSuffix)
+	fs.BoolVar(&f.force, "force", false, "replace existing files, and rename them to FILE"+backupSuffix)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	cliflag.Complete(cmd, "policy", cliflag.Words(config.ReadyPolicies()...))
 	cliflag.Complete(cmd, "record", cliflag.Words(records...))

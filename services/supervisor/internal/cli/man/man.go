@@ -20,7 +20,8 @@ func New(call *command.Call) *cobra.Command {
 		Use:   "man FOLDER",
 		Short: "Write the manual pages into a folder",
 		Long: `Write the manual pages into a folder: acphost.1, and a page for each command, such
-as acphost-run.1. Files of these names are replaced. The text is that of --help.`,
+as acphost-run.1, with the text of --help. Existing files of these names are
+replaced.`,
 		Example: `  acphost man ~/.local/share/man/man1
   man acphost-run`,
 		Args: command.OneArgument("the folder to write into"),

@@ -24,14 +24,15 @@ import (
 
 // New returns the command "policy".
 func New(call *command.Call, start permd.Starter) *cobra.Command {
-	return command.Group("policy", "Check, explain and try out rule files", `Check, explain and try out the rule files of permd, acphost's own policy.
+	return command.Group("policy", "Check, explain and test rule files",
+		`Check, explain and test the rule files of permd, acphost's own policy.
 
-A rule file is YAML. Of the rules that match what an agent is about to do the
-strictest counts, deny before ask before allow; where none matches, a person is
-asked. Three files make one policy: the administrator's
-(`+config.DefaultAdminPolicy+`), yours (permission.policy in the configuration,
-else policy.yaml beside it) and the workspace's (`+config.WorkspacePolicy+`), which may
-only tighten unless you trust it.`,
+A rule file is YAML. If several rules match an action, the strictest one applies:
+deny before ask before allow. If no rule matches, acphost asks the user. Up to three
+files apply together: the administrator's (`+config.DefaultAdminPolicy+`), yours
+(permission.policy in the configuration, or policy.yaml beside it) and the
+workspace's (`+config.WorkspacePolicy+`), which can only make decisions stricter
+unless you trust it.`,
 		newCheck(call, start), newWhy(call, start), newProfile(call, start), newReplay(call, start),
 		newImport(call, start), newShow(call, start), newTrust(call, start), newReload(call))
 }
@@ -43,14 +44,12 @@ func newCheck(call *command.Call, start permd.Starter) *cobra.Command {
 		Use:        "check [FILE...]",
 		SuggestFor: []string{"test"},
 		Short:      "Check rule files and run their tests",
-		Long: `Load rule files as permd would, run their tests and look for rules that most
-likely do not do what was meant. Without a file, the rule files that count in this
-folder are checked: those that the configuration names, the administrator's, and the
-workspace's.
+		Long: `Load rule files like permd, run their tests, and report rules that probably do not
+have the intended effect. Without FILE, the rule files for this folder are checked:
+those of the configuration, the administrator's, and the workspace's.
 
-Every finding is printed as FILE:LINE:COLUMN: error|warning: what is wrong. The
-exit status is 0 if all files load, even with warnings, else 1. "-" reads the
-standard input.`,
+Every problem is printed as FILE:LINE:COLUMN: error|warning: MESSAGE. The exit
+status is 0 if all files load, even with warnings, else 1. "-" is standard input.`,
 		Example: `  acphost policy check
   acphost policy check ~/.config/acphost/policy.yaml
   acphost policy check .acphost/policy.yaml --json`,
@@ -176,13 +175,13 @@ func newImport(call *command.Call, start permd.Starter) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Turn another program's permissions into a rule file",
-		Long: `Turn what you have already into a rule file: the permissions in Claude Code's
+		Short: "Convert another program's permissions to a rule file",
+		Long: `Convert settings of another program to a rule file: the permissions in Claude Code's
 settings.json, Gemini CLI's policy TOML, or the permission map in opencode.json.
 
-The rule file goes to the standard output, or to a file with --out; what could
-not be carried over is listed on the standard error. The rule file is then
-stricter than the original, never looser.`,
+The rule file goes to standard output, or to a file with --out. Settings that could
+not be converted are listed on standard error. The rule file is never less strict
+than the original.`,
 		Example: `  acphost policy import ~/.claude/settings.json
   acphost policy import .gemini/policies/rules.toml --out policy.yaml
   acphost policy import --format opencode ./config.json`,
@@ -201,7 +200,7 @@ stricter than the original, never looser.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "the file's `FORMAT`: claude, gemini or opencode; not needed as a rule")
+	cmd.Flags().StringVar(&format, "format", "", "the file's `FORMAT`: claude, gemini or opencode; default: detected")
 	cmd.Flags().StringVar(&out, "out", "", "write the rule file to `FILE`")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the file that --out names")
 	return cmd
@@ -244,9 +243,8 @@ func importPolicy(call *command.Call, cmd *cobra.Command, service permissionv1.P
 func newShow(call *command.Call, start permd.Starter) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show [NAME]",
-		Short: "List the ready policies, or print one",
-		Long: `List the rule files that acphost comes with, or print one: as it is, or to begin
-your own from.`,
+		Short: "List the ready-made policies, or print one",
+		Long:  `List the ready-made policies, or print one, for example as a start for your own.`,
 		Example: `  acphost policy show
   acphost policy show workspace > ~/.config/acphost/policy.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {

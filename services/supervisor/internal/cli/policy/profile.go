@@ -21,18 +21,19 @@ func newProfile(call *command.Call, start permd.Starter) *cobra.Command {
 	var walls []string
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Show what a policy lets an agent's processes do",
-		Long: `Show in words what a policy lets an agent's commands and processes do: what they may
-start, read, write and connect to, what is asked about, and what is denied. Each line
-names the rule and its reason. Lists of patterns are cut; "acphost policy show" and the
+		Short: "Describe the effect of a policy on an agent's processes",
+		Long: `Describe the effect of a policy on an agent's commands and processes: which
+programs, files and machines are allowed, asked about and denied. Each line names
+the rule and its reason. Lists of patterns are cut; "acphost policy show" and the
 rule file have all of them.
 
-The rules are shown with all walls of the sandbox, and without the sandbox. --walls
-names the active walls instead. Where several lines are about one action, deny counts
-before "is asked about", and that before "may"; "acphost policy why" decides one action.
+The command shows the rules with all walls of the sandbox, and without the sandbox.
+--walls names the active walls instead. If several lines are about an action, deny
+applies before "is asked about", and that before "may". "acphost policy why" decides
+one action.
 
-Without --policy the rule files count that a supervisor started in this folder
-would have.`,
+Without --policy, the rule files of a supervisor that is started in this folder
+apply.`,
 		Example: `  acphost policy profile --policy workspace
   acphost policy profile --walls files,network`,
 		Args: command.NoArguments,
@@ -46,7 +47,7 @@ would have.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&policy, "policy", "", "show this rule `FILE`, or ready policy, alone")
+	cmd.Flags().StringVar(&policy, "policy", "", "show only this rule `FILE`, or ready-made policy")
 	cmd.Flags().StringSliceVar(&walls, "walls", nil, "the active `WALLS`: files, reads and network, or none")
 	cmd.Flags().StringVar(&configFile, "config", "", "the configuration `FILE`")
 	return cmd

@@ -19,12 +19,12 @@ func newReload(call *command.Call) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running supervisor load its rules again",
-		Long: `Have a running supervisor load its rules again.
+		Short: "Reload the rules of a running supervisor",
+		Long: `Reload the rules of a running supervisor.
 
-A rule file that changes counts at once as far as it tightens. What it loosens
-counts from the next reload on, so that an agent cannot loosen it for itself. A
-file that cannot be loaded changes nothing; the error says what is wrong.`,
+If a rule file changes, stricter rules apply at once. Looser rules apply after a
+reload, so that an agent cannot loosen the rules. A file that cannot be loaded
+changes nothing, and the error states the reason.`,
 		Example: `  acphost policy reload
   acphost policy reload --pid 4711 --json
   acphost policy reload --address build.example.org:7443 --tls-dir operator`,
@@ -52,6 +52,6 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
 		},
 	}
 	which.Register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines, one for each of the policies that loaded theirs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines, one for each policy")
 	return cmd
 }

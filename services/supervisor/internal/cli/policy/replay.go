@@ -22,15 +22,15 @@ func newReplay(call *command.Call, start permd.Starter) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "replay --policy NEW [AUDITFILE...]",
-		Short: "Decide the recorded past by another rule file",
-		Long: `Decide every action in the record of decisions by another rule file, and list
-what would have been decided differently. Without a file, the configured record
-is read, with the parts of it that were put aside.
+		Short: "Decide recorded actions by another rule file",
+		Long: `Decide every action in the audit log by another rule file, and list the decisions
+that would differ. Without AUDITFILE, the configured audit log is read, with its
+rotated files.
 
-Only the rule file counts, not the answers of people and not the administrator's
-rules. Where an answer was for an earlier try, or a rule of acphost's own (acphost/…)
-decided, the record does not have what the policy said: these are left out, and
-counted. Secrets are redacted in the record, so a rule about one may find it missing.`,
+Only the rule file applies, without answers of users and without the administrator's
+rules. Decisions by an answer to an earlier attempt, or by one of acphost's own
+rules (acphost/…), are omitted and counted. Secrets are redacted in the audit log,
+so a rule about a secret may not match.`,
 		Example: `  acphost policy replay --policy ./new.yaml
   acphost policy replay --policy headless ~/.local/state/acphost/audit.jsonl --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ counted. Secrets are redacted in the record, so a rule about one may find it mis
 			})
 		},
 	}
-	cmd.Flags().StringVar(&policy, "policy", "", "decide by this rule `FILE`, or ready policy")
+	cmd.Flags().StringVar(&policy, "policy", "", "decide by this rule `FILE`, or ready-made policy")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the record")
 	return cmd

@@ -23,13 +23,13 @@ func newTrust(call *command.Call, start permd.Starter) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "trust [FOLDER|FILE]",
-		Short: "Let a workspace's own rule file allow things",
-		Long: `Let a workspace's own rule file, ` + config.WorkspacePolicy + `, allow things.
+		Short: "Apply the allow rules of a workspace's own rule file",
+		Long: `Apply the allow rules of a workspace's own rule file, ` + config.WorkspacePolicy + `.
 
-Whatever a repository brings along may only make the policy stricter, until you
-have read it and say that you trust it. Trust holds for the file's content: once
-it changes, its allow rules do not count, and you are asked to look again. What
-the file allows is shown first. An agent cannot do this for you.`,
+The rule file of a repository can only make decisions stricter, until you trust it.
+The command shows the allow rules of the file, and asks for a confirmation. Trust
+applies to the current content: after a change, the allow rules have no effect until
+you trust the file again. Agents cannot run this command.`,
 		Example: `  acphost policy trust
   acphost policy trust ~/src/project
   acphost policy trust --list
@@ -78,8 +78,8 @@ the file allows is shown first. An agent cannot do this for you.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "list what is trusted")
-	cmd.Flags().BoolVar(&remove, "remove", false, "trust it no longer")
+	cmd.Flags().BoolVar(&list, "list", false, "list trusted files")
+	cmd.Flags().BoolVar(&remove, "remove", false, "revoke the trust")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`")
 	return cmd

@@ -33,28 +33,25 @@ func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
 		Use:   "why (--command LINE | --path FILE | --host HOST | ... | -- PROGRAM ...)",
-		Short: "Explain what would be decided, and why",
-		Long: `Explain what would be decided of an action of an agent: the verdict on the first
-line, what you can do about it ("→"), then every rule with why it did or did not
-match, then what was read from the action: each command of the line, the program
-and the repository that it comes to, the files it redirects, where paths lead.
-What acphost itself decides, whatever a policy says, is shown too: its own files,
-files with keys, git's files, commands that may name a key.
+		Short: "Explain the decision about an action",
+		Long: `Explain the decision about an action of an agent. The command prints the verdict;
+how you can change it ("→"); every rule with the reason why it matches or not; and
+the analysis of the action: each command of the line with its program, repository
+and redirections, and the resolved paths. It includes acphost's own rules: for its
+own files, key files, git's files, and commands that may name a key.
 
---denied takes the action that was denied last, in whatever session.
---approval takes a question as "acphost approvals list" names it, or the id of a
-decision in the audit ("acphost audit query --json"). The question may wait, be
-answered, or belong to a session that has ended: what the agent sent is in the
-record.
+--denied uses the last denied action of any session. --approval uses a question by
+its name in "acphost approvals list", or a decision by its id in the audit log
+("acphost audit query --json"), also of a session that has ended.
 
---on takes a kind of rules, also those for processes in the sandbox: process.read,
+--on is a kind of actions, also of processes in the sandbox: process.read,
 process.write and process.git with --path, net.connect with the --path of a unix
-socket, and process.start with the program and its arguments after "--". For these
+socket, and process.start with the program and its arguments after "--". For these,
 all walls are active, for other kinds none; --walls names the active ones.
 
-Without --policy the rule files count that a supervisor started in this folder
-would have: the administrator's, yours and the workspace's. Nothing is run or
-opened but rule files; paths are followed as they are on this machine now.`,
+Without --policy, the rule files of a supervisor that is started in this folder
+apply: the administrator's, yours and the workspace's. The command runs no program,
+and opens only rule files. It resolves paths as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
   acphost policy why --path .vscode/tasks.json --on process.write
@@ -108,9 +105,9 @@ opened but rule files; paths are followed as they are on this machine now.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready policy, alone")
+	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready-made policy, without other files")
 	flags.StringVar(&f.question.Command, "command", "", "a command `LINE`, as an agent would run it")
-	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
+	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would use")
 	flags.StringVar(&f.question.Host, "host", "", "a `HOST`, or HOST:PORT, that an agent would connect to; it is not looked up")
 	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
 	flags.StringVar(&f.question.Kind, "on", "",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -53,6 +52,9 @@ type dialog interface {
 	line() string
 	// typing reports whether every key is text.
 	typing() bool
+	// withheld reports whether a key chooses an answer, or begins one, that has to wait until the user has seen all of the
+	// question, of which unseen is hidden.
+	withheld(k key, unseen render.Hidden) bool
 	// key processes a key. say is text to print, in whole lines. answer is the answer if it is complete.
 	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
 }
@@ -191,16 +193,13 @@ func (p *promptRun) next() {
 	p.openBoard()
 }
 
-// line returns the last line. It includes the amount of the question that is not shown, so that the user does not allow
-// something invisible.
+// line returns the last line. It includes the amount of the question that is not shown.
 func (k *asker) line() string {
 	switch {
 	case !k.unseen.Any() && k.detail && !k.dialog.typing():
 		return "v shows why in detail. " + k.dialog.line()
 	case !k.unseen.Any():
 		return k.dialog.line()
-	case k.dialog.typing():
-		return k.unseen.Count("") + " not shown. " + k.dialog.line()
 	}
 	return "… " + k.unseen.Count("more ") + ": v shows all. " + k.dialog.line()
 }
@@ -234,7 +233,8 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	if k.sending || time.Now().Before(k.from) {
 		return
 	}
-	if (k.unseen.Any() || k.detail) && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
+	v := pressed.name == keyRune && pressed.r == 'v' && !k.dialog.typing() && (k.unseen.Any() || k.detail)
+	if v || k.dialog.withheld(pressed, k.unseen) {
 		k.unseen, k.detail = render.Hidden{}, false
 		p.screen.ask("")
 		p.screen.print(render.Whole(p.look, k.current) + k.dialog.intro())
@@ -359,6 +359,21 @@ func (d *permissionDialog) line() string {
 	return "Press" + keys + ", or Ctrl-C to cancel the turn: "
 }
 
+func (d *permissionDialog) withheld(k key, unseen render.Hidden) bool {
+	option := d.option(k)
+	return d.code == nil && option != nil && unseen.Withholds(option)
+}
+
+// option returns the option of a key, or nil.
+func (d *permissionDialog) option(k key) *supervisorv1.PermissionOption {
+	for _, c := range d.choices {
+		if !k.together && k.name == keyRune && k.r == c.key {
+			return c.option
+		}
+	}
+	return nil
+}
+
 func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalRequest) {
 	if d.code != nil {
 		text := ""
@@ -374,15 +389,12 @@ func (d *permissionDialog) key(k key) (string, *supervisorv1.AnswerApprovalReque
 		}
 		return "", nil
 	}
-	for _, c := range d.choices {
-		switch {
-		case k.together || k.name != keyRune || k.r != c.key:
-		case strings.HasPrefix(c.option.GetKind(), "reject_"):
-			return "", client.Choose(c.option.GetOptionId())
-		default:
-			d.chosen, d.code = c.option, d.codes.New()
-			return "", nil
-		}
+	switch option := d.option(k); {
+	case option == nil:
+	case render.Rejects(option):
+		return "", client.Choose(option.GetOptionId())
+	default:
+		d.chosen, d.code = option, d.codes.New()
 	}
 	return "", nil
 }
@@ -393,6 +405,10 @@ type pageDialog struct{ opened bool }
 func (d *pageDialog) intro() string { return "" }
 
 func (d *pageDialog) typing() bool { return false }
+
+func (d *pageDialog) withheld(k key, unseen render.Hidden) bool {
+	return k.name == keyEnter && unseen.Withholds(nil)
+}
 
 func (d *pageDialog) line() string {
 	if !d.opened {

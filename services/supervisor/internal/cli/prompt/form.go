@@ -10,6 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/form"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -38,6 +39,10 @@ func (d *formDialog) intro() string {
 
 func (d *formDialog) typing() bool {
 	return d.started && d.at < len(d.form.Fields) && d.form.Err() == nil
+}
+
+func (d *formDialog) withheld(k key, unseen render.Hidden) bool {
+	return k.name == keyEnter && unseen.Withholds(nil)
 }
 
 func (d *formDialog) line() string {

@@ -25,18 +25,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-const promptLong = `Give an agent one prompt, show what it does, and end.
+const promptLong = `Send one prompt to an agent, show the turn, and end.
 
-The agent is one of "acphost agents list" (--agent), or the command behind "--".
-It is started for this prompt, with acphost's handlers and policy around it, and
-is gone when the command ends, with all that it started. TEXT "-" is standard
-input.
+The agent is a name in "acphost agents list" (--agent), or the command after "--".
+acphost starts it for this prompt, with its handlers and policy, and ends it and all
+its processes with the command. TEXT "-" is standard input.
 
-On a terminal, what the agent asks is put to you, with the keys to press; v shows
-all of a command, a change or a form that is too long. Ctrl-C cancels the turn, twice
-quits at once; an agent that does not end its turn within half a second is ended. Where standard input or output is no terminal, nobody is asked: the policy's
-word counts, and what is printed is plain lines. What was denied is named at the end.
-Without a policy the agent's commands run unasked: --policy names one.`
+On a terminal, questions have keys that answer them; v shows the whole command,
+change or form, and a key that allows it shows the whole first. Ctrl-C cancels the
+turn, and a second Ctrl-C ends acphost at once. If the agent does not end its turn
+within half a second, acphost ends the agent. If standard input or output is not a
+terminal, no user is asked: the policy decides, and the output is plain text. At the
+end, the command lists denied actions. Without a policy (--policy), the agent's
+commands run without a question.`
 
 const promptExamples = `  acphost prompt --agent claude "What does this project do?"
   acphost prompt --agent gemini --file main.go "Review this file."
@@ -51,38 +52,38 @@ const promptExamples = `  acphost prompt --agent claude "What does this project 
 const promptExit = `
 Exit status:
   0    the agent ended its turn
-  1    something went wrong
-  2    acphost was called wrongly
-  3    the agent refuses to go on
-  4    the most tokens that there can be were reached
-  5    the agent asked its model as often as it may in one turn
+  1    error
+  2    wrong usage
+  3    the agent refused to continue
+  4    the maximum number of tokens was reached
+  5    the agent reached its maximum number of model requests in one turn
   6    the turn was cancelled, by Ctrl-C or by another client
-  7    somebody has to log in to the agent first
+  7    the agent requires a login
   8    the agent ended its turn, but an action of it was denied, or done although the policy
        denies it (with --fail-on-denied)
   124  the turn had not ended after --timeout, and was cancelled
   126  the agent's command cannot be executed
   127  the agent's command is not found
   130  Ctrl-C was pressed twice, or before the turn began
-  141  nobody reads what is printed
+  141  the reader of the output closed the pipe
   128 and the signal's number, if another signal ended it: 143 after SIGTERM, which
        cancels a turn that has begun first
 
-Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
-GOTRACEBACK is set, it prints where acphost was, too.
+Ctrl-Z stops acphost, and "fg" continues it. Ctrl-\ ends all at once; if GOTRACEBACK is
+set, it also prints stacks.
 
 With --output json, each line of standard output is an event of the API
 (acphost.supervisor.v1.Event as JSON); the last one is "turnEnded". Errors are text
 on standard error.
 
 Environment:
-  ACPHOST_CONFIG   the configuration file, where --config is not given
-  ACPHOST_LOG      the log level, where --log-level is not given; else the
+  ACPHOST_CONFIG   the configuration file, if --config is not given
+  ACPHOST_LOG      the log level, if --log-level is not given; else the
                    configuration's, else nothing is logged
   NO_COLOR         if set, nothing is coloured, and Markdown is shown as it is
   FORCE_COLOR, CLICOLOR_FORCE
                    if set, and not to 0, output that goes to no terminal is coloured
-  COLUMNS          the width, where the terminal does not say it
+  COLUMNS          the width, if the terminal does not report it
 `
 
 // Exit statuses of this command.
@@ -110,7 +111,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	f := promptFlags{}
 	cmd := &cobra.Command{
 		Use:     "prompt [flags] {--agent NAME TEXT [-- ARGUMENT…] | TEXT -- COMMAND [ARGUMENT…]}",
-		Short:   "Give an agent one prompt and show what it does",
+		Short:   "Send one prompt to an agent, and show the turn",
 		Long:    promptLong,
 		Example: promptExamples,
 		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
@@ -121,11 +122,12 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.files, "file", nil, "give the agent this `FILE`; can be repeated")
 	flags.StringArrayVar(&f.images, "image", nil, "show the agent the image in this `FILE`; can be repeated")
-	flags.StringVar(&f.output, "output", string(printText), "what is printed: `text|final|json`: all that happens, the agent's answer alone, or events as JSON, one a line")
+	flags.StringVar(&f.output, "output", string(printText),
+		"the output: `text|final|json`: all events, only the agent's answer, or JSON lines of events")
 	flags.BoolVar(&f.json, "json", false, "the same as --output json")
-	flags.BoolVar(&f.goOn, "continue", false, "go on with the agent's newest recorded session in this folder")
+	flags.BoolVar(&f.goOn, "continue", false, "continue the agent's newest recorded session in this folder")
 	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or done although the policy denies it, or no user was here to allow it")
-	flags.DurationVar(&f.timeout, "timeout", 0, "cancel the turn if it has not ended after this `DURATION`: 90s, 15m (default: never)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "cancel the turn after this `DURATION`: 90s, 15m (default: never)")
 	cliflag.Complete(cmd, "output", cliflag.Words(printings...))
 	cmd.MarkFlagsMutuallyExclusive("session", "continue")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's standard error and its calls as well")

@@ -412,7 +412,7 @@ func TestPrompt_UsageErrors(t *testing.T) {
 		}
 	}
 	status, stdout, _ := (&commandtest.Call{}).Run(t, newCommand, "prompt", "--help")
-	for _, want := range []string{"Exit status:", "130", "--image FILE", "log in to the agent", "turnEnded"} {
+	for _, want := range []string{"Exit status:", "130", "--image FILE", "requires a login", "turnEnded"} {
 		if status != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("help does not say %q", want)
 		}

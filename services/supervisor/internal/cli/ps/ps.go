@@ -37,23 +37,23 @@ func New(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the running supervisors",
-		Long: `List your running supervisors, with the state of the agent of each and the path
-of its admin socket, which shows what is. Ask it with any gRPC client, for example
+		Long: `List your running supervisors, with the state of their agents and the path of the
+admin socket, which is read-only. Call it with any gRPC client, for example
 
     grpcurl -plaintext -unix SOCKET acphost.supervisor.v1.SupervisorStateService/GetStatus
 
-and for what there is with
+and list its services with
 
     grpcurl -plaintext -unix SOCKET list
 
-Calls that change something are taken at another address, where agents cannot
-connect; --json shows it as "control":
+Calls that change state use another address, to which agents cannot connect; --json
+shows it as "control":
 
     grpcurl -plaintext CONTROL acphost.supervisor.v1.SupervisorControlService/ReloadPolicy
 
-These are the supervisors with the runtime folder of this environment. With --all,
-there are also yours with another one: an editor that was started from a desktop and a
-shell over ssh do not have the same.`,
+The command lists the supervisors in the runtime folder of this environment. --all
+adds those in your other runtime folders: an editor on a desktop and a shell over
+ssh have different ones.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, where := []listed{}, *call

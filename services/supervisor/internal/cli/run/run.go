@@ -23,31 +23,31 @@ import (
 
 const runLong = `Run an agent with acphost between it and the editor.
 
-Use it in an editor's settings in place of the agent's command. It speaks ACP on
-standard input and output. What the agent asks of its client is answered by
-handlers: files by fsd, terminals by termd; its permission questions are decided
-by permd, and go to the editor where there is no policy. Everything else passes
-through unchanged, except for the capabilities in "initialize", and for tool calls that
-embed a terminal, whose output an editor that cannot show terminals gets as text.
+Use it in an editor's settings instead of the agent's command. It speaks ACP on
+standard input and output. Handlers answer the agent's requests: fsd for files,
+termd for terminals. permd decides permission requests; without a policy, they go to
+the editor. All other messages pass unchanged, except the capabilities in
+"initialize" and tool calls that embed a terminal: an editor that cannot show
+terminals gets their output as text.
 
-Everything after "--", or after the first word that is no flag, is the agent's
+The words after "--", or from the first word that is not a flag, are the agent's
 command with its arguments. With --agent, which names an agent of "acphost agents
-list", it is what follows that agent's own arguments; a package of npm that is not
-installed is fetched first, by npx.
+list", they follow the agent's own arguments; if the agent is not installed, npx
+downloads it.
 
-When standard input and output are a terminal, the command is executed in place
-and acphost is gone: that is how editors start an agent's login. The walls around
-an agent's process stand then too.`
+If standard input and output are a terminal, acphost replaces itself with the
+command, because editors start an agent's login in this way. The protections around
+an agent's process apply then, too.`
 
 const runWho = `
-Who answers:
-  handler   a handler: acphost's own, or what the configuration puts in its place
+Targets:
+  handler   acphost's own handler, or its replacement in the configuration
   front     the client: the editor, with its unsaved buffers and its review of changes
-  deny      nobody: the agent gets an error
+  deny      no handler: the agent gets an error
   NAME      the handler of that name in the configuration (--route only)
 
-These flags override the configuration. Where neither says anything, a method
-goes to the handler that declares it, else to the editor.
+These flags override the configuration. Without both, a method is routed to the
+handler that declares it, or else to the editor.
 `
 
 const runExamples = `  acphost run -- gemini --acp
@@ -62,11 +62,11 @@ Exit status:
   The agent's own, or 128 and the signal's number if a signal ended it; else
   127 if the agent's command is not found, 126 if it cannot be executed.
   1   if acphost could not start as configured.
-  2   if it was called wrongly.
+  2   for wrong usage.
 
 Environment:
-  ACPHOST_CONFIG   the configuration file, where --config is not given
-  ACPHOST_LOG      the log level, where --log-level is not given; else the
+  ACPHOST_CONFIG   the configuration file, if --config is not given
+  ACPHOST_LOG      the log level, if --log-level is not given; else the
                    configuration's, else warn. Logs go to standard error.
 `
 
@@ -110,11 +110,14 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	flags.SetInterspersed(false) // flags after the agent's command belong to the agent
 	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
-	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the client: questions end after permission.timeout_seconds")
-	f.registerRoute(cmd, "fs", "fs/*", "`who` answers for files: handler, front or deny", "handler", "front", "deny")
-	f.registerRoute(cmd, "terminal", "terminal/*", "`who` answers for terminals: handler, front or deny", "handler", "front", "deny")
-	f.registerRoute(cmd, "permission", permissionMethod, "`who` decides what the agent may: handler, or front for no policy", "handler", "front")
-	flags.Func("route", "who answers a method or a namespace, `METHOD=WHO`; can be repeated", f.addRoute)
+	flags.BoolVar(&f.alone, "unattended", false,
+		"no user is at the client: questions end after permission.timeout_seconds")
+	f.registerRoute(cmd, "fs", "fs/*", "the `TARGET` of file requests: handler, front or deny", "handler", "front", "deny")
+	f.registerRoute(cmd, "terminal", "terminal/*",
+		"the `TARGET` of terminal requests: handler, front or deny", "handler", "front", "deny")
+	f.registerRoute(cmd, "permission", permissionMethod,
+		"the `TARGET` of permission requests: handler, or front for no policy", "handler", "front")
+	flags.Func("route", "the target of a method or a namespace, `METHOD=TARGET`; can be repeated", f.addRoute)
 	flags.StringVar(&f.agentName, "agent-name", "", "the agent's `NAME` for policies and handlers")
 	flags.BoolVar(&f.noAdmin, "no-admin", false, "serve no admin socket")
 	f.Register(cmd)
@@ -195,11 +198,11 @@ func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, w
 	cliflag.Complete(cmd, flag, cliflag.Words(words...))
 }
 
-// addRoute parses METHOD=WHO. Only the supervisor checks whether the handler exists.
+// addRoute parses METHOD=TARGET. Only the supervisor checks whether the handler exists.
 func (f *runFlags) addRoute(value string) error {
 	name, who, ok := strings.Cut(value, "=")
 	if !ok || who == "" {
-		return command.Expected(value, "METHOD=WHO")
+		return command.Expected(value, "METHOD=TARGET")
 	}
 	if err := route.CheckName(name); err != nil {
 		return err

@@ -30,43 +30,45 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-const serveLong = `Run without an editor: programs start agents, hold sessions, prompt, watch and answer
-over gRPC. "acphost ps --json" shows where: "socket" only shows what is, "control"
-takes every call. grpcurl's "list" and "describe" say what there is.
+const serveLong = `Run without an editor: programs start agents, open sessions, send prompts, watch
+events and answer questions over gRPC. "acphost ps --json" shows the addresses:
+"socket" is read-only, "control" accepts all calls. grpcurl's "list" and "describe"
+show the services.
 
     grpcurl -plaintext -unix SOCKET list
     grpcurl -plaintext CONTROL list
 
-With --listen they are served over TCP too, only with mutual TLS: "acphost certs init"
-makes the keys, and the role in a client's certificate says what it may do. It is not
-served where agents could read a client's or the authority's key beside the server's.
-A socket that a service manager has opened (LISTEN_FDS, as systemd's) is used in place
-of --listen.
+With --listen, acphost also serves over TCP, only with mutual TLS. "acphost certs
+init" creates the keys, and the role in a client's certificate determines its
+rights. acphost does not serve over TCP if agents can read a client's or the
+authority's key beside the server's keys. A socket that a service manager has opened
+(LISTEN_FDS of systemd) replaces --listen.
 
-Agents are started when somebody asks for them; with --agent, or a command behind
-"--", one is started at once, and one that cannot be started ends the program.
+Programs start agents by calls. --agent, or a command after "--", starts an agent at
+once; if it cannot be started, acphost ends.
 
-Without a policy agents' commands run unasked: --policy, or permission.policy in the
-configuration, has rules decide.
+Without a policy (--policy, or permission.policy in the configuration), agents'
+commands run without a question.
 
-TERM or Ctrl-C ends it in order: no new turn is begun, turns under way have the time
-of --drain to end and are then cancelled, and nothing that was started is left. Without
---drain that takes a second at most; a second signal ends everything at once. As the first
-process of a container it reaps what loses its parent. Without a policy it needs
-neither HOME nor a folder that can be written, but for one for its sockets
-($XDG_RUNTIME_DIR, $TMPDIR, /tmp, /run or /dev/shm); without a state folder no session
-is recorded. A policy's decisions are recorded as well, and need a place for that:
-HOME, XDG_STATE_HOME or permission.audit.file, unless permission.audit.disabled is set.`
+After TERM or Ctrl-C, no new turn starts. Running turns have the time of --drain to
+end, and are then cancelled. acphost ends all processes that it has started. Without
+--drain this takes a second at most; a second signal ends everything at once.
+
+As the first process of a container, acphost reaps orphaned processes. Without a
+policy it needs only a writable folder for its sockets ($XDG_RUNTIME_DIR, $TMPDIR,
+/tmp, /run or /dev/shm); without a state folder it records no sessions. With a
+policy it also needs a place for the audit log: HOME, XDG_STATE_HOME or
+permission.audit.file, unless permission.audit.disabled is set.`
 
 const serveExit = `
 Exit status:
-  0   a signal (SIGTERM, Ctrl-C) or a program told it to end, and it did in order
-  1   it could not start as configured, or not end in order
-  2   it was called wrongly
+  0   a signal (SIGTERM, Ctrl-C) or a program ended it, without an error
+  1   an error at the start or the end
+  2   wrong usage
 
 Environment:
-  ACPHOST_CONFIG   the configuration file, where --config is not given
-  ACPHOST_LOG      the log level, where --log-level is not given
+  ACPHOST_CONFIG   the configuration file, if --config is not given
+  ACPHOST_LOG      the log level, if --log-level is not given
 `
 
 // readyTimeout limits the start of the handlers. It is slightly longer than the start of one handler, so that its error
@@ -109,11 +111,13 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	cmd.Annotations = map[string]string{command.Sections: serveExit}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.agents, "agent", nil, "start the agent of this `NAME` at once; can be repeated")
-	flags.StringVar(&f.socket, "socket", "", "the admin socket's `PATH`, absolute; default: a name of its own, by which \"acphost ps\" finds it")
+	flags.StringVar(&f.socket, "socket", "",
+		"the admin socket's `PATH`, absolute; default: a unique name that \"acphost ps\" finds")
 	flags.StringVar(&f.listen, "listen", "", "serve over TCP too, at `HOST:PORT`")
 	flags.StringVar(&f.tlsDir, "tls-dir", "", "the `FOLDER` with ca.crt, server.crt and server.key, as \"acphost certs init\" makes it: its folder server")
-	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false, "serve though agents can read callers' keys beside the server's, and so do what their roles allow; for tests")
-	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 0")
+	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false,
+		"serve although agents can read callers' keys beside the server's, and so have their rights; for tests")
+	flags.DurationVar(&f.drain, "drain", 0, "the time that turns have to end after TERM; default: serve.drain_ms, else 0")
 	f.Register(cmd)
 	f.RegisterActivity(cmd)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))

@@ -38,8 +38,8 @@ func newNew(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new AGENT",
 		Short: `Open a session with an agent of a running "acphost serve"`,
-		Long: `Open a session with an agent of a running "acphost serve", and print its id. AGENT is
-what "acphost agents running" shows, or the agent's name where only one has it.`,
+		Long: `Open a session with an agent of a running "acphost serve", and print its id. AGENT
+is the id in "acphost agents running", or the agent's name if it is unique.`,
 		Example: `  acphost agents start claude
   id=$(acphost sessions new claude --cwd ~/src/app)
   acphost sessions prompt "$id" "What does this project do?"`,
@@ -73,7 +73,7 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 	cliflag.Cwd(cmd, &req.Cwd)
 	flags.StringVar(&mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&model, "model", "", "the `MODEL` that the agent uses")
-	flags.StringVar(&req.Meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta")
+	flags.StringVar(&req.Meta, "meta", "", "agent-specific options for the session: a `JSON` object that is sent as _meta")
 	for _, name := range []string{"mode", "model", "meta"} {
 		cliflag.Complete(cmd, name, cliflag.Words())
 	}
@@ -106,11 +106,11 @@ func openNew(ctx context.Context, call *command.Call, at *reach.Supervisor, req 
 const promptExit = `
 Exit status:
   0    the agent ended its turn
-  1    something went wrong
-  2    acphost was called wrongly
-  3    the agent refuses to go on
-  4    the most tokens that there can be were reached
-  5    the agent asked its model as often as it may in one turn
+  1    error
+  2    wrong usage
+  3    the agent refused to continue
+  4    the maximum number of tokens was reached
+  5    the agent reached its maximum number of model requests in one turn
   6    the turn was cancelled
   130  Ctrl-C was pressed before the turn began, or twice, or the turn did not end within
        a second of it
@@ -122,16 +122,14 @@ func newPrompt(call *command.Call) *cobra.Command {
 	var f promptFlags
 	cmd := &cobra.Command{
 		Use:   "prompt ID TEXT",
-		Short: `Give an agent a prompt in a session of a running "acphost serve"`,
-		Long: `Give an agent a prompt in an open session of a running "acphost serve", and print what
-it does until its turn ends. ID is a session's, or how one begins. TEXT "-" is
-standard input.
+		Short: `Send a prompt to a session of a running "acphost serve"`,
+		Long: `Send a prompt to an open session of a running "acphost serve", and print the turn
+until it ends. ID is the id of a session, or a prefix. TEXT "-" is standard input.
 
-Questions wait for "acphost approvals answer" or another program; they are printed with
-the command that answers them. Ctrl-C or SIGTERM cancels the turn. If the turn has
-not ended within a second, or at a second Ctrl-C, the command exits, and the turn
-goes on being cancelled. With --detach the turn goes on when it has
-begun; "acphost sessions watch" shows it.`,
+The command prints questions with the command that answers them ("acphost approvals
+answer"). Ctrl-C or SIGTERM cancels the turn. If the turn has not ended within a
+second, or at a second Ctrl-C, the command exits. With --detach, the command exits
+when the turn has begun; "acphost sessions watch" shows the turn.`,
 		Example: `  acphost sessions prompt 4f1c "And now the tests, please."
   git diff | acphost sessions prompt 4f1c -
   acphost sessions prompt 4f1c --json "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`,
@@ -159,11 +157,11 @@ begun; "acphost sessions watch" shows it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
+	flags.StringVar(&f.agent, "agent", "", "the id or name of its `AGENT`, if several have a session with this id")
 	flags.BoolVar(&f.asJSON, "json", false, "print events as JSON lines")
-	flags.BoolVar(&f.detach, "detach", false, "end when the turn has begun")
-	flags.BoolVar(&f.verbose, "verbose", false, "print calls that succeed, and commands too")
-	flags.StringVar(&f.meta, "meta", "", "options of the agent's own for the turn: a `JSON` object that is sent as _meta")
+	flags.BoolVar(&f.detach, "detach", false, "exit when the turn has begun")
+	flags.BoolVar(&f.verbose, "verbose", false, "also print successful calls, and commands")
+	flags.StringVar(&f.meta, "meta", "", "agent-specific options for the turn: a `JSON` object that is sent as _meta")
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	cliflag.Complete(cmd, "meta", cliflag.Words())
 	which.Register(cmd)
@@ -313,8 +311,8 @@ func newCancel(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: `Cancel the turn of a session of a running "acphost serve"`,
-		Long: `Ask the agent to end the turn of an open session of a running "acphost serve". ID is a
-session's, or how one begins. It is no mistake if no turn is under way.`,
+		Long: `Cancel the turn of an open session of a running "acphost serve". ID is the id of a
+session, or a prefix. It is not an error if no turn is in progress.`,
 		Example:           `  acphost sessions cancel 4f1c`,
 		Args:              oneSession,
 		ValidArgsFunction: reach.Complete(call, &which, 1, reach.CompleteOpen),
@@ -339,7 +337,7 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
+	cmd.Flags().StringVar(&agent, "agent", "", "the id or name of its `AGENT`, if several have a session with this id")
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	which.Register(cmd)
 	return cmd

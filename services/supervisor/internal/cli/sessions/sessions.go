@@ -30,12 +30,13 @@ import (
 
 // New returns the command "sessions".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("sessions", "Read what passed in sessions, and hold one in a running \"acphost serve\"", `Read what passed in sessions, and hold one in a running "acphost serve".
+	return command.Group("sessions", "Read recorded sessions, and use sessions of a running \"acphost serve\"",
+		`Read recorded sessions, and use sessions of a running "acphost serve".
 
-acphost keeps a journal: a file of JSON lines for each session, with every frame
-that passed (journal in the configuration). It is there after the session ended:
-"list", "show", "watch" and "export" read it. "new", "prompt" and "cancel" reach the
-sessions of a running "acphost serve".`,
+acphost records each session in a journal, a file of JSON lines with all frames
+(journal in the configuration). "list", "show", "watch" and "export" read it, also
+after the session has ended. "new", "prompt" and "cancel" use the sessions of a
+running "acphost serve".`,
 		newList(call), newShow(call), newWatch(call), newExport(call), newNew(call), newPrompt(call), newCancel(call))
 }
 
@@ -47,9 +48,9 @@ func newList(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List sessions, oldest first",
-		Long: `List the sessions of the journal for which every flag holds, oldest first. A session
-that was loaded again later is there once for each time. --since goes by when a session
-ended, or by now if it is live.`,
+		Long: `List the recorded sessions that match all flags, oldest first. A session that was
+loaded again is listed once for each time. --since compares the end of a session, or
+the current time if the session is open.`,
 		Example: `  acphost sessions list --search 'flaky test'
   acphost sessions list --cwd . --json | jq -r .file`,
 		Args: command.NoArguments,
@@ -67,7 +68,7 @@ ended, or by now if it is live.`,
 	}
 	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.SinceFlag, cliflag.LimitFlag)
 	flags := cmd.Flags()
-	flags.StringVar(&q.Text, "search", "", "with this `TEXT` in the title or in what was said")
+	flags.StringVar(&q.Text, "search", "", "with this `TEXT` in the title or in messages")
 	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
 	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
 	return cmd
@@ -84,11 +85,11 @@ func newShow(call *command.Call) *cobra.Command {
 	var f showFlags
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Print what passed in a session",
-		Long: `Print what the journal has of a session, as "sessions watch" prints it live: what was
-said, tool calls, changes, questions and who answered; with it when turns began and
-ended, what files the agent asked for, and what its commands wrote. ID is a session's,
-or how one begins, or the end of its file's name.`,
+		Short: "Print a recorded session",
+		Long: `Print a recorded session like "sessions watch": messages, tool calls, changes,
+questions and answers; in addition the start and end of turns, requested files, and
+the output of commands. ID is the id of a session, a prefix, or the end of its
+file's name.`,
 		Example: `  acphost sessions show 4f1c --follow
   acphost sessions show 4f1c --json | jq 'select(.method == "session/prompt")'`,
 		Args:              oneSession,
@@ -103,9 +104,9 @@ or how one begins, or the end of its file's name.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.asJSON, "json", false, "print the journal's lines")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on printing until interrupted")
-	flags.BoolVar(&f.verbose, "verbose", false, "print calls about terminals and the commands that there are too")
-	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue until interrupted")
+	flags.BoolVar(&f.verbose, "verbose", false, "also print calls for terminals, and commands")
+	flags.BoolVar(&f.history, "history", false, "include the history that the agent repeated when it loaded the session")
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`, which may name the journal's folder")
 	return cmd
 }
@@ -115,12 +116,12 @@ func newExport(call *command.Call) *cobra.Command {
 	var o transcript.PageOptions
 	cmd := &cobra.Command{
 		Use:   "export ID",
-		Short: "Write a session to a file",
-		Long: `Write a session as it was journaled (ndjson), as Markdown, or as a page of HTML that
-loads nothing and runs nothing.
+		Short: "Export a recorded session",
+		Long: `Export a session as recorded (ndjson), as Markdown, or as an HTML page without
+scripts and external resources.
 
-A page begins with a table of contents. A question stands before what it decided
-about. The rule behind each decision is from the audit ("acphost audit").`,
+A page begins with a table of contents. A question precedes the action that it
+decided. The rules of decisions are from the audit log ("acphost audit").`,
 		Example:           `  acphost sessions export 4f1c --format html --out session.html`,
 		Args:              oneSession,
 		ValidArgsFunction: recordings.CompleteSessions(call, &file),
@@ -139,7 +140,7 @@ about. The rule behind each decision is from the audit ("acphost audit").`,
 	flags := cmd.Flags()
 	flags.StringVar(&format, "format", "markdown", "`ndjson|markdown|html`")
 	flags.StringVarP(&out, "out", "o", "", "the `FILE` to write; default: standard output")
-	flags.BoolVar(&o.History, "history", false, "with what the agent told again when it loaded the session")
+	flags.BoolVar(&o.History, "history", false, "include the history that the agent repeated when it loaded the session")
 	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
 	cliflag.Complete(cmd, "format", cliflag.Words("ndjson", "markdown", "html"))
 	return cmd

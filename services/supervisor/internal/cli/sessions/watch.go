@@ -30,13 +30,13 @@ func newWatch(call *command.Call) *cobra.Command {
 	var f watchFlags
 	cmd := &cobra.Command{
 		Use:   "watch ID",
-		Short: "Print what happens in a session, from its beginning on",
-		Long: `Print what happens in a session: what is recorded of it, then what comes, until it is
-interrupted. ID is a session's, or how one begins. Where no running supervisor has it,
-what is recorded is printed, and that is all.
+		Short: "Print the events of a session",
+		Long: `Print the events of a session: recorded events, then live events, until the command
+is interrupted. ID is the id of a session, or a prefix. If no running supervisor has
+the session, only recorded events are printed.
 
-With --json each line is an event of the API, the same whether it is recorded or new;
-its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`,
+With --json, each line is an event of the API. --cursor continues after the event
+with this cursor; "now" prints only live events.`,
 		Example: `  acphost sessions watch 4f1c
   acphost sessions watch 4f1c --json --cursor now | jq -r '.agentMessage.content.text.text // empty'`,
 		Args:              oneSession,
@@ -45,11 +45,11 @@ its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.asJSON, "json", false, "print events as JSON lines")
-	flags.StringVar(&f.cursor, "cursor", "", "begin behind the event with this `CURSOR`, or \"now\"")
-	flags.StringVar(&f.agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
-	flags.BoolVar(&f.noFollow, "no-follow", false, "end when all that is there was printed")
-	flags.BoolVar(&f.verbose, "verbose", false, "print calls that succeed, commands and new sessions too")
-	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
+	flags.StringVar(&f.cursor, "cursor", "", "begin after the event with this `CURSOR`, or \"now\"")
+	flags.StringVar(&f.agent, "agent", "", "the id or name of its `AGENT`, if several have a session with this id")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "exit after the recorded events")
+	flags.BoolVar(&f.verbose, "verbose", false, "also print successful calls, commands and new sessions")
+	flags.BoolVar(&f.history, "history", false, "include the history that the agent repeated when it loaded the session")
 	f.Register(cmd)
 	cliflag.Complete(cmd, "cursor", cliflag.Words("now"))
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))

@@ -31,18 +31,18 @@ func New(call *command.Call) *cobra.Command {
 	var show, undo bool
 	cmd := &cobra.Command{
 		Use:   "setup EDITOR [-- FLAG...]",
-		Short: "Have an editor run its agents through acphost",
-		Long: `Have an editor run its agents through acphost: write the agents' entries into the
-editor's settings. EDITOR is zed, jetbrains, neovim (the plugin CodeCompanion) or emacs
-(the package agent-shell).
+		Short: "Configure an editor to start its agents through acphost",
+		Long: `Configure an editor to start its agents through acphost, by entries in the editor's
+settings. EDITOR is zed, jetbrains, neovim (the plugin CodeCompanion) or emacs (the
+package agent-shell).
 
-Without --agent, these are the agents that are installed here ("acphost agents list").
-An agent that is not installed is fetched when the editor starts it. FLAGs are those of
-"acphost run", for example "-- --policy workspace".
+Without --agent, the command adds the installed agents ("acphost agents list"). npx
+downloads an agent that is not installed when the editor starts it. FLAGs are flags
+of "acphost run", for example "-- --policy workspace".
 
-An agent keeps the id by which the editor knows it, so that its history stays. Comments
-and all other settings stay as they are. What was there before is kept beside the file,
-as FILE` + backupSuffix + `; --undo puts it back, and keeps what you changed since.`,
+An agent keeps its id in the editor, and so its history. Comments and other settings do
+not change. The previous settings are saved as FILE` + backupSuffix + `; --undo
+restores them, and keeps your later changes.`,
 		Example: `  acphost setup zed
   acphost setup zed --agent claude -- --policy workspace
   acphost setup jetbrains --agent gemini --print
@@ -95,7 +95,7 @@ as FILE` + backupSuffix + `; --undo puts it back, and keeps what you changed sin
 	cmd.Flags().StringArrayVar(&agents, "agent", nil, "an agent's `NAME`; may be repeated (default: all that are installed)")
 	cmd.Flags().StringVar(&file, "file", "", "the editor's settings are in this `FILE` (default: where the editor has them)")
 	cmd.Flags().BoolVar(&show, "print", false, "print the entries, and change nothing")
-	cmd.Flags().BoolVar(&undo, "undo", false, "take acphost's entries out again")
+	cmd.Flags().BoolVar(&undo, "undo", false, "remove acphost's entries")
 	cmd.MarkFlagsMutuallyExclusive("print", "undo")
 	cmd.MarkFlagsMutuallyExclusive("agent", "undo")
 	cliflag.Complete(cmd, "agent", cliflag.Words())

@@ -19,8 +19,8 @@ import (
 
 // New returns the command "terminals".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("terminals", "List the terminals of agents, and watch what runs in one", `List the terminals of agents, and watch what runs in one: the commands that agents
-have run through acphost.`,
+	return command.Group("terminals", "List the terminals of agents, and watch their output",
+		`List the terminals in which acphost runs commands of agents, and watch their output.`,
 		newList(call), newTail(call))
 }
 
@@ -30,7 +30,7 @@ type openTerminal = reach.Item[*supervisorv1.Terminal]
 func newList(call *command.Call) *cobra.Command {
 	return reach.Lister(&cobra.Command{
 		Use:   "list",
-		Short: "List the terminals that there are, oldest first",
+		Short: "List the terminals, oldest first",
 		Example: `  acphost terminals list
   acphost terminals list --json | jq -r 'select(.running) | .terminal_id'`,
 	}, call, terminals, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) }, func(t openTerminal) cliflag.Listed {
@@ -42,13 +42,13 @@ func newTail(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	cmd := &cobra.Command{
 		Use:   "tail TERMINAL",
-		Short: "Print what a terminal shows, until its command ends",
-		Long: `Print what a terminal shows: what is kept of its output, then what comes, until its
-command ends. TERMINAL is what "acphost terminals list" shows, or how it begins or
-ends. It can be watched until 30 seconds after the agent has let go of it.
+		Short: "Print the output of a terminal until its command ends",
+		Long: `Print the output of a terminal until its command ends. TERMINAL is the id in
+"acphost terminals list", or a prefix or suffix. A terminal is available until 30
+seconds after the agent has released it.
 
-On a terminal, colours and movements of the cursor are kept, and nothing else that a
-terminal obeys; elsewhere there is plain text.`,
+On a terminal, colours and movements of the cursor are kept, and all other control
+sequences are removed. Otherwise the output is plain text.`,
 		Example:           `  acphost terminals tail acphost-3f`,
 		Args:              command.OneArgument("a terminal's id"),
 		ValidArgsFunction: reach.Complete(call, &which, 1, completeTerminals),

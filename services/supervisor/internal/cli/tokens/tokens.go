@@ -34,13 +34,14 @@ const (
 
 // New returns the command "tokens".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("tokens", "Make, list or revoke the tokens of a gateway's clients", `Make, list or revoke the tokens by which clients of a gateway (gatewayd) show who
-they are. The file holds their hashes; a token itself is shown once, when it is made.
-The role says what its owner may do:
+	return command.Group("tokens", "Create, list or revoke the tokens of a gateway's clients",
+		`Create, list or revoke the tokens by which a gateway (gatewayd) authenticates
+clients. The file contains their hashes; a token itself is shown once, when it is
+created. The role determines the rights of its owner:
 
-  viewer     sees
-  approver   answers questions too
-  operator   is a client of agents: gives prompts`,
+  viewer     reads all state
+  approver   also answers questions
+  operator   also sends prompts`,
 		newCreate(call), newList(call), newRevoke(call))
 }
 
@@ -59,11 +60,11 @@ func newCreate(call *command.Call) *cobra.Command {
 	var lifetime time.Duration
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
-		Short: "Make a token and print it",
-		Long: `Make a token and print it, alone, to standard output. It is not shown again.
+		Short: "Create a token and print it",
+		Long: `Create a token and print it to standard output. It is not shown again.
 
-An agent that can read a token does what its role allows: keep it where no agent can
-read it. Only a person can make one: an agent, and what an agent started, is refused.`,
+An agent that can read a token has the rights of its role: store it where no agent
+can read it. Agents, and processes that they have started, cannot create tokens.`,
 		Example: `  acphost tokens create --role operator --name laptop --expires 720h
   (umask 077; acphost tokens create --role operator > ~/acp.token)`,
 		Args: command.NoArguments,
@@ -112,7 +113,7 @@ func newList(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens",
-		Long:    `List the tokens, oldest first. None of them can be used with what is shown.`,
+		Long:    `List the tokens, oldest first. The list does not contain the tokens themselves.`,
 		Example: `  acphost tokens list`,
 		Args:    command.NoArguments,
 		RunE: func(_ *cobra.Command, _ []string) error {
@@ -164,9 +165,9 @@ func newRevoke(call *command.Call) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "Make tokens useless",
-		Long: `Make tokens useless. A gateway refuses them from now on, and ends the connections that
-were made with them within seconds. If one of the ids is not known, nothing is revoked.
+		Short: "Revoke tokens",
+		Long: `Revoke tokens. A gateway refuses them from now on, and closes their connections
+within seconds. If one of the ids is not known, nothing is revoked.
 
 Only a person can: an agent, and what an agent started, is refused.`,
 		Example: `  acphost tokens revoke 1f0c9a2b77de`,

@@ -30,12 +30,12 @@ func New(call *command.Call) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show what all agents do now, live",
-		Long: `Show what all agents do now, live: the questions that wait for a person, the sessions,
-the agents, and the commands that run in terminals. The screen is drawn anew when
-something happens. The arrow keys, or j and k, move through it; q leaves it.
+		Short: "Show the current activity of all agents, live",
+		Long: `Show the current activity of all agents, live: open questions, sessions, agents, and
+commands in terminals. The arrow keys, or j and k, move through the screen; q leaves
+it.
 
-Where standard output is no terminal, and with --json, it is printed once.`,
+If standard output is not a terminal, and with --json, the activity is printed once.`,
 		Example: `  acphost top
   acphost top --json | jq '.questions | length'`,
 		Args: command.NoArguments,

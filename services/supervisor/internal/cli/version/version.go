@@ -32,9 +32,9 @@ func New(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and the protocols",
-		Long: `Print the version of acphost, the commit that it was built from, and the protocols
-that it speaks: versions of the Agent Client Protocol (ACP), the protocol by which it
-starts handlers, and the gRPC packages that it serves or calls.`,
+		Long: `Print the version of acphost, its commit, and its protocols: versions of the Agent
+Client Protocol (ACP), the protocol by which it starts handlers, and the gRPC
+packages that it serves or calls.`,
 		Args: command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {

@@ -73,11 +73,12 @@ export function pieces(s: string): Piece[] {
   return all;
 }
 
-/** A text of an agent's whose blocks of code are shown as code: as text, like all else. */
-export function Said({ of }: { of: string }) {
+/** A text of an agent, with its blocks of code as code. whole: all of it is shown, because an answer may allow it. */
+export function Said({ of, whole }: { of: string; whole?: boolean }) {
+  const shown = whole ? of : of.slice(0, maxText);
   return (
     <>
-      {pieces(of.slice(0, maxText)).map((p, i) =>
+      {pieces(shown).map((p, i) =>
         p.code ? (
           <figure key={i} class="code">
             {p.info && <figcaption class="dim">{text(p.info)}</figcaption>}
@@ -87,7 +88,7 @@ export function Said({ of }: { of: string }) {
           <pre key={i} class="prose">{text(p.text)}</pre>
         ),
       )}
-      {of.length > maxText && <p class="dim">{`[${of.length - maxText} more characters]`}</p>}
+      {of.length > shown.length && <p class="dim">{`[${of.length - shown.length} more characters]`}</p>}
     </>
   );
 }
@@ -104,7 +105,7 @@ export function ToolContent({ of, whole, live }: { of: ToolCallContent[]; whole?
       {of.map((c, i) => {
         switch (c.item.case) {
           case "content":
-            return <Said key={i} of={words(c.item.value)} />;
+            return <Said key={i} of={words(c.item.value)} {...(whole ? { whole } : {})} />;
           case "diff":
             return <DiffView key={i} diff={c.item.value} {...(whole ? { whole } : {})} />;
           case "terminalId":

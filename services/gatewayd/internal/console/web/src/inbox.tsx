@@ -253,7 +253,7 @@ type Answer = (value: { case: "accept"; value: string } | { case: "decline"; val
 function Elicited({ e, answer, mayAnswer }: { e: Elicitation; answer: Answer; mayAnswer: boolean }) {
   return (
     <div class="asked">
-      <Said of={e.message} />
+      <Said of={e.message} whole />
       {e.mode === "url" ? (
         <>
           <p>Open this page: <Address of={e.url} /></p>

@@ -16,8 +16,9 @@ type Policy struct {
 
 // Register adds the flag to a command.
 func (f *Policy) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Name, "policy", "", "decide by the ready policy, or the rule file, of this `NAME|FILE`: "+
-		"ask, workspace, readonly, headless or a file; before permission.policy")
+	cmd.Flags().StringVar(&f.Name, "policy", "",
+		"decide by the ready-made policy or the rule file with this `NAME|FILE`: "+
+			"ask, workspace, readonly, headless or a file; overrides permission.policy")
 	Complete(cmd, "policy", completePolicies)
 }
 

@@ -18,9 +18,12 @@ type Sandbox struct {
 
 // Register adds the flags to a command.
 func (f *Sandbox) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.mode, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
+	cmd.Flags().StringVar(&f.mode, "sandbox", "",
+		"the `MODE` of the sandbox: off, observe or enforce; overrides sandbox.mode")
 	Complete(cmd, "sandbox", Words(config.SandboxModes()...))
-	cmd.Flags().StringVar(&f.network, "network", "", "what agents in the sandbox connect to, `NETWORK`: open, proxy (the policy decides about machines by their names) or none; before sandbox.network")
+	cmd.Flags().StringVar(&f.network, "network", "",
+		"the `NETWORK` of agents in the sandbox: open, proxy (the policy decides machines by their names) or none; "+
+			"overrides sandbox.network")
 	Complete(cmd, "network", Words(config.Networks()...))
 }
 

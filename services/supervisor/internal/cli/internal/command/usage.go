@@ -19,9 +19,9 @@ const Sections = "sections"
 // ExitStatus is the section of commands without exit statuses of their own.
 const ExitStatus = `
 Exit status:
-  0  it worked
-  1  something went wrong
-  2  acphost was called wrongly
+  0  success
+  1  error
+  2  wrong usage
   128 and the signal's number, if a signal ended it: 130 for Ctrl-C, 143 for SIGTERM
 `
 

@@ -24,7 +24,7 @@ import (
 const TokenVariable = "ACPHOST_TOKEN" //nolint:gosec // a variable's name
 
 // Environment is the section of --help about the variable.
-const Environment = "  " + TokenVariable + "   the token, where --token-file is not given\n"
+const Environment = "  " + TokenVariable + "   the token, if --token-file is not given\n"
 
 // maxToken limits the bytes of a file with a token, in case that the wrong file was given.
 const maxToken = 64 << 10
@@ -38,10 +38,12 @@ type Flags struct {
 // Register adds the flags to a command. where is a prefix of their descriptions: "with --connect: ".
 func (f *Flags) Register(set *pflag.FlagSet, where string) {
 	set.StringVar(&f.TokenFile, "token-file", "", where+"the `FILE` with the token")
-	set.StringVar(&f.CA, "ca", "", where+"the `FILE` with the authority that has signed the gateway's certificate; default: the system's authorities")
+	set.StringVar(&f.CA, "ca", "", where+
+		"the `FILE` with the authority of the gateway's certificate; default: the system's authorities")
 	set.StringVar(&f.Cert, "cert", "", where+"the `FILE` with a client's certificate, instead of a token")
 	set.StringVar(&f.Key, "key", "", where+"the `FILE` with the certificate's private key")
-	set.BoolVar(&f.Plaintext, "plaintext", false, where+"connect to another machine without TLS: everybody on the way reads the token and all that is said")
+	set.BoolVar(&f.Plaintext, "plaintext", false, where+
+		"connect to another machine without TLS: others on the network can read the token and all messages")
 }
 
 // Names returns the names of the flags.

@@ -34,7 +34,9 @@ func (f *Flags) Register(cmd *cobra.Command) {
 
 // RegisterActivity adds the flag for the feed of file activity to a command.
 func (f *Flags) RegisterActivity(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.activity, "activity", "", "tell programs on this machine which files agents work with, as eisen-core does, at this loopback `ADDRESS`: 127.0.0.1:17320, or port 0 for a free one")
+	cmd.Flags().StringVar(&f.activity, "activity", "",
+		"report the files of agents to programs on this machine, with the protocol of eisen-core, at this loopback "+
+			"`ADDRESS`: 127.0.0.1:17320, or port 0 for a free port")
 }
 
 // Options reads the configuration and returns the supervisor's options for it and for the program. override applies

@@ -23,7 +23,7 @@ type SessionFlags struct {
 func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
-	flags.StringVar(&f.Session, "session", "", "go on with the session of this `ID` that the agent has stored")
+	flags.StringVar(&f.Session, "session", "", "continue the session with this `ID` that the agent has stored")
 	cliflag.Cwd(cmd, &f.Cwd)
 	flags.StringVar(&f.Mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&f.Model, "model", "", "the `MODEL` that the agent uses")

@@ -41,6 +41,36 @@ func TestGateway_ReportsRefusedCertificate(t *testing.T) {
 	}
 }
 
+// A supervisor that refuses its caller answers.
+func TestGateway_ReportsRefusedCaller(t *testing.T) {
+	for status, want := range map[string]string{
+		"7":  " refuses this caller: this caller may do nothing here",
+		"16": " does not know who calls: ",
+		"14": "no supervisor answers at ",
+	} {
+		t.Run(status, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				w.Header().Set("Grpc-Status", status)
+				w.Header().Set("Grpc-Message", "this caller may do nothing here")
+			}))
+			server.EnableHTTP2 = true
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			where := server.Listener.Addr().String()
+			c, err := client.DialGateway(where, server.Client().Transport.(*http.Transport).TLSClientConfig, "token")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_, err = reach.At(t.Context(), where, c)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error = %v, want %q", err, want)
+			}
+		})
+	}
+}
+
 // TestOrder_PrefersOwnRuntimeFolder has a supervisor in the runtime folder of this environment, and another one in the
 // folder of another environment, in which commands look too.
 func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {

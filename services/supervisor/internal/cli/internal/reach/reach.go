@@ -55,9 +55,9 @@ func (f *Flags) RegisterAs(cmd *cobra.Command, name string) {
 
 // RegisterLocal adds the flags that select supervisors of this machine to a command.
 func (f *Flags) RegisterLocal(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, where several run")
+	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, if several run")
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`, which may name a socket")
-	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
+	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`")
 }
 
 // Named reports whether the flags name one supervisor.
@@ -185,16 +185,21 @@ func At(ctx context.Context, where string, c *client.Client) (*Supervisor, error
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	st, err := c.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
-	if e := client.ErrorOf(err); e != nil && e.Code == codes.Unauthenticated {
-		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, CallErrorLine(err))
+	if err == nil {
+		return newSupervisor(where, st, c), nil
 	}
-	if err != nil {
-		if _, refused := command.CertificateRefusal(err.Error()); refused {
-			return nil, fmt.Errorf("connect to %s: %w", where, CallErrorLine(err))
-		}
-		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, CallErrorLine(err))
+	_, refused := command.CertificateRefusal(err.Error())
+	said := CallErrorLine(err)
+	switch e := client.ErrorOf(err); {
+	case e != nil && e.Code == codes.Unauthenticated:
+		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, "+
+			"and not expired? It says: %w", where, said)
+	case e != nil && e.Code == codes.PermissionDenied:
+		return nil, fmt.Errorf("%s refuses this caller: %w", where, said)
+	case refused:
+		return nil, fmt.Errorf("connect to %s: %w", where, said)
 	}
-	return newSupervisor(where, st, c), nil
+	return nil, fmt.Errorf("no supervisor answers at %s: %w", where, said)
 }
 
 func newSupervisor(where string, st *supervisorv1.GetStatusResponse, c *client.Client) *Supervisor {

@@ -1,13 +1,13 @@
-package secretname_test
+package secretfile
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/acphost/acphost/internal/secretname"
 )
 
-func TestPublic_RecognizesPublicKeys(t *testing.T) {
+const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ me@here"
+
+func TestIsPublicText_RecognizesPublicKeys(t *testing.T) {
 	block := func(label string) string {
 		return "-----BEGIN " + label + "-----\nMIIBszCCAVmgAwIBAgIUQm9keSBvZiBhIGNlcnRpZmljYXRlIGFuZCBub3RoaW5n\nAAAA==\n-----END " + label + "-----\n"
 	}
@@ -37,9 +37,14 @@ func TestPublic_RecognizesPublicKeys(t *testing.T) {
 		"a token beside":                {block("CERTIFICATE") + "token: ghp_abcdefghijklmnopqrstuvwxyz0123456789\n", false},
 		"a key without armour":          {block("CERTIFICATE") + strings.Repeat("0f", 16) + "\n", false},
 		"options before an SSH key":     {"command=\"x\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJJJJJJJJJJJJJJJJ me\n", false},
+		"signers of git":                {"me@example.com,*@x.org namespaces=\"git\",valid-after=20260101 " + sshKey + "\n* cert-authority " + sshKey + "\n", true},
+		"hosts":                         {"# of x\nx.example,[10.0.0.1]:22 " + sshKey + "\n|1|cmFuZG9tIGJ5dGVzIG9mIHM=|b3RoZXIgcmFuZG9tIGJ5dGU= " + sshKey + "\n@revoked * " + sshKey + "\n", true},
+		"a token before a key":          {"0123456789abcdefABCDEF0123456789abcdef " + sshKey + "\n", false},
+		"a variable before a key":       {"environment=\"A=b\" " + sshKey + "\n", false},
+		"the settings of ssh":           {"Host x\n  IdentityFile ~/.ssh/id\n", false},
 		"binary data":                   {block("CERTIFICATE") + "\xff\xfe", false},
 	} {
-		if got := secretname.Public([]byte(c.text)); got != c.want {
+		if got := isPublicText([]byte(c.text)); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

@@ -1,8 +1,8 @@
-package secretname
+package secretfile
 
 import "testing"
 
-func TestPlainNPMConfig(t *testing.T) {
+func TestIsPlainSettings_NPM(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true,
 		"registry=https://registry.example.org/\nsave-exact=true\n":     true,
@@ -13,7 +13,7 @@ func TestPlainNPMConfig(t *testing.T) {
 		"//registry.example.org/:_authToken = ${A}b\n":                  false,
 		"_auth=dXNlcjpwYXNz\n":                                          false,
 		"  _AUTH = dXNlcjpwYXNz\n":                                      false,
-		"//registry.example.org/:username=me\n":                         false,
+		"//registry.example.org/:username=me\n":                         true,
 		"//registry.example.org/:_password=cGFzcw==\n":                  false,
 		"https-proxy=http://me:secret99@proxy.example.org\n":            false,
 		"x=npm_0123456789abcdefghijklmnopqrstuvwxyz\n":                  false,
@@ -21,7 +21,7 @@ func TestPlainNPMConfig(t *testing.T) {
 		"key=-----BEGIN PRIVATE KEY-----\\nMIIB\n":                      false,
 		"\xff\n": false,
 	} {
-		if got := PlainNPMConfig([]byte(text)); got != want {
+		if got := isPlainSettings("/w/.npmrc", []byte(text)); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
 		}
 	}
