@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 		"no file":                           {noon, of("fs.write"), deny, "elsewhere"},
 		"a command":                         {noon, of("terminal.create"), deny, "elsewhere"},
 		"removing a file":                   {noon, of("tool.delete", "/office/src/a"), deny, "elsewhere"},
-		"a kind that nobody has heard of":   {noon, of("_acme.com/x", "/office/src/a"), deny, "elsewhere"},
+		"an unknown kind":                   {noon, of("_acme.com/x", "/office/src/a"), deny, "elsewhere"},
 		"nothing":                           {noon, nil, deny, "elsewhere"},
 		"a link that leads out of the root": {noon, but(of("fs.write", "/office/src/a"), func(a *permissionv1.Action) { a.Paths[0].InsideRoots = false }), deny, "elsewhere"},
 		"a link that leads elsewhere":       {noon, but(of("fs.write", "/office/src/a"), func(a *permissionv1.Action) { a.Paths[0].ResolvedPath = "/office/.git/config" }), deny, "elsewhere"},

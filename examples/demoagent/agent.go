@@ -27,7 +27,7 @@ type agent struct {
 	sessions map[acp.SessionId]*session
 }
 
-// capabilities are the client's, as far as the agent heeds them.
+// capabilities are the client's capabilities that the agent uses.
 type capabilities struct {
 	Terminal    bool `json:"terminal"`
 	Elicitation struct {
@@ -43,7 +43,7 @@ type capabilities struct {
 	} `json:"session"`
 }
 
-// method answers a request, or takes a notification.
+// method answers a request, or handles a notification.
 type method func(ctx context.Context, params json.RawMessage) (any, error)
 
 // typed makes a method of a function that knows its params.
@@ -110,7 +110,7 @@ func (a *agent) handle(ctx context.Context, name string, params json.RawMessage)
 	return nil, acp.NewInternalError(object{"error": err.Error()})
 }
 
-// can says whether a feature is on.
+// can reports whether a feature is enabled.
 func (a *agent) can(feature string) bool {
 	return !slices.Contains(a.how.without, feature)
 }
@@ -159,7 +159,7 @@ func (a *agent) initialize(ctx context.Context, p struct {
 	if a.can("logout") {
 		can["auth"] = object{"logout": object{}}
 	}
-	if len(p.ClientCapabilities) > 0 { // so that whoever looks at the answer sees what was offered
+	if len(p.ClientCapabilities) > 0 { // so that the answer shows the client's offer
 		can["_meta"] = object{"clientCapabilities": p.ClientCapabilities}
 	}
 	return object{

@@ -18,7 +18,7 @@ type elicitation struct {
 	Content object `json:"content"`
 }
 
-// completed tells that the page of an elicitation has served its purpose.
+// completed notifies the client that the page of an elicitation is finished.
 func (a *agent) completed(ctx context.Context, elicitation string) error {
 	return a.conn.SendNotification(ctx, acp.ClientMethodElicitationComplete, object{"elicitationId": elicitation})
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// script is what a prompt plays whose first word is its name: a scene, or, behind a slash, a command. A command reports
-// in the agent's message, one line a result.
+// script is the action for a prompt whose first word is its name: a scene or, with a slash, a command. A command
+// reports its results in the agent's message, one per line.
 type script struct {
 	name, args, does string
 	play             func(t *turn, ctx context.Context, rest string) error
 }
 
-// listed are scripts as a person reads them; before stands before each name.
+// listed formats scripts for the help text, each name with the prefix before.
 func listed(scripts []script, before string) string {
 	var list strings.Builder
 	for _, s := range scripts {
@@ -49,7 +49,7 @@ func commands() []script {
 	}
 }
 
-// availableCommands are the commands as the client is told of them.
+// availableCommands returns the commands as they are sent to the client.
 func availableCommands() []object {
 	var list []object
 	for _, c := range commands() {
@@ -142,7 +142,7 @@ func (t *turn) cancelWait(ctx context.Context, line string) error {
 	return t.report(ctx, "cancel", howEnded(ended), err)
 }
 
-// killWaitedFor waits for a shell line and withdraws the waiting, then kills what runs, and says how it ended.
+// killWaitedFor waits for a shell line, cancels the wait, kills the command, and returns its exit status.
 func (t *turn) killWaitedFor(ctx context.Context, line string) (ended exit, err error) {
 	created, err := ask[acp.CreateTerminalResponse](ctx, t, acp.ClientMethodTerminalCreate, object{"command": line})
 	if err != nil {
@@ -195,7 +195,7 @@ func (t *turn) kill(context.Context, string) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// report says how a command went: "NAME ok: RESULT" or "NAME error CODE: MESSAGE".
+// report sends the result of a command: "NAME ok: RESULT" or "NAME error CODE: MESSAGE".
 func (t *turn) report(ctx context.Context, name, result string, err error) error {
 	if err == nil {
 		return t.say(ctx, name+" ok: "+result)

@@ -12,7 +12,7 @@ const (
 	byTerminal = "terminal"
 )
 
-// authMethods are offered where somebody has to log in at all.
+// authMethods returns the login methods, if a login is required.
 func (a *agent) authMethods() []object {
 	if !a.how.auth {
 		return []object{}
@@ -23,7 +23,7 @@ func (a *agent) authMethods() []object {
 	}
 }
 
-// authorized fails where somebody has to log in first.
+// authorized returns an error if a login is required first.
 func (a *agent) authorized() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	longestLine = 100<<20 + 1
 )
 
-// longLines reads lines for the library, which takes none of more than 10 MiB: it gives the library a short line in the
+// longLines reads lines for the library, which rejects lines of more than 10 MiB: it passes the library a short line in
 // place of a long one, and keeps the params for the handler.
 type longLines struct {
 	in   *bufio.Reader
@@ -111,7 +111,7 @@ func (l *longLines) short(line []byte) []byte {
 	return append(bytes.Replace(out, []byte("{"), []byte(`{"jsonrpc":"2.0",`), 1), '\n')
 }
 
-// handle is a handler that gets the params of long lines as they came.
+// handle is a handler that gets the unchanged params of long lines.
 func (l *longLines) handle(next acp.MethodHandler) acp.MethodHandler {
 	return func(ctx context.Context, method string, params json.RawMessage) (any, *acp.RequestError) {
 		var k keptParams

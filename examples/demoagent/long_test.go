@@ -14,14 +14,14 @@ func TestAgent_AcceptsLongLines(t *testing.T) {
 	p.ask("initialize", `{"protocolVersion":1}`)
 	session := p.open("/w")
 	blob := strings.Repeat("QUJD", 4<<20) // 16 MiB, which the library would end the connection for
-	said := p.ask("session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"blocks"},{"type":"image","mimeType":"image/png","data":%q}]}`, session, blob))
-	if want := fmt.Sprintf("image/png %d bytes", 12<<20); !strings.Contains(said, want) || !strings.Contains(said, "end_turn") {
-		t.Errorf("got %.400q, want %q and the turn's end", said, want)
+	answer := p.ask("session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"blocks"},{"type":"image","mimeType":"image/png","data":%q}]}`, session, blob))
+	if want := fmt.Sprintf("image/png %d bytes", 12<<20); !strings.Contains(answer, want) || !strings.Contains(answer, "end_turn") {
+		t.Errorf("got %.400q, want %q and the turn's end", answer, want)
 	}
-	// A long message without an id: nothing answers it, and the connection goes on.
+	// A long message without an id has no answer, and the connection stays open.
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"none","_meta":{"x":%q}}}`, blob))
-	if said := p.ask("session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"repeat hello"}]}`, session)); !strings.Contains(said, "end_turn") {
-		t.Errorf("the turn after a long notification: %.400q", said)
+	if answer := p.ask("session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"repeat hello"}]}`, session)); !strings.Contains(answer, "end_turn") {
+		t.Errorf("the turn after a long notification: %.400q", answer)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestLongLines_ReplacesLongAnswers(t *testing.T) {
 		t.Errorf("got %.400q, %v", out, err)
 	}
 	if !strings.Contains(log.String(), "dropped") {
-		t.Errorf("the log is %q, and does not say that a line was dropped", log.String())
+		t.Errorf("the log is %q, and does not state that a line was dropped", log.String())
 	}
 }
 

@@ -1,9 +1,9 @@
 // Command demoagent is a scripted agent: it speaks the Agent Client Protocol on standard input and output, and plays a
-// fixed turn in place of a model. "acphost demo" runs it; tests use its scenes, which the first word of a prompt names, and
-// its commands, which a prompt names with a slash. "demoagent -help" lists both.
+// fixed turn in place of a model. "acphost demo" runs it; tests use its scenes, which the first word of a prompt names,
+// and its commands, which a prompt names with a slash. "demoagent -help" lists both.
 //
-// It stands on github.com/coder/acp-go-sdk and on nothing of acphost's, so that what it proves is proved from the other
-// side of the wire. Where that library has no type for something, the JSON is written out.
+// It uses only github.com/coder/acp-go-sdk and nothing of acphost, so it tests acphost with an independent
+// implementation of the protocol. JSON is written by hand where that library has no type.
 package main
 
 import (
@@ -120,7 +120,7 @@ func serveLines(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) (
 	return conn, lines
 }
 
-// logIn is what a login on a terminal comes to.
+// logIn performs a login on a terminal.
 func logIn(state string) error {
 	if state == "" {
 		return errors.New("a login is kept in the folder that " + stateVariable + " names, and it names none")

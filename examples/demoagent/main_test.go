@@ -18,7 +18,7 @@ type client struct {
 	mu       sync.Mutex
 	files    map[string]string
 	option   acp.PermissionOptionId
-	said     strings.Builder
+	message  strings.Builder
 	statuses []string // "TOOL CALL STATUS", in the order they came
 	calls    []string // what the agent asked for
 }
@@ -60,7 +60,7 @@ func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) err
 	defer c.mu.Unlock()
 	switch u := n.Update; {
 	case u.AgentMessageChunk != nil:
-		c.said.WriteString(u.AgentMessageChunk.Content.Text.Text)
+		c.message.WriteString(u.AgentMessageChunk.Content.Text.Text)
 	case u.ToolCall != nil:
 		c.statuses = append(c.statuses, string(u.ToolCall.ToolCallId)+" "+string(u.ToolCall.Status))
 	case u.ToolCallUpdate != nil && u.ToolCallUpdate.Status != nil:
@@ -165,19 +165,19 @@ func TestTour_UsesCapabilitiesOfClient(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, "tour")
+			answer := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, "tour")
 			for _, want := range c.want {
-				if !strings.Contains(said, want) {
-					t.Errorf("the agent does not say %s", want)
+				if !strings.Contains(answer, want) {
+					t.Errorf("the agent does not send %s", want)
 				}
 			}
 			for _, not := range c.not {
-				if strings.Contains(said, not) {
-					t.Errorf("the agent says %s", not)
+				if strings.Contains(answer, not) {
+					t.Errorf("the agent sends %s", not)
 				}
 			}
-			if strings.Contains(said, "${") {
-				t.Errorf("a place is not filled: %s", said)
+			if strings.Contains(answer, "${") {
+				t.Errorf("a place is not filled: %s", answer)
 			}
 		})
 	}
@@ -190,8 +190,8 @@ func TestPrompt_ChoosesStopReason(t *testing.T) {
 		"calls 2": `"toolCallId":"call-1"`, "blocks": "text  6 bytes ",
 	} {
 		t.Run(prompt, func(t *testing.T) {
-			if said := rawTurn(t, behaviour{exitInitialize: -1}, `{}`, prompt); !strings.Contains(said, want) {
-				t.Errorf("the agent said %s, want %s in it", said, want)
+			if answer := rawTurn(t, behaviour{exitInitialize: -1}, `{}`, prompt); !strings.Contains(answer, want) {
+				t.Errorf("the agent sent %s, want %s in it", answer, want)
 			}
 		})
 	}
@@ -205,8 +205,8 @@ func TestElicitation_RequiresCapabilityOfClient(t *testing.T) {
 		"elicit  ":   {`{}`, "elicit error 0: the client does not offer it"},
 	} {
 		t.Run(prompt, func(t *testing.T) {
-			if said := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, prompt); !strings.Contains(said, c.want) {
-				t.Errorf("the agent said %s, want %s in it", said, c.want)
+			if answer := rawTurn(t, behaviour{exitInitialize: -1}, c.offer, prompt); !strings.Contains(answer, c.want) {
+				t.Errorf("the agent sent %s, want %s in it", answer, c.want)
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestSession_IsStoredForNextProcess(t *testing.T) {
 	loaded := second.ask("session/load", `{"sessionId":"`+id+`","cwd":"/w","mcpServers":[]}`)
 	for _, want := range []string{`"currentModeId":"code"`, "user_message_chunk", id + ": this"} {
 		if !strings.Contains(loaded, want) {
-			t.Errorf("loading told %s, want %s in it", loaded, want)
+			t.Errorf("the loaded history is %s, want %s in it", loaded, want)
 		}
 	}
 	forked := second.ask("session/fork", `{"sessionId":"`+id+`","cwd":"/v","mcpServers":[]}`)
@@ -251,7 +251,7 @@ func TestSession_RequiresLogin(t *testing.T) {
 	}
 	login := p.ask("authenticate", `{"methodId":"browser"}`)
 	if !strings.Contains(login, `"requestId":3`) || !strings.Contains(login, "elicitation/complete") {
-		t.Errorf("the login told %s, want its question to name its request", login)
+		t.Errorf("the login sent %s, want its question to name its request", login)
 	}
 	p.open("/w")
 	p.ask("logout", `{}`)
@@ -262,9 +262,9 @@ func TestSession_RequiresLogin(t *testing.T) {
 
 func TestFeatures_SwitchedOffAreNotOffered(t *testing.T) {
 	p := start(t, behaviour{exitInitialize: -1, without: allFeatures()})
-	said := p.ask("initialize", `{"protocolVersion":1}`)
-	if strings.Contains(said, "true") || strings.Contains(said, "{}") && !strings.Contains(said, `"sessionCapabilities":{}`) {
-		t.Errorf("the agent advertises %s", said)
+	answer := p.ask("initialize", `{"protocolVersion":1}`)
+	if strings.Contains(answer, "true") || strings.Contains(answer, "{}") && !strings.Contains(answer, `"sessionCapabilities":{}`) {
+		t.Errorf("the agent advertises %s", answer)
 	}
 	for _, method := range []string{"session/load", "session/resume", "session/list", "session/close", "session/delete", "session/fork", "session/set_mode", "session/set_config_option", "logout"} {
 		if got := p.ask(method, `{}`); !strings.Contains(got, "-32601") {
@@ -281,13 +281,13 @@ func TestCancel_EndsTurnThatHasJustBegun(t *testing.T) {
 		if i == 50 { // as another session of that id it begins anew
 			p.ask("session/load", `{"sessionId":"`+id+`","cwd":"/w","mcpServers":[]}`)
 		}
-		said := p.askBefore("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"/wait"}]}`,
+		answer := p.askBefore("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"/wait"}]}`,
 			`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"`+id+`"}}`)
-		if !strings.Contains(said, `"stopReason":"cancelled"`) {
-			t.Fatalf("the turn ended with %s", said)
+		if !strings.Contains(answer, `"stopReason":"cancelled"`) {
+			t.Fatalf("the turn ended with %s", answer)
 		}
-		if said := p.ask("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"repeat"}]}`); !strings.Contains(said, `"end_turn"`) {
-			t.Fatalf("the turn behind one that was cancelled ended with %s", said)
+		if answer := p.ask("session/prompt", `{"sessionId":"`+id+`","prompt":[{"type":"text","text":"repeat"}]}`); !strings.Contains(answer, `"end_turn"`) {
+			t.Fatalf("the turn behind one that was cancelled ended with %s", answer)
 		}
 	}
 }
@@ -307,8 +307,8 @@ func TestCommands_ReportResultsAndErrors(t *testing.T) {
 			if got := c.prompt(t, prompt); got != acp.StopReasonEndTurn {
 				t.Errorf("the turn ended with %q, want end_turn", got)
 			}
-			if got := c.said.String(); got != want {
-				t.Errorf("the agent said %q, want %q", got, want)
+			if got := c.message.String(); got != want {
+				t.Errorf("the agent sent %q, want %q", got, want)
 			}
 		})
 	}

@@ -43,10 +43,10 @@ func (p *peer) askBefore(method, params string, behind ...string) string {
 	p.nextID++
 	id := strconv.Itoa(p.nextID)
 	p.write(strings.Join(append([]string{`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`}, behind...), "\n"))
-	var said strings.Builder
+	var updates strings.Builder
 	for p.lines.Scan() {
-		said.Write(p.lines.Bytes())
-		said.WriteByte('\n')
+		updates.Write(p.lines.Bytes())
+		updates.WriteByte('\n')
 		var m struct {
 			ID     json.RawMessage
 			Method string
@@ -56,7 +56,7 @@ func (p *peer) askBefore(method, params string, behind ...string) string {
 		}
 		switch {
 		case m.Method == "" && string(m.ID) == id:
-			return said.String()
+			return updates.String()
 		case m.Method != "" && m.ID != nil:
 			answer := `{"content":"two\n","terminalId":"t1","exitCode":3,"outcome":{"outcome":"selected","optionId":"yes"}}`
 			if m.Method == "elicitation/create" {
@@ -65,11 +65,11 @@ func (p *peer) askBefore(method, params string, behind ...string) string {
 			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
 		}
 	}
-	p.t.Fatalf("%s was not answered: %v\n%s", method, p.lines.Err(), said.String())
+	p.t.Fatalf("%s was not answered: %v\n%s", method, p.lines.Err(), updates.String())
 	return ""
 }
 
-// open opens a session and takes the commands that follow.
+// open opens a session and reads the notification of its commands.
 func (p *peer) open(cwd string) string {
 	p.t.Helper()
 	var answer struct{ Result struct{ SessionID string } }

@@ -55,7 +55,7 @@ func (t *turn) tellMeta(ctx context.Context, _ string) error {
 }
 
 func (t *turn) tellBlocks(ctx context.Context, _ string) error {
-	var said strings.Builder
+	var text strings.Builder
 	for _, raw := range t.prompt {
 		var b struct {
 			Type, Text, MimeType string
@@ -78,9 +78,9 @@ func (t *turn) tellBlocks(ctx context.Context, _ string) error {
 		case b.Type == "resource":
 			what, content = r.MimeType+" blob "+r.URI, r.Blob
 		}
-		fmt.Fprintf(&said, "%s %s %d bytes %x\n", b.Type, what, len(content), sha256.Sum256(content))
+		fmt.Fprintf(&text, "%s %s %d bytes %x\n", b.Type, what, len(content), sha256.Sum256(content))
 	}
-	return t.say(ctx, said.String())
+	return t.say(ctx, text.String())
 }
 
 func (t *turn) settings(ctx context.Context, _ string) error {
@@ -216,12 +216,12 @@ func (t *turn) elicit(ctx context.Context, how string) error {
 			return err
 		}
 	}
-	said := answer.Action
+	outcome := answer.Action
 	if answer.Content != nil {
 		content, _ := json.Marshal(answer.Content) // it came as JSON; so its names are in order
-		said += " " + string(content)
+		outcome += " " + string(content)
 	}
-	return t.report(ctx, "elicit", said, got.err)
+	return t.report(ctx, "elicit", outcome, got.err)
 }
 
 func (t *turn) refuseWith(_ context.Context, rest string) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// record is what is kept of a session.
+// record is the stored state of a session.
 type record struct {
 	SessionID   acp.SessionId     `json:"sessionId"`
 	Cwd         string            `json:"cwd"`
@@ -23,10 +23,10 @@ type record struct {
 	Title       string            `json:"title,omitempty"`
 	UpdatedAt   time.Time         `json:"updatedAt"`
 	Settings    settings          `json:"settings"`
-	Updates     []json.RawMessage `json:"updates"` // the session's history, as the client was told it
+	Updates     []json.RawMessage `json:"updates"` // the session's history, as it was sent to the client
 }
 
-// What is kept of a session's history: its latest updates, without huge ones.
+// Limits of a session's stored history: its latest updates, without huge ones.
 const (
 	mostUpdates   = 2000
 	longestUpdate = 64 << 10
@@ -69,8 +69,8 @@ func (s *session) enter(ctx context.Context) (turn context.Context, leave func()
 	}, nil
 }
 
-// stop cancels the turn under way, if there is one, and those of the prompts that have come, so many: the library begins
-// them at its leisure.
+// stop cancels the active turn, if any, and those of the given number of received prompts, which the library begins
+// later.
 func (s *session) stop(prompts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *session) stop(prompts int) {
 	}
 }
 
-// asked takes a prompt into the history and returns its text.
+// asked adds a prompt to the history and returns its text.
 func (s *session) asked(blocks []json.RawMessage) (string, error) {
 	var all strings.Builder
 	for _, raw := range blocks {
@@ -190,7 +190,7 @@ func (a *agent) newSession(_ context.Context, p openParams) (any, error) {
 	return a.create(record{Cwd: p.Cwd, Directories: p.Directories, Settings: defaultSettings()}, p.Meta)
 }
 
-// find looks for a session that is open or kept.
+// find finds a session that is open or stored.
 func (a *agent) find(id acp.SessionId) (record, error) {
 	if s, err := a.session(id); err == nil {
 		return s.snapshot(), nil
@@ -238,7 +238,7 @@ func (a *agent) forkSession(_ context.Context, p openParams) (any, error) {
 	return a.create(r, p.Meta)
 }
 
-// pageSize is small, so that a test with a few sessions sees a cursor.
+// pageSize is small, so that a test with a few sessions gets a cursor.
 const pageSize = 3
 
 func (a *agent) listSessions(_ context.Context, p struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// settings are what can be chosen of a session.
+// settings are the user's choices for a session.
 type settings struct {
 	Mode     string `json:"mode"`
 	Model    string `json:"model"`
@@ -30,7 +30,7 @@ func (s *settings) choice(id string) (value *string, values []string) {
 	return nil, nil
 }
 
-// offer is what the answer that opens a session says of its settings.
+// offer returns the settings in the response that opens a session.
 func (a *agent) offer(s settings) object {
 	o := object{}
 	if a.can("modes") {

@@ -14,7 +14,7 @@ import (
 // store is a folder with a file for each session and one for the login. An empty one keeps nothing.
 type store string
 
-// plainID is what a session id has to look like to be a file's name.
+// plainID matches session ids that are valid file names.
 var plainID = regexp.MustCompile(`^demo-[A-Z0-9]+$`)
 
 func (d store) path(id acp.SessionId) string { return filepath.Join(string(d), string(id)+".json") }

@@ -10,8 +10,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// tourScript is what the tour does, step by step: an update that is sent as it stands there, or something that the
-// client is asked. A step that needs something of the client is left out where the client does not offer it.
+// tourScript has the steps of the tour: each is an update that is sent unchanged, or a request to the client. A step
+// that needs a capability is skipped if the client does not offer it.
 //
 //go:embed tour.json
 var tourScript []byte
@@ -19,7 +19,7 @@ var tourScript []byte
 type tourStep struct {
 	Needs  string          `json:"needs"`
 	Update json.RawMessage `json:"update"`
-	// As is what the answer is called.
+	// As is the name of the answer.
 	As     string          `json:"as"`
 	Call   string          `json:"call"`
 	Params json.RawMessage `json:"params"`
@@ -27,7 +27,7 @@ type tourStep struct {
 	Completes string `json:"completes"`
 }
 
-// answer is what the client answered a step, or its error.
+// answer is the client's answer to a step, or its error.
 type answer struct {
 	result json.RawMessage
 	err    error // an *acp.RequestError; nil: there is a result
@@ -41,7 +41,7 @@ func (a answer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(a.result)
 }
 
-// tour plays the script, and in the end tells as JSON what each thing that it asked for was answered with.
+// tour plays the script, and finally sends the responses to its requests as JSON.
 func (t *turn) tour(ctx context.Context, _ string) error {
 	answers, err := t.perform(ctx, func(s tourStep) bool { return s.Needs == "" || t.offered(s.Needs) })
 	if err != nil {
@@ -102,7 +102,7 @@ func (t *turn) offered(what string) bool {
 	}[what] != nil
 }
 
-// quoted is text as it stands between a JSON string's quotes.
+// quoted returns text as it is written between the quotes of a JSON string.
 func quoted(text string) string {
 	b, _ := json.Marshal(text) // a string always marshals
 	return string(b[1 : len(b)-1])

@@ -18,10 +18,10 @@ type turn struct {
 	prompt  []json.RawMessage // its blocks
 	meta    json.RawMessage   // its _meta; nil: none
 	reason  acp.StopReason    // how it ends, if all goes well
-	usage   object            // what it took; nil: nothing is said of it
+	usage   object            // its usage; nil: not reported
 }
 
-// play does what the prompt says.
+// play executes a prompt.
 func (t *turn) play(ctx context.Context, prompt string) error {
 	name, rest, _ := strings.Cut(prompt, " ")
 	scripts := scenes()
@@ -40,7 +40,7 @@ func (t *turn) play(ctx context.Context, prompt string) error {
 	return acp.NewInvalidParams(object{"prompt": "there is no command /" + name})
 }
 
-// What the demo's turn works on. Whoever plays the editor makes the file.
+// The file of the demo's turn. The client must create it.
 const (
 	notes    = "notes.md"
 	outside  = "../private/diary.md"
@@ -48,8 +48,8 @@ const (
 	correct  = "receive"
 )
 
-// demo reads a file, asks whether it may edit it, edits it, checks the edit with a command, and tries to read what is
-// none of its business.
+// demo reads a file, requests permission to edit it, edits it, checks the edit with a command, and tries to read a file
+// that it must not read.
 func (t *turn) demo(ctx context.Context) error {
 	path := filepath.Join(t.session.cwd, notes)
 	if err := t.say(ctx, "I will look at "+notes+" first."); err != nil {
@@ -77,7 +77,7 @@ func (t *turn) demo(ctx context.Context) error {
 	return t.say(ctx, "The spelling is right now.")
 }
 
-// readFile reads a file, as a tool call that the client sees.
+// readFile reads a file, with a tool call that is reported to the client.
 func (t *turn) readFile(ctx context.Context, call acp.ToolCallId, path string) (string, error) {
 	if err := t.update(ctx, acp.StartReadToolCall(call, "Read "+filepath.Base(path), path, acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
 		return "", err
@@ -115,7 +115,7 @@ func (t *turn) edit(ctx context.Context, path, before, after string) (bool, erro
 // exit is how a command ended.
 type exit = acp.WaitForTerminalExitResponse
 
-// check runs a shell line in a terminal, shows the terminal, and says how the line ended and what it wrote.
+// check runs a shell line in a terminal, shows the terminal, and returns the exit status and the output.
 func (t *turn) check(ctx context.Context, line string) (ended exit, output string, err error) {
 	const call = acp.ToolCallId("run")
 	if err := t.update(ctx, acp.StartToolCall(call, "Run "+line, acp.WithStartKind(acp.ToolKindExecute), acp.WithStartStatus(acp.ToolCallStatusPending),
@@ -137,7 +137,7 @@ func (t *turn) check(ctx context.Context, line string) (ended exit, output strin
 		acp.WithUpdateRawOutput(object{"exitCode": ended.ExitCode, "signal": ended.Signal, "output": output})))
 }
 
-// finish waits for a terminal's command to end, takes its output and releases it.
+// finish waits for a terminal's command to end, reads its output and releases it.
 func (t *turn) finish(ctx context.Context, terminal string) (ended exit, output string, err error) {
 	at := func() object { return object{"terminalId": terminal} }
 	if ended, err = ask[exit](ctx, t, acp.ClientMethodTerminalWaitForExit, at()); err != nil {
@@ -184,7 +184,7 @@ func (t *turn) fail(ctx context.Context, call acp.ToolCallId, err error) error {
 	return errors.Join(err, t.markFailed(ctx, call, err))
 }
 
-// markFailed tells the client that a tool call failed, in words for a person and as raw output.
+// markFailed reports to the client that a tool call failed, as text for a person and as raw output.
 func (t *turn) markFailed(ctx context.Context, call acp.ToolCallId, err error) error {
 	words, raw := err.Error(), object{"error": err.Error()}
 	if refused, ok := errors.AsType[*acp.RequestError](err); ok {

@@ -9,8 +9,9 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// wire is the agent's input and output. It sees each line that passes, for what the library does not do: to tell the id of a
-// request, to tell that a prompt has come before it is played, and to send a notification right behind a certain answer.
+// wire is the agent's input and output. It inspects each line for functions that the library does not have: to read the
+// id of a request, to detect a prompt before it is played, and to send a notification directly after a certain
+// response.
 type wire struct {
 	in  io.Reader
 	out io.Writer
@@ -23,7 +24,7 @@ type wire struct {
 	behind  map[string][]byte     // session id to the line that follows the answer that opens it
 }
 
-// headBytes is how far into a line its method stands.
+// headBytes is the number of bytes at the beginning of a line in which its method is searched for.
 const headBytes = 256
 
 func newWire() *wire {
@@ -44,7 +45,7 @@ func (w *wire) prompted(session acp.SessionId) int {
 	return w.prompts[session]
 }
 
-// follow has a line sent right behind the answer that opens a session.
+// follow sends a line directly after the answer that opens a session.
 func (w *wire) follow(session string, line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +99,7 @@ func (w *wire) look(line []byte) {
 	}
 }
 
-// Write implements io.Writer. The library writes one whole line at a time, under a lock of its own.
+// Write implements io.Writer. The library writes one whole line at a time, under its own lock.
 func (w *wire) Write(b []byte) (int, error) {
 	n, err := w.out.Write(b)
 	if err != nil {

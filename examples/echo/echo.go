@@ -32,7 +32,7 @@ func (e *echo) Echo(_ context.Context, req *echov1.EchoRequest) (*echov1.EchoRes
 	}, nil
 }
 
-// configure takes the settings, or only checks them.
+// configure applies the settings, or only checks them.
 func (e *echo) configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &echov1.EchoSettings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {

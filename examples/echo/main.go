@@ -1,5 +1,5 @@
-// Command echo is a handler that answers a method of its own, _test.acphost/echo. It is the shortest whole example of a
-// handler in Go: a .proto whose RPC says which method it answers, an implementation, and this.
+// Command echo is a handler that answers its own method, _test.acphost/echo. It is the shortest complete example of a
+// handler in Go: a .proto whose RPC declares the method that it answers, an implementation, and this file.
 //
 // The supervisor learns of it from its configuration alone:
 //

@@ -26,7 +26,8 @@ var (
 	errSpecial = errors.New("it is not a regular file")
 )
 
-// open opens the root that a place lies in, and returns the place's name in it. Nothing that is done by the root leaves it.
+// open opens the root that a place lies in, and returns the place's name in it. Nothing that is done by the root leaves
+// it.
 func open(at *fsv1.ResolveResponse) (root *os.Root, name string, err error) {
 	folder, err := filepath.EvalSymlinks(at.GetRoot())
 	if err != nil {
@@ -70,7 +71,7 @@ func read(ctx context.Context, at *fsv1.ResolveResponse, r *fsv1.ReadTextFileReq
 	return content, err
 }
 
-// lines returns count lines from the first one on, with their ends, and at most so many bytes.
+// lines returns count lines from the first one on, with their ends, and at most the given number of bytes.
 func lines(ctx context.Context, file io.Reader, first, count uint64, most int64) (string, error) {
 	var out strings.Builder
 	in := bufio.NewReaderSize(file, 64<<10)
@@ -99,8 +100,8 @@ func tooLarge(size, most int64) error {
 	return status.Errorf(codes.OutOfRange, "%d bytes are more than %d: read it in parts, by line and limit", size, most)
 }
 
-// write puts the content into a new file that takes the old one's place, so that nobody sees half of it. A file with
-// several names is written as it is, so that it keeps them.
+// write writes the content to a new file and renames it over the old one, so that no reader gets part of the content. A
+// file with several names is written in place, so that it keeps them.
 func write(at *fsv1.ResolveResponse, content string) (err error) {
 	root, name, err := open(at)
 	if err != nil {
@@ -138,8 +139,9 @@ func write(at *fsv1.ResolveResponse, content string) (err error) {
 	return root.Rename(beside, name)
 }
 
-// said is an error as the agent is told. Only of what is missing it may say so: agents make files on reading such words.
-func said(err error, path string) error {
+// agentError converts an error to the error for the agent. Only the error for a missing file may state that it is
+// missing, because agents create files when they read such words.
+func agentError(err error, path string) error {
 	code, text := codes.InvalidArgument, err.Error()
 	errno := syscall.Errno(0)
 	switch {

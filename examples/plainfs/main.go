@@ -1,6 +1,6 @@
 // Command plainfs answers an agent's fs/* requests: it reads and writes text files on this machine. It is a template for
-// handlers of files, complete for its service: what it does with a file is here, and what makes it a handler, and where a
-// call may go, is the SDK's (packages handler and roots).
+// handlers of files, complete for its service: what it does with a file is here, and what makes it a handler, and where
+// a call may go, is the SDK's (packages handler and roots).
 //
 // Package os holds it to the root that a path leads into, also where an agent swaps folders and links meanwhile. Within
 // that root a swapped link can still lead it to another file; acphost's own fsd refuses that, too.
@@ -52,7 +52,7 @@ func main() { handler.Main(newHandler()) }
 // protected are the paths that no agent may touch.
 func (f *files) protected() []string { return f.settings.Host().GetProtectedPaths() }
 
-// Resolve says where a path leads. The supervisor asks, before it decides about a call; no agent can.
+// Resolve returns where a path leads. The supervisor calls it before it decides about a call; agents cannot call it.
 func (f *files) Resolve(_ context.Context, r *fsv1.ResolveRequest) (*fsv1.ResolveResponse, error) {
 	return roots.Resolve(r.GetContext(), r.GetPath(), f.protected())
 }
@@ -65,7 +65,7 @@ func (f *files) ReadTextFile(ctx context.Context, r *fsv1.ReadTextFileRequest) (
 	}
 	content, err := read(ctx, at, r, f.settings.Load().MaxBytes)
 	if err != nil {
-		return nil, said(err, r.GetPath())
+		return nil, agentError(err, r.GetPath())
 	}
 	return &fsv1.ReadTextFileResponse{Content: content}, nil
 }
@@ -73,7 +73,7 @@ func (f *files) ReadTextFile(ctx context.Context, r *fsv1.ReadTextFileRequest) (
 // WriteTextFile answers fs/write_text_file.
 func (f *files) WriteTextFile(_ context.Context, r *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
 	if strings.HasSuffix(r.GetPath(), "/") || strings.HasSuffix(r.GetPath(), "/.") {
-		return nil, said(errFolder, r.GetPath())
+		return nil, agentError(errFolder, r.GetPath())
 	}
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -82,7 +82,7 @@ func (f *files) WriteTextFile(_ context.Context, r *fsv1.WriteTextFileRequest) (
 		return nil, err
 	}
 	if err := write(at, r.GetContent()); err != nil {
-		return nil, said(err, r.GetPath())
+		return nil, agentError(err, r.GetPath())
 	}
 	return &fsv1.WriteTextFileResponse{}, nil
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// command is what runs.
+// command is a program or shell line with its arguments.
 type command struct {
 	argv    []string
 	shell   bool   // argv is a shell and a line that came as one string
-	program string // the file to execute; empty: there is none
+	program string // the file to execute; empty for a shell line
 	dir     string
 	env     []string
 }
 
-// request is what the calls that name a command have in common.
+// request has the fields that all calls with a command share.
 type request interface {
 	GetContext() *acpv1.CallContext
 	GetCommand() string
@@ -84,8 +84,8 @@ func directory(r request, protected []string) (string, error) {
 // inherited are the variables of this process that commands get: others may hold secrets.
 var inherited = []string{"PATH", "HOME", "TMPDIR", "LANG", "USER"}
 
-// environment is the whole environment of a command. Nobody is there to turn pages or to edit: what asks for it would wait
-// for ever.
+// environment returns the whole environment of a command. It disables pagers and editors, because a command would wait
+// for their input without end.
 func environment(r request, dir string) ([]string, error) {
 	env := []string{"TERM=xterm-256color", "PAGER=", "GIT_PAGER=cat", "GIT_EDITOR=:", "PWD=" + dir}
 	for _, name := range inherited {

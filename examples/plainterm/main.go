@@ -1,11 +1,11 @@
-// Command plainterm answers an agent's terminal/* requests: it runs commands whose output goes through pipes. It is a
-// template for handlers of terminals, complete for its service but for Run, which is not in ACP: commands.go says what
-// runs, terminal.go runs it, and this file is what the agent's calls come to.
+// Command plainterm answers an agent's terminal/* requests: it runs commands whose output is read through pipes. It is
+// a template for handlers of terminals. It implements the whole service except Run, which is not in ACP: commands.go
+// determines the command, terminal.go runs it, and this file has the RPCs.
 //
-// A command is in no wall of its own: it can do what this process can, and a process of it that leaves the process group
-// outlives it. acphost's termd runs commands on pseudo-terminals, in a Landlock domain, behind a seccomp filter and without
-// capabilities, and finds all of their processes. Whoever confines commands in another way (a container, a virtual machine)
-// starts them there, in terminals.start.
+// A command is not confined: it has the same rights as this process, and a process of it that leaves the process group
+// outlives it. acphost's termd runs commands on pseudo-terminals, in a Landlock domain, behind a seccomp filter and
+// without capabilities, and finds all of their processes. To confine commands in another way (a container, a virtual
+// machine), change terminals.start.
 package main
 
 import (
@@ -42,7 +42,8 @@ func main() { handler.Main(newHandler()) }
 // protected are the paths in which no command may run.
 func (s *service) protected() []string { return s.settings.Host().GetProtectedPaths() }
 
-// ResolveCommand says what would run. The supervisor asks, before it decides about a command; no agent can.
+// ResolveCommand returns the program that would run. The supervisor calls it before it decides about a command; agents
+// cannot call it.
 func (s *service) ResolveCommand(_ context.Context, r *terminalv1.ResolveCommandRequest) (*terminalv1.ResolveCommandResponse, error) {
 	c, err := commandOf(r, s.protected())
 	if err != nil {
@@ -119,12 +120,12 @@ func (s *service) Release(_ context.Context, r *terminalv1.ReleaseRequest) (*ter
 	return &terminalv1.ReleaseResponse{}, nil
 }
 
-// List lists terminals, for people who look on.
+// List lists terminals, for people who watch them.
 func (s *service) List(_ context.Context, r *terminalv1.ListRequest) (*terminalv1.ListResponse, error) {
 	return &terminalv1.ListResponse{Terminals: s.terminals.list(r.GetScope())}, nil
 }
 
-// Watch streams a terminal's output, for people who look on.
+// Watch streams a terminal's output, for people who watch it.
 func (s *service) Watch(r *terminalv1.WatchRequest, stream grpc.ServerStreamingServer[terminalv1.WatchResponse]) error {
 	t, err := s.terminals.find(r.GetScope(), r.GetTerminalId(), true)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	mostOfAScope = 256
 )
 
-// killGrace is how long after TERM comes KILL, and how long that may take. It is a variable for tests.
+// killGrace is the time between TERM and KILL, and the limit for the end after KILL. It is a variable for tests.
 var killGrace = 2 * time.Second
 
 // terminals are all terminals, by id. The zero value is ready for use.
@@ -41,7 +41,7 @@ type terminal struct {
 	done chan struct{} // closed when the command has ended and its output is complete
 	pid  int
 
-	over atomic.Bool // nobody is left in the process group: its number may be another one's by now
+	over atomic.Bool // the process group is empty: its number may have been reused
 
 	mu     sync.Mutex
 	info   *terminalv1.Terminal
@@ -52,7 +52,7 @@ type terminal struct {
 	news   chan struct{}     // closed at the next output, or at the end
 }
 
-// start runs a command in a process group of its own.
+// start runs a command in its own process group.
 func (s *terminals) start(scope string, c command, limit int) (*terminal, error) {
 	if err := c.startable(); err != nil {
 		return nil, err
@@ -85,13 +85,14 @@ func (s *terminals) start(scope string, c command, limit int) (*terminal, error)
 	}
 	s.byID[t.info.GetTerminalId()] = t
 	go func() {
-		_ = process.Wait() // the state says more
+		_ = process.Wait() // the state has the details
 		t.end(process.ProcessState.Sys().(syscall.WaitStatus))
 	}()
 	return t, nil
 }
 
-// find finds a terminal of a scope. One that was released is there for those who release it again or watch it.
+// find finds a terminal of a scope. With released it also finds a released terminal, to release it again or to watch
+// it.
 func (s *terminals) find(scope, id string, released bool) (*terminal, error) {
 	s.mu.Lock()
 	t := s.byID[id]
@@ -131,18 +132,18 @@ func (s *terminals) releaseScope(scope string) {
 	ends.Wait()
 }
 
-// Write takes what the command prints.
+// Write receives the output of the command.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.raw.Write(p)
 	t.screen.Write(p)
-	t.told()
+	t.notify()
 	return len(p), nil
 }
 
-// told wakes those who watch. t.mu is held.
-func (t *terminal) told() {
+// notify wakes the watchers. t.mu is held.
+func (t *terminal) notify() {
 	close(t.news)
 	t.news = make(chan struct{})
 }
@@ -157,7 +158,7 @@ func (t *terminal) end(how syscall.WaitStatus) {
 	}
 	t.info.ExitStatus, t.info.EndTimeMs = exit, time.Now().UnixMilli()
 	t.over.Store(syscall.Kill(-t.pid, 0) != nil)
-	t.told()
+	t.notify()
 	close(t.done)
 }
 
@@ -167,7 +168,7 @@ func (t *terminal) isReleased() bool {
 	return t.info.GetReleased()
 }
 
-// listed is what is known of it now; nil: nothing any more.
+// listed returns the state of the terminal for List; nil if the terminal is no longer listed.
 func (t *terminal) listed() *terminalv1.Terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,8 +203,9 @@ func (t *terminal) output() *terminalv1.OutputResponse {
 	return &terminalv1.OutputResponse{Output: string(text), Truncated: cut, ExitStatus: t.info.GetExitStatus()}
 }
 
-// from is the raw output from a byte on, as much as goes into a message, and how many bytes before it are no longer kept.
-// Where there is none, news tells that it is worth asking again, or exit how the command has ended.
+// from returns the raw output from a byte on, up to the limit of a message, and the number of bytes before it that are
+// no longer kept. If there is no output, it returns either news, a channel that is closed when it is worth calling
+// again, or exit, the result of the command.
 func (t *terminal) from(at uint64) (piece []byte, dropped uint64, news <-chan struct{}, exit *terminalv1.ExitStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,7 +217,7 @@ func (t *terminal) from(at uint64) (piece []byte, dropped uint64, news <-chan st
 	return slices.Clone(kept[:min(len(kept), 64<<10)]), 0, t.news, t.info.GetExitStatus()
 }
 
-// release ends the command and gives the id back. It can still be watched for a while.
+// release ends the command and frees the id. It can still be watched for a while.
 func (t *terminal) release() {
 	t.mu.Lock()
 	before := t.info.GetReleased()
@@ -232,7 +234,8 @@ func (t *terminal) release() {
 	})
 }
 
-// kill ends the process group, by TERM and, where that is not enough after the grace, by KILL, and returns when it is dead.
+// kill ends the process group, by TERM and, where that is not enough after the grace, by KILL, and returns when it is
+// dead.
 func (t *terminal) kill(grace time.Duration) {
 	if t.over.Load() {
 		return
@@ -247,8 +250,8 @@ func (t *terminal) kill(grace time.Duration) {
 	t.over.Store(true)
 }
 
-// gone waits until nobody is left in the process group, which gives no other signal. What died and was not waited for by
-// whoever adopted it counts as there, so the wait has an end.
+// gone waits until the process group is empty, which has no notification. A process that has died and was not reaped by
+// its parent counts as a member, so the wait has a limit.
 func (t *terminal) gone(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end) && syscall.Kill(-t.pid, 0) == nil; {
 		time.Sleep(5 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 // maxAnswer is the largest answer that is read, in bytes.
 const maxAnswer = 1 << 20
 
-// connections to the server are kept for as many decisions as are usual at once.
+// connections to the server are kept for the usual number of concurrent decisions.
 const connections = 64
 
 // client asks servers for decisions. It is safe for concurrent use.
@@ -36,7 +36,7 @@ func newClient() client {
 
 func (c client) close() { c.http.CloseIdleConnections() }
 
-// decision is what the server's policy says. Its JSON names are those that the policy uses.
+// decision is the decision of the server's policy. The policy uses its JSON names.
 type decision struct {
 	Verdict    string `json:"verdict"`
 	Rule       string `json:"rule"`
@@ -111,7 +111,7 @@ func (c client) ask(ctx context.Context, s *settings, a *permissionv1.Action) ([
 	return text, nil
 }
 
-// read takes the answer apart, strictly: a misspelt name in the policy must not pass for its default.
+// read parses the answer strictly: a misspelt name in the policy must not count as its default.
 func read(text []byte) (*permissionv1.DecideResponse, error) {
 	var answer struct {
 		Result json.RawMessage `json:"result"`

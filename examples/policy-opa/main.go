@@ -1,7 +1,7 @@
-// Command policy-opa is a permission policy that asks somebody else: each action goes as JSON to the data API of an Open
-// Policy Agent server (or of anything else that answers it), and what comes back is the verdict.
+// Command policy-opa is a permission policy that forwards decisions: it sends each action as JSON to the data API of an
+// Open Policy Agent server (or of another server with that API), and returns its verdict.
 //
-// It decides nothing on its own. No answer, an answer that is none, and a decision that the server's policy leaves
+// It makes no decisions itself. A missing answer, an invalid answer, and a decision that the server's policy leaves
 // undefined are errors, and an error counts as deny.
 package main
 

@@ -33,7 +33,7 @@ unclear if input.unparsed != ""
 
 unclear if input.command.unparsed != ""
 
-# A command is known if it stands here in full, and nothing around it changes what it does.
+# A command is known if it is listed here in full, and the rest of the line does not change its effect.
 known(sub) if {
 	sub.argv in {["go", "test", "./..."], ["git", "status"]}
 	not sub.dynamic

@@ -104,7 +104,7 @@ func TestDecision_RejectsOtherAnswers(t *testing.T) {
 		"undefined":                     {"", codes.Internal},
 		"null":                          {"null", codes.Internal},
 		"no verdict":                    {`{}`, codes.Internal},
-		"a verdict that is none":        {`{"verdict": "maybe"}`, codes.Internal},
+		"an invalid verdict":            {`{"verdict": "maybe"}`, codes.Internal},
 		"a verdict in capitals":         {`{"verdict": "ALLOW"}`, codes.Internal},
 		"a boolean":                     {`true`, codes.Internal},
 		"a name that is misspelt":       {`{"verdict": "ask", "unatended": "deny"}`, codes.Internal},
@@ -126,7 +126,7 @@ func TestDecision_RejectsOtherAnswers(t *testing.T) {
 func TestRequest_ServerFailureIsError(t *testing.T) {
 	var elsewhere *httptest.Server
 	elsewhere = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that nobody waits any more
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the caller has left
 		switch r.URL.Path {
 		case "/moved":
 			http.Redirect(w, r, elsewhere.URL+"/allows", http.StatusTemporaryRedirect)
@@ -197,10 +197,10 @@ func TestRequest_HasWholeAction(t *testing.T) {
 		t.Errorf("the input is %v", input)
 	}
 	if first, _ := subs[0].(map[string]any); first["dynamic"] != false {
-		t.Errorf("what is false is not said: %v", first)
+		t.Errorf("a false member is missing: %v", first)
 	}
 	if paths, ok := input["paths"].([]any); !ok || len(paths) != 0 {
-		t.Errorf("what is empty is not said: %v", input["paths"])
+		t.Errorf("an empty member is missing: %v", input["paths"])
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 const (
 	defaultURL     = "http://127.0.0.1:8181/v1/data/acphost/decision"
 	defaultTimeout = 3 * time.Second
-	// A supervisor waits 5 s for a decision: what takes longer could only be told to nobody.
+	// A supervisor waits 5 s for a decision, so a longer timeout has no use.
 	maxTimeout = 5 * time.Second
 )
 
-// settings are what acphost's configuration may hold for this policy.
+// settings are the settings of this policy in acphost's configuration.
 type settings struct {
 	// URL is the decision's address in the server's data API. Default: defaultURL.
 	URL string `json:"url"`

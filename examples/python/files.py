@@ -122,7 +122,7 @@ def holds(folder, file):
 
 def gits(path):
     """Whether git believes what a file says: what is in a .git, in any spelling that some file system takes for it, and what is in
-    a folder that is a repository without that name, or makes one. internal/git says the same in Go."""
+    a folder that is a repository without that name, or makes one. internal/git has the same rules in Go."""
     folder = '/'
     for name in path.split('/'):
         lower = name.lower()
@@ -185,8 +185,8 @@ class Folder:
         os.close(self.fd)
 
 
-def said(error, path):
-    """An error as the agent is told. Only of what is missing it may say so: agents make files on reading such words."""
+def agent_error(error, path):
+    """The error for the agent. Only the error for a missing file may state that: agents create files when they read such words."""
     if isinstance(error, FileNotFoundError):
         return Status(grpc.StatusCode.NOT_FOUND, f'Resource not found: {path}')
     if isinstance(error, PermissionError):
@@ -210,7 +210,7 @@ def read(request):
                 raise too_large(request.path, found.st_size)
             content = lines(file, request)
     except OSError as error:
-        raise said(error, request.path) from None
+        raise agent_error(error, request.path) from None
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -243,7 +243,7 @@ def too_large(path, size):
 
 
 def write(request):
-    """Puts the content into a new file that takes the old one's place, so that nobody sees half of it. A file with several names is
+    """Writes a new file and renames it over the old one, so that no reader gets half of it. A file with several names is
     written as it is, so that it keeps them."""
     if request.path.endswith(('/', '/.')):
         raise Status(INVALID, f'{request.path}: it is a folder')
@@ -253,7 +253,7 @@ def write(request):
             with Folder(at, make=True) as folder:
                 replace(folder, request.content.encode(), request.path)
         except OSError as error:
-            raise said(error, request.path) from None
+            raise agent_error(error, request.path) from None
     return WriteResponse()
 
 

@@ -152,7 +152,7 @@ async def _serve(name, version, services, configure, args, child):
 
 
 def _as_child():
-    """Makes a certificate of its own, and trusts the supervisor's alone. The keys never leave their processes."""
+    """Makes its own certificate, and trusts only the supervisor's. The keys never leave their processes."""
     supervisor, folder = os.environ.get('PLUGIN_CLIENT_CERT'), os.environ['PLUGIN_UNIX_SOCKET_DIR']
     for variable in list(os.environ):
         if variable == COOKIE[0] or variable.startswith('PLUGIN_'):

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/activation"
 )
 
-// TestMain is the process that gets a socket, where a test says so.
+// TestMain plays the process that receives a socket, if a test requests it.
 func TestMain(m *testing.M) {
 	if os.Getenv("ACTIVATION_TEST") == "" {
 		os.Exit(m.Run())
@@ -41,7 +41,8 @@ type filer interface {
 	File() (*os.File, error)
 }
 
-// activated starts a process as a service manager does: the shell knows its own process id, which stays that of the program.
+// activated starts a process as a service manager does: the shell knows its own process id, which stays that of the
+// program.
 func activated(t *testing.T, l filer, fds string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0"`, os.Args[0])
@@ -64,7 +65,7 @@ func activated(t *testing.T, l filer, fds string) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-func said(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
+func output(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 	t.Helper()
 	text, err := io.ReadAll(out)
 	if err := cmd.Wait(); err != nil {
@@ -91,7 +92,7 @@ func TestListener_UsesPassedSocket(t *testing.T) {
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "served" {
 		t.Errorf("served %q (%v); what is left of the variables follows the word", got, err)
 	}
-	if s := said(t, cmd, out); s != "<nil>" {
+	if s := output(t, cmd, out); s != "<nil>" {
 		t.Error(s)
 	}
 }
@@ -113,8 +114,8 @@ func TestListener_RejectsOtherSockets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd, out := activated(t, c.l, c.fds)
-			if s := said(t, cmd, out); !strings.Contains(s, c.want) {
-				t.Errorf("it says %q, want %q", s, c.want)
+			if s := output(t, cmd, out); !strings.Contains(s, c.want) {
+				t.Errorf("got %q, want %q", s, c.want)
 			}
 		})
 	}

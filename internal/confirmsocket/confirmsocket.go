@@ -176,7 +176,7 @@ func send(conn net.Conn, a Answer) {
 // mayCall returns an error unless the caller is a person who runs as this user or as root.
 func mayCall(c peer.Peer) error {
 	if !c.Known || c.PID <= 0 || c.Process == nil {
-		return errors.New("who calls cannot be told: call from the container that gatewayd runs in")
+		return errors.New("the caller cannot be identified: call from the container that gatewayd runs in")
 	}
 	if c.UID != os.Geteuid() && c.UID != 0 {
 		return fmt.Errorf("this is for user %d, as whom gatewayd runs, and for root: you are user %d", os.Geteuid(), c.UID)
@@ -188,7 +188,7 @@ func mayCall(c peer.Peer) error {
 func noAgent(c peer.Peer) error {
 	switch why, err := peer.NoPerson(c, os.Getpid()); {
 	case err != nil:
-		return fmt.Errorf("it cannot be told whether an agent is at the other end: %w", err)
+		return fmt.Errorf("cannot determine whether the other end is an agent: %w", err)
 	case why != "":
 		return fmt.Errorf("this is for people, not for agents, handlers and what they start: %s", why)
 	}
@@ -237,13 +237,13 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 // mayServe returns an error for a server that was not started by a person.
 func mayServe(c peer.Peer) error {
 	if !c.Known || c.PID <= 0 || c.Process == nil {
-		return errors.New("who listens cannot be told")
+		return errors.New("the listening process cannot be identified")
 	}
 	if me := os.Geteuid(); c.UID != me && c.UID != 0 && me != 0 {
 		return fmt.Errorf("user %d listens, and you are user %d", c.UID, me)
 	}
 	if from, err := peer.FromAgent(c.PID); err != nil || from {
-		return errors.Join(errors.New("an agent listens, or it cannot be told who does"), err)
+		return errors.Join(errors.New("the listening process is an agent, or cannot be identified"), err)
 	}
 	return c.Process.Alive()
 }

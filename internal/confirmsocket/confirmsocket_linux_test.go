@@ -76,7 +76,7 @@ func TestCall_FindsAndAnswers(t *testing.T) {
 		t.Errorf("%+v (%v)", a, err)
 	}
 	if _, err := Call(t.Context(), name, Request{End: "x"}); err == nil || err.Error() != "there is no x" {
-		t.Errorf("an error came as %v", err)
+		t.Errorf("an error arrived as %v", err)
 	}
 }
 

@@ -28,18 +28,18 @@ func TestLimiter_EvictsByPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limiter := New(4, 3, c.policy)
-			var said, dropped []string
+			var logged, dropped []string
 			var leave []func()
 			for i, origin := range c.come {
 				left, ok := limiter.Admit(string(origin), func() { dropped = append(dropped, fmt.Sprint(i)) })
 				if ok {
 					leave = append(leave, left)
-					said = append(said, string(origin))
+					logged = append(logged, string(origin))
 				} else {
-					said = append(said, strings.ToUpper(string(origin)))
+					logged = append(logged, strings.ToUpper(string(origin)))
 				}
 			}
-			if got := strings.Join(append([]string{strings.Join(said, "")}, dropped...), " "); got != c.want {
+			if got := strings.Join(append([]string{strings.Join(logged, "")}, dropped...), " "); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			for _, l := range append(leave, leave...) {
@@ -64,7 +64,7 @@ func TestAddressOf_IgnoresPort(t *testing.T) {
 	}
 }
 
-// from is a connection that says where it comes from.
+// from is a connection with a given remote address.
 type from struct {
 	net.Conn
 	at string

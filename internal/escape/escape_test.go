@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// read shows what a Scanner finds in pieces of some size: text as it is, controls and sequences in brackets.
+// read returns the result of a Scanner for input in pieces of the given size: text unchanged, controls and sequences in
+// brackets.
 func read(in string, size int) string {
 	var b strings.Builder
 	var s Scanner
@@ -34,12 +35,12 @@ func TestScanner_SplitsOutput(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"text and controls", "a\tb\r\nc\x7f", "a<09>b<0d><0a>c<7f>"},
 		{"control sequences", "\x1b[1;31mx\x1b[?25l\x1b[>4;1m\x1b[2 q", "<1;31m>x<?25l><>4;1m><2 q>"},
-		{"one byte behind ESC", "\x1b7a\x1bcb", "<ESC 7>a<ESC c>b"},
+		{"one byte after ESC", "\x1b7a\x1bcb", "<ESC 7>a<ESC c>b"},
 		{"character sets", "\x1b(Ba\x1b)0b\x1b \n#cd", "ab<0a>d"},
 		{"a control character in a sequence counts as if it stood before", "\x1b[3\n1mx\x1b(\rBy", "<0a><31m>x<0d>y"},
 		{"a sequence in a sequence", "\x1b[3\x1b[1mx", "<1m>x"},
 		{"a sequence that is broken off", "a\x1b[31\x18b\x1b]0;t\x1ac", "abc"},
-		{"a sequence broken by what is no part of it", "a\x1b[3é\x1b(é\x1bé", "aééé"},
+		{"a sequence broken by another character", "a\x1b[3é\x1b(é\x1bé", "aééé"},
 		{"DEL is passed over", "\x1b[3\x7f1m", "<31m>"},
 		{"titles and links", "\x1b]0;t\x07a\x1b]8;;http://x\x1b\\b\x1bkt\x1b\\c", "abc"},
 		{"a title with a byte that could end it", "a\x1b]0;✳ b\ac", "ac"},

@@ -159,7 +159,7 @@ func TestOf_LinksAndFolders(t *testing.T) {
 			}
 			got = append(got, name)
 			if file.GetRecursive() && (strings.HasPrefix(line, "grep") || strings.HasPrefix(line, "diff")) && !file.GetCanLeaveOut() {
-				t.Errorf("%s cannot be told to leave files out", line)
+				t.Errorf("%s has no option to omit files", line)
 			}
 		}
 		if !f.GetKnown() {

@@ -14,8 +14,8 @@ import (
 // For a program that Of does not know completely ("cp", "sed -i", "python3 x.py"), it uses the usual meaning of the
 // operands. It omits words that are known only when the command runs.
 //
-// The result is for display: it may have too many or too few files, so no decision may depend on it. It uses sub.Facts if
-// they are set. cwd is as for Of.
+// The result is for display: it may have too many or too few files, so no decision may depend on it. It uses sub.Facts
+// if they are set. cwd is as for Of.
 func Likely(sub *permissionv1.SubCommand, cwd string) []*permissionv1.FileUse {
 	l := &likely{sub: sub, cwd: cwd}
 	known := sub.GetFacts()

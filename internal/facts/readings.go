@@ -298,9 +298,8 @@ func wholeKeys(pattern string) (keys []string) {
 	return keys
 }
 
-// git parses the words of a command of git. Commands that only read do so in the repository in which they run, and in
-// the files that their words name. SubCommand.repository tells whether git runs programs that the repository
-// configures.
+// git parses the words of a git command. Commands that only read do so in the repository in which they run, and in the
+// files that their words name. SubCommand.repository reports whether git runs programs that the repository configures.
 func (c *command) git(start int) {
 	for i := start; i < len(c.argv); i++ {
 		if c.dynamic(i) {

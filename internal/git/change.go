@@ -14,15 +14,16 @@ import (
 
 // HarmlessConfig compares a new content of a configuration file with the present one, nil if there is none. It returns "" if each
 // setting that differs is one that git's own commands write for everyday work, with a value of its form, so that git runs nothing and
-// connects to no other place than before. Otherwise it returns a reason: the name of the first such setting, without its value, or
-// that a file is not well-formed. The address of a remote may be added, and not changed or removed; see Addresses.
+// connects to no other place than before. Otherwise it returns a reason: the names of the other settings that differ,
+// without their values, or that a file is not well-formed. The address of a remote may be added, and not changed or
+// removed; see Addresses. before also counts as the content that the user has accepted: see HarmlessConfigSince.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
 // configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
 // of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
 // read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
-	return Addresses(nil).HarmlessConfig(file, data, before, trees...)
+	return Addresses(nil).HarmlessConfigSince(file, data, before, before, trees...)
 }
 
 // Addresses are the user's addresses of the remotes and submodules of a repository, by the names of their settings in
@@ -43,9 +44,13 @@ func AddressesOf(data []byte) Addresses {
 	return addresses
 }
 
-// HarmlessConfig is the function of this name, with more knowledge: if a is not nil, the address of a remote or a
-// submodule may be removed, and added again as it is in a. Addresses that are not in a may be changed.
-func (a Addresses) HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
+// HarmlessConfigSince is HarmlessConfig for a program that may have changed the file before. accepted is the content
+// that the file had then, nil if there was none. A remote that the program has added may only be that of a branch that
+// had none: git does not push or fetch other branches there by itself, and does not fetch missing objects from it.
+//
+// If a is not nil, the address of a remote or a submodule may be removed, and added again as it is in a. Addresses that
+// are not in a may be changed.
+func (a Addresses) HarmlessConfigSince(file string, data, before, accepted []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
 		return "the present configuration " + err.Error()
@@ -54,7 +59,14 @@ func (a Addresses) HarmlessConfig(file string, data, before []byte, trees ...str
 	if err != nil {
 		return "the new configuration " + err.Error()
 	}
-	d := difference{file: file, trees: trees, users: a, was: byName(was), is: byName(is), sections: map[string]bool{}}
+	first, err := exactSettings(accepted)
+	if err != nil {
+		return "the earlier configuration " + err.Error()
+	}
+	d := difference{
+		file: file, trees: trees, users: a, was: byName(was), is: byName(is), sections: map[string]bool{},
+		accepted: byName(first), isNew: accepted == nil,
+	}
 	for _, s := range is {
 		d.sections[s.section+"."+s.sub] = true
 	}
@@ -62,13 +74,23 @@ func (a Addresses) HarmlessConfig(file string, data, before []byte, trees ...str
 	for name, values := range d.is {
 		same[name] = slices.Equal(values, d.was[name])
 	}
+	var names []string
 	for _, s := range slices.Concat(is, was) {
-		if name := s.name(); !same[name] && !d.harmless(s) {
-			return name
+		if name := s.name(); !same[name] && !slices.Contains(names, name) && !d.harmless(s) {
+			names = append(names, name)
 		}
 	}
-	return ""
+	for i, name := range names { // a long one must not hide the others
+		names[i] = strings.ToValidUTF8(name[:min(len(name), maxShown)], "")
+	}
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], strconv.Itoa(more)+" more settings")
+	}
+	return strings.Join(names, ", ")
 }
+
+// maxNames limits the settings that a reason names.
+const maxNames = 8
 
 // HarmlessIndex returns "" if git writes no file of a repository's own because of a new index, otherwise a reason: a name that git
 // itself accepts in no tree, a part that refers to another file or to other positions, or that the index is not well-formed.
@@ -181,6 +203,9 @@ type difference struct {
 	users    Addresses
 	was, is  map[string][]string
 	sections map[string]bool // of the new file, by "SECTION.SUB"
+	// accepted are the settings that the user has accepted. isNew: there were none.
+	accepted map[string][]string
+	isNew    bool
 }
 
 // harmless reports whether a setting that differs, and that one of the files has, may do so.
@@ -195,7 +220,17 @@ func (d difference) harmless(s setting) bool {
 	case "submodule.*.url":
 		return d.usersAddress(s.name()) == nil && address(s.value) || d.restores(s.name())
 	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
-		return s.value == "." || d.is["remote."+s.value+".url"] != nil || d.is[s.name()] == nil
+		if d.is[s.name()] == nil || s.value == "." {
+			return true
+		}
+		hadNone := s.section == "branch" && d.accepted[s.name()] == nil
+		return d.is["remote."+s.value+".url"] != nil && (hadNone || d.accepts(s.value))
+	case "remote.*.promisor", "remote.*.partialclonefilter":
+		return (d.is[s.name()] == nil || d.accepts(s.sub)) && forms[name](s.value)
+	case "extensions.refstorage": // the refs of another kind of storage are not judged
+		return d.isNew && forms[name](s.value)
+	case "extensions.partialclone":
+		return (d.is[s.name()] == nil || d.accepts(s.value)) && forms[name](s.value)
 	case "remote.*.fetch":
 		return d.addsRemote(s.sub) && refspec.MatchString(s.value) || tracking.MatchString(s.value)
 	case "remote.*.push", "remote.*.mirror", "remote.*.prune", "remote.*.prunetags":
@@ -220,6 +255,25 @@ func (d difference) harmless(s setting) bool {
 // sectionsOfNames are sections that say nothing any more if the remote, submodule or branch in their name is removed.
 var sectionsOfNames = wordset.Of(`remote submodule branch`)
 
+// accepts reports whether git may use a remote by itself: its address is the user's, or the whole repository is new.
+func (d difference) accepts(remote string) bool {
+	if d.isNew {
+		return true
+	}
+	address := d.is["remote."+remote+".url"]
+	is := func(name string, values []string) bool {
+		return strings.HasPrefix(name, "remote.") && slices.Equal(values, address)
+	}
+	for _, known := range []map[string][]string{d.accepted, d.users} {
+		for name, values := range known {
+			if address != nil && is(name, values) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // addsRemote reports whether a remote is not the user's. The user's next push may go to the address of one that is.
 func (d difference) addsRemote(remote string) bool {
 	return d.usersAddress("remote."+remote+".url") == nil && d.usersAddress("remote."+remote+".pushurl") == nil
@@ -228,7 +282,7 @@ func (d difference) addsRemote(remote string) bool {
 // usersAddress returns the user's values of an address.
 func (d difference) usersAddress(name string) []string {
 	if d.users == nil {
-		return d.was[name]
+		return slices.Concat(d.was[name], d.accepted[name])
 	}
 	return d.users[name]
 }

@@ -33,12 +33,16 @@ func TestHarmlessConfig_Accepts(t *testing.T) {
 		{initial, initial + "[user]\nname = A B\nemail = a@example.com\nsigningkey = key::ssh-ed25519 AAAA\n[commit]\ngpgsign = true\n[gpg]\nformat = ssh\n"},
 		{initial, initial + "[core]\nfsmonitor = true\n[pull]\nrebase = merges\n[rerere]\nenabled = 1\n[color \"diff\"]\nmeta = yellow bold\n[color]\nui = auto\n"},
 		{initial, initial + "[extensions]\nworktreeConfig = true\n[core]\nsparseCheckout = true\n[advice]\ndetachedHead = false\n"},
-		{initial, initial + "[remote \"origin\"]\nurl = https://example.com/x\npromisor = true\npartialclonefilter = blob:none\n"},
+		{"", initial + "[remote \"origin\"]\nurl = https://example.com/x\npromisor = true\npartialclonefilter = blob:none\n"},
 		{initial, initial + "[lfs]\nrepositoryformatversion = 0\n[lfs \"https://example.com/x.git/info/lfs\"]\naccess = basic\n"},
 		{cloned, cloned + "[remote \"origin\"]\nfetch = +refs/pull/*/head:refs/remotes/origin/pr/*\n"},
 		{cloned + "[core]\nhooksPath = .githooks\n", cloned + "[core]\nhooksPath = .githooks\n[branch \"x\"]\nrebase = true\n"},
 	} {
-		if why := git.HarmlessConfig("/w/.git/config", []byte(c.data), []byte(c.before)); why != "" {
+		var before []byte // nil: there is no file
+		if c.before != "" {
+			before = []byte(c.before)
+		}
+		if why := git.HarmlessConfig("/w/.git/config", []byte(c.data), before); why != "" {
 			t.Errorf("%q after %q: %s", c.data, c.before, why)
 		}
 	}
@@ -50,6 +54,39 @@ func TestHarmlessConfig_Accepts(t *testing.T) {
 	}
 	if why := git.HarmlessConfig("/w/.git/modules/lib/x/config", []byte(initial+"[core]\nworktree = ../../../../lib/x\n"), nil); why != "" {
 		t.Errorf("the work tree of a submodule: %s", why)
+	}
+}
+
+// TestHarmlessConfigSince: git fetches and pushes by itself to the remote of a branch, and fetches missing objects, also
+// from remotes that an agent has added with an earlier change.
+func TestHarmlessConfigSince(t *testing.T) {
+	const fork = "[remote \"fork\"]\nurl = https://example.com/SECRET\n"
+	toFork := strings.ReplaceAll(cloned, "remote = origin", "remote = fork") + fork
+	for name, c := range map[string]struct{ accepted, data, why string }{
+		"a new branch":            {cloned, cloned + fork + "[branch \"new\"]\nremote = fork\npushRemote = fork\n", ""},
+		"a branch of the user's":  {cloned, toFork, "branch.main.remote"},
+		"to a remote of the user": {cloned + fork, toFork, ""},
+		"default for pushing":     {cloned, cloned + fork + "[remote]\npushDefault = fork\n", "remote.pushdefault"},
+		"missing objects":         {cloned, cloned + fork + "[remote \"fork\"]\npromisor = true\n", "remote.fork.promisor"},
+		"a filter":                {cloned, cloned + fork + "[remote \"fork\"]\npartialCloneFilter = blob:none\n", "remote.fork.partialclonefilter"},
+		"a partial clone":         {cloned, cloned + fork + "[extensions]\npartialClone = fork\n", "extensions.partialclone"},
+		"no remotes before":       {initial, initial + fork + "[remote \"fork\"]\npromisor = true\n", "remote.fork.promisor"},
+		"storage of refs":         {cloned, cloned + fork + "[extensions]\nrefStorage = reftable\n", "extensions.refstorage"},
+		"another address":         {cloned, initial + "[remote \"origin\"]\nurl = https://example.com/SECRET\n", "remote.origin.url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := strings.TrimSuffix(c.accepted, fork) + fork // the agent has added it
+			if name == "another address" {
+				before = initial // the agent has moved the repository away, and made another one
+			}
+			if why := git.Addresses(nil).HarmlessConfigSince("/w/.git/config", []byte(c.data), []byte(before), []byte(c.accepted)); why != c.why {
+				t.Errorf("got %q, want %q", why, c.why)
+			}
+		})
+	}
+	clone := cloned + "[remote \"origin\"]\npromisor = true\n"
+	if why := git.Addresses(nil).HarmlessConfigSince("/w/.git/config", []byte(clone), []byte(cloned), nil); why != "" {
+		t.Errorf("a new repository: %s", why)
 	}
 }
 

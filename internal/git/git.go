@@ -10,8 +10,8 @@
 // Git also shows contents of files that no word of a command names. ContentsOf says which commands do, Tracked and History
 // which files a repository keeps, and Pathspecs tells a command to leave some out.
 //
-// For a process whose changes of files are decided on, WriteOf tells git's bookkeeping from what git runs, and HarmlessConfig and
-// HarmlessIndex judge the files whose content says it.
+// For a process whose changes of files are decided on, WriteOf tells git's bookkeeping from what git runs, and HarmlessConfig,
+// HarmlessIndex, HarmlessSteps, HarmlessRefs and HarmlessLocation judge the files whose content says it.
 //
 // The package reads files and runs nothing. All functions are safe for concurrent use. Their results can be out of date
 // at once.

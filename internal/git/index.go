@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 )
 
 // maxIndex is the longest index, in bytes, that is read, and maxLinks how many submodules are told of.
@@ -46,18 +45,17 @@ func Tracked(file string, most int) ([]string, error) {
 
 // namesIn are the names in an index of those entries whose type is wanted.
 func namesIn(file string, wanted func(mode uint32) bool) ([]string, error) {
-	info, err := os.Stat(file)
+	f, info, err := open(file)
 	switch {
-	case err != nil:
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxIndex:
-		return nil, errIndex
-	}
-	f, err := os.Open(file)
-	if err != nil {
+	case err != nil:
 		return nil, errIndex
 	}
 	defer f.Close()
+	if info.Size() > maxIndex {
+		return nil, errIndex
+	}
 	return readIndex(bufio.NewReaderSize(f, 1<<16), info.Size(), wanted)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/secretname"
 )
 
@@ -290,12 +291,30 @@ var errTooLong = errors.New("is too long")
 
 // bounded reads a regular file of at most limit bytes.
 func bounded(file string, limit int64) ([]byte, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
+	f, info, err := open(file)
+	if err != nil {
 		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > limit:
+	}
+	defer f.Close()
+	if info.Size() > limit {
 		return nil, errTooLong
 	}
-	return os.ReadFile(file)
+	return regular.ReadAll(f, file, int(limit))
+}
+
+// open opens a regular file. It does not wait if a process has put a named pipe in its place.
+func open(file string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", file)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }

@@ -20,6 +20,8 @@ import (
 const (
 	// maxObjects bounds the objects of a pack, and the loose ones, that are looked at.
 	maxObjects = 1 << 21
+	// maxIndexes limits the size of indexes of packs in bytes: of each, and of those that are in memory together.
+	maxIndexes = maxObjects * (idSize + 8)
 	// maxTree is how long a folder's object, or what makes one of another, may be, in bytes.
 	maxTree = 8 << 20
 	// maxKept bounds, in bytes, the folders that are kept in memory while a pack is read, and maxChain how many are made one of
@@ -232,7 +234,7 @@ func (i *inflater) exactly(size uint64) ([]byte, error) {
 
 // loose reads an object that has a file of its own: its type and, of a folder if it is wanted, the content.
 func (i *inflater) loose(file string, wanted bool) (kind string, content []byte, err error) {
-	f, err := os.Open(file)
+	f, _, err := open(file)
 	if err != nil {
 		return "", nil, err
 	}
@@ -309,7 +311,7 @@ func (p *pack) read(in *inflater, until time.Time, name func([]byte)) bool {
 		p.blind = true
 		return false
 	}
-	f, err := os.Open(p.path + ".pack")
+	f, _, err := open(p.path + ".pack")
 	if err != nil {
 		return false
 	}
@@ -339,11 +341,7 @@ func (p *pack) read(in *inflater, until time.Time, name func([]byte)) bool {
 
 // index reads where the objects of the pack are.
 func (p *pack) index() bool {
-	info, err := os.Stat(p.path + ".idx")
-	if err != nil || info.Size() > maxObjects*(idSize+8) {
-		return false
-	}
-	data, err := os.ReadFile(p.path + ".idx")
+	data, err := bounded(p.path+".idx", maxIndexes)
 	if err != nil || len(data) < 8+1024 || string(data[:8]) != packIndex {
 		return false
 	}
@@ -549,7 +547,7 @@ func (p *pack) typesOf(in *inflater, prefix string) (types []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	index, err := os.Open(p.path + ".idx")
+	index, _, err := open(p.path + ".idx")
 	if err != nil {
 		return nil, err
 	}
@@ -581,7 +579,7 @@ func (p *pack) typesOf(in *inflater, prefix string) (types []string, err error) 
 			return nil, errObject
 		}
 		if p.file == nil {
-			if p.file, err = os.Open(p.path + ".pack"); err != nil {
+			if p.file, _, err = open(p.path + ".pack"); err != nil {
 				return nil, err
 			}
 			defer p.file.Close()

@@ -92,6 +92,9 @@ func (s *Snapshot) addID(line string) {
 // SharesRefs reports whether two snapshots are of the same repository, in one working tree or in two.
 func (s *Snapshot) SharesRefs(other *Snapshot) bool { return s.dir == other.dir }
 
+// Top returns the top folder of the working tree.
+func (s *Snapshot) Top() string { return s.top }
+
 // Contains reports whether a file lies in the working tree.
 func (s *Snapshot) Contains(file string) bool {
 	return strings.HasPrefix(file, strings.TrimSuffix(s.top, "/")+"/")
@@ -107,30 +110,14 @@ func (s *Snapshot) Has(file string, content []byte, deadline time.Time) bool {
 	want := sha1.Sum(append([]byte("blob "+strconv.Itoa(len(content))+"\x00"), content...)) // #nosec G401 -- git's own ids
 	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}
 	defer r.close()
-	seen := map[string]bool{}
-	queue := append([]string(nil), s.tips...)
-	for len(queue) > 0 && len(seen) < maxCommits && time.Now().Before(deadline) {
-		id := queue[0]
-		queue = queue[1:]
-		if seen[id] {
-			continue
+	found := false
+	end := func() bool { return found || time.Now().After(deadline) }
+	r.walk(s.tips, map[string]bool{}, maxCommits, end, func(commit []byte) {
+		for _, tree := range headers(commit, "tree") {
+			found = found || r.blobIn(tree, names) == hex.EncodeToString(want[:])
 		}
-		seen[id] = true
-		kind, data, err := r.read(id)
-		switch {
-		case err != nil: // a shallow clone ends here
-		case kind == "tag":
-			queue = append(queue, headers(data, "object")...)
-		case kind == "commit":
-			for _, tree := range headers(data, "tree") {
-				if r.blobIn(tree, names) == hex.EncodeToString(want[:]) {
-					return true
-				}
-			}
-			queue = append(queue, headers(data, "parent")...)
-		}
-	}
-	return false
+	})
+	return found
 }
 
 // headers returns the values of a header of a commit or tag.
@@ -224,7 +211,7 @@ func (r *objectReader) read(id string) (kind string, data []byte, err error) {
 
 // loose reads an object that has a file of its own.
 func (r *objectReader) loose(id string) (kind string, data []byte, err error) {
-	f, err := os.Open(filepath.Join(r.history.dir, id[:2], id[2:]))
+	f, _, err := open(filepath.Join(r.history.dir, id[:2], id[2:]))
 	if err != nil {
 		return "", nil, err
 	}
@@ -267,15 +254,22 @@ func (r *objectReader) packed(id []byte) (kind string, data []byte, err error) {
 	return "", nil, fs.ErrNotExist
 }
 
-// openPacks opens the packs that can be read.
+// openPacks opens the packs that can be read, until their indexes are too large together: they are kept in memory, and
+// processes may write any number of them.
 func (r *objectReader) openPacks() {
 	indexes, _ := filepath.Glob(filepath.Join(r.history.dir, "pack", "*.idx"))
+	left := int64(maxIndexes)
 	for _, index := range indexes {
+		info, err := os.Stat(index)
+		if err != nil || info.Size() > left {
+			continue
+		}
+		left -= info.Size()
 		p := &pack{path: strings.TrimSuffix(index, ".idx"), in: r.history.in, kept: map[uint64][]byte{}}
 		if !p.index() {
 			continue
 		}
-		file, err := os.Open(p.path + ".pack")
+		file, _, err := open(p.path + ".pack")
 		if err != nil {
 			continue
 		}

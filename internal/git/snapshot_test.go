@@ -1,9 +1,14 @@
 package git
 
 import (
+	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -153,5 +158,47 @@ func TestTakeSnapshot_NeedsReadableRepository(t *testing.T) {
 	gitIn(t, dir, "init", "-q", "--object-format=sha256", ".")
 	if TakeSnapshot(dir) != nil {
 		t.Error("with longer ids")
+	}
+}
+
+// TestSnapshot_IgnoresUnusualPacks: processes may write any file below "objects".
+func TestSnapshot_IgnoresUnusualPacks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, dir, "init", "-q", "-b", "main")
+	gitIn(t, dir, "commit", "-q", "--allow-empty", "-m", "x")
+	id := strings.TrimSpace(gitIn(t, dir, "rev-parse", "HEAD"))
+	s := TakeSnapshot(dir)
+	packs := filepath.Join(dir, ".git", "objects", "pack")
+	for i := range 8 { // sparse
+		const objects = maxObjects / 4
+		head := append([]byte(packIndex), make([]byte, 1024)...)
+		binary.BigEndian.PutUint32(head[8+1020:], objects)
+		name := filepath.Join(packs, "pack-"+strconv.Itoa(i))
+		err := errors.Join(os.WriteFile(name+".idx", head, 0o600), os.Truncate(name+".idx", 8+1024+objects*(idSize+8)),
+			os.WriteFile(name+".pack", nil, 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	loose := filepath.Join(dir, ".git", "objects", id[:2], id[2:])
+	err = errors.Join(os.Remove(loose), syscall.Mkfifo(loose, 0o600),
+		syscall.Mkfifo(filepath.Join(packs, "pack-p.idx"), 0o600), syscall.Mkfifo(filepath.Join(packs, "pack-q.pack"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &objectReader{history: NewHistory(s.dir), trees: map[string][]byte{}}
+	defer r.close()
+	if _, _, err := r.read(id); err == nil {
+		t.Error("an object was read that is not there")
+	}
+	objects := 0
+	for _, p := range r.packs {
+		objects += len(p.places)
+	}
+	if objects == 0 || objects > maxObjects {
+		t.Errorf("%d objects of packs are in memory, want at most %d", objects, maxObjects)
 	}
 }

@@ -97,7 +97,7 @@ func versionOf(program string) (Version, bool) {
 }
 
 func readVersion(program string) (Version, bool) {
-	f, err := os.Open(program)
+	f, _, err := open(program)
 	if err != nil {
 		return Version{}, false
 	}

@@ -29,6 +29,12 @@ const (
 	// ("exec") of a todo list. The change is harmless if HarmlessSteps accepts the new content, and if no process has
 	// the new file open.
 	Steps
+	// Refs means: packed-refs. The change is harmless if HarmlessRefs accepts the new content, and if no process has the
+	// new file open.
+	Refs
+	// Location means: a file by which git finds a repository's own folder, or a part of it: a file ".git", and commondir.
+	// The change is harmless if HarmlessLocation accepts the new content, and if no process has the new file open.
+	Location
 	// Runs means: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
 	// meaning: one that makes a repository of a folder with hooks in it.
 	Runs
@@ -36,14 +42,15 @@ const (
 
 // String returns the name of the constant.
 func (w Write) String() string {
-	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Runs"}[w]
+	return [...]string{"NotGit", "State", "Config", "Index", "Steps", "Refs", "Location", "Runs"}[w]
 }
 
-// ByContent reports whether the change is harmless if the new content is: Config, Index and Steps.
-func (w Write) ByContent() bool { return w == Config || w == Index || w == Steps }
+// ByContent reports whether the change is harmless if the new content is: Config, Index, Steps, Refs and Location.
+func (w Write) ByContent() bool { return w > State && w < Runs }
 
 // Harmless returns "" if a change of a file to a new content is harmless, otherwise a reason. w is the meaning of the change, file
-// the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex and HarmlessSteps.
+// the path. before is the present content, nil if there is none. See HarmlessConfig, HarmlessIndex,
+// HarmlessSteps, HarmlessRefs and HarmlessLocation.
 func (w Write) Harmless(file string, data, before []byte) (why string) {
 	switch w {
 	case NotGit, State:
@@ -54,6 +61,10 @@ func (w Write) Harmless(file string, data, before []byte) (why string) {
 		return HarmlessIndex(data)
 	case Steps:
 		return HarmlessSteps(file, data, before)
+	case Refs:
+		return HarmlessRefs(data, before)
+	case Location:
+		return HarmlessLocation(file, data, before)
 	}
 	return "git runs it"
 }
@@ -64,6 +75,8 @@ type Change struct {
 	Path string
 	// Folder: Path is made as an empty folder.
 	Folder bool
+	// File: Path becomes a regular file, whatever it is now.
+	File bool
 	// Link: Path is made as a symbolic link, or becomes one by the rename.
 	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
@@ -88,12 +101,13 @@ const maxMoved = 1 << 12
 //
 // A folder becomes a beginning only while it contains none of these, otherwise the change is Runs. So every file that
 // git
-// runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. This is why a file
-// ".git" ("gitdir: PATH") and commondir are State: git accepts a target only if it is a repository by the definition above, whose
-// files were judged where they are. They choose between repositories, and add nothing to any of them. Two limits: a relative
-// program in an existing configuration (core.hooksPath = .githooks) is resolved in the work tree, and a ".git" file gives a
-// repository another work tree; and a target that is not judged by WriteOf can contain anything, so WriteOf has to judge every
-// place in which agents write.
+// runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. A file
+// ".git" ("gitdir: PATH") and commondir choose between repositories, and add nothing to any of them. But git resolves
+// their path more than once: it could check one folder, and read the configuration of another one that it would not
+// accept. So these files may only name folders named ".git" or in one, where files are judged by their names alone
+// (HarmlessLocation). Two limits: a relative program in an existing configuration (core.hooksPath = .githooks) is
+// resolved in the work tree, and a ".git" file gives a repository another work tree; and a target that is not judged by
+// WriteOf can contain anything, so WriteOf has to judge every place in which agents write.
 //
 // A symbolic link in a repository's own folder, or in the place of one, is Runs: git appends to its logs and writes other files of State
 // through links, with names of branches in them, and the target may be anywhere.
@@ -169,8 +183,11 @@ func isFolderAt(path string) bool {
 
 // isFolder reports whether p is a folder after the change, or one that leaves.
 func (v view) isFolder(p string) bool {
-	if p != v.Path {
+	switch {
+	case p != v.Path:
 		return isFolderAt(v.at(p))
+	case v.File:
+		return false
 	}
 	if v.From != "" && exists(v.From) {
 		return isFolderAt(v.From)
@@ -236,7 +253,10 @@ func (v view) meaning(p string) Write {
 		if dir = filepath.Clean(dir); dir == p {
 			return most
 		}
-		if isFolder(name) {
+		switch {
+		case isFolder(name) && len(inner) == 0 && !folder:
+			most = max(most, Location)
+		case isFolder(name):
 			most = max(most, State)
 		}
 		inner = append([]string{spelled(name)}, inner...)
@@ -275,7 +295,9 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string, Write) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		harmful := func(file string, w Write) bool { return !v.harmlessFile(file, filepath.Join(dir, filepath.Base(file)), w) }
+		harmful := func(file string, w Write) bool {
+			return !v.harmlessFile(file, filepath.Join(dir, strings.TrimPrefix(file, v.at(dir))), w)
+		}
 		return v.dangerous(dir, harmful) || hasLinks(v.at(dir))
 	}
 	return false
@@ -283,9 +305,12 @@ func (v view) awakes(dir string) bool {
 
 // dangerous reports whether a folder contains what git would run, or a file whose content is judged and that is suspect.
 func (v view) dangerous(dir string, suspect func(file string, w Write) bool) bool {
+	as := dir
 	dir = v.at(dir)
 	for name, w := range judged {
-		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && suspect(file, w) {
+		file := filepath.Join(dir, name)
+		// The changed file itself is judged by its own name.
+		if filepath.Join(as, name) != v.Path && exists(file) && !isFolderAt(file) && suspect(file, w) {
 			return true
 		}
 	}
@@ -337,8 +362,8 @@ func hookName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name. as is the path
-// that the file will have.
+// harmlessFile reports whether a file that is judged by its content has a harmless one, and no other name. as is its
+// path after the change.
 func (v view) harmlessFile(file, as string, w Write) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
@@ -397,15 +422,15 @@ var (
 	stateFolders = wordset.Of(`objects logs reftable rr-cache rebase-merge rebase-apply sequencer notes_merge_worktree`)
 	// otherFolders contain files of several meanings.
 	otherFolders = wordset.Of(`refs hooks info branches worktrees modules lfs`)
-	stateFiles   = wordset.Of(`head packed-refs packed-refs.new description shallow commondir gitdir locked gc.pid gc.log
+	stateFiles   = wordset.Of(`head packed-refs.new description shallow gitdir locked gc.pid gc.log
 		auto_merge squash_msg edit_description add_edit.patch addp-hunk-edit.diff`)
 	stateInfo = wordset.Of(`exclude refs sparse-checkout`)
 	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
 	// statePrefixes begin the names of files of which there are several, and of temporary files.
-	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
+	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex_", "shallow_"}
 	// judged are the files that are judged by their content, by their paths in a repository's own folder.
 	judged = map[string]Write{
-		"config": Config, "config.worktree": Config, "index": Index,
+		"config": Config, "config.worktree": Config, "index": Index, "commondir": Location, "packed-refs": Refs,
 		"rebase-merge/git-rebase-todo": Steps, "rebase-merge/strategy": Steps, "sequencer/todo": Steps, "sequencer/opts": Steps,
 	}
 	// beginning are the names that have a meaning in the beginning of a repository's own folder.
@@ -457,6 +482,8 @@ func insideTop(name string, folder bool) Write {
 	switch {
 	case judged[name] != NotGit && !folder:
 		return judged[name]
+	case strings.HasPrefix(name, "sharedindex.") && !folder: // the names of an index can be in it
+		return Index
 	case stateFolders[name], otherFolders[name]:
 		return stateIf(folder)
 	}

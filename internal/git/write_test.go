@@ -43,21 +43,26 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 		git.State: {
 			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
 			".git/objects/ab/cd", ".git/objects/info/alternates", ".git/refs/heads/main", ".git/refs/heads/config", ".git/refs/remotes/origin/hooks/x",
-			".git/refs/heads/a.lock", ".git/refs/replace/abc.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
+			".git/refs/heads/a.lock", ".git/refs/replace/abc.lock", ".git/logs/HEAD", ".git/packed-refs.lock", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
 			".git/MERGE_MSG", ".git/CHERRY_PICK_HEAD", ".git/BISECT_LOG", ".git/AUTO_MERGE", ".git/COMMIT_EDITMSG", ".git/SQUASH_MSG",
 			".git/rebase-merge/git-rebase-todo.lock", ".git/rebase-merge/done", ".git/rebase-apply/0001", ".git/sequencer/todo.lock", ".git/rr-cache/x/preimage", ".git/shallow.lock",
 			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
 			".git/config.worktree.lock", ".git/gc.pid", ".git/tAb3xYz", ".git/lfs/objects/ab/x",
-			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
+			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
 			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/HEAD",
 			".git/modules/lib/s/config.lock",
-			"bare/HEAD.lock", "bare/refs/heads/main", "src/.git",
+			"bare/HEAD.lock", "bare/refs/heads/main", ".git/commondir.lock",
+		},
+		git.Refs: {".git/packed-refs", ".git/modules/s/packed-refs", "bare/packed-refs"},
+		git.Location: {
+			"src/.git", "src/.GIT", ".git/commondir", ".git/worktrees/w/commondir",
+			".git/modules/s/commondir", "bare/commondir", "begun/commondir", "other/commondir",
 		},
 		git.Config: {
 			".git/config", ".git/CONFIG", ".git/config.worktree", ".git/modules/s/config", ".git/modules/lib/s/config", ".git/worktrees/w/config.worktree",
 			"bare/config", "begun/config", ".GIT/config", "git~1/config", ".g\u200cit/config", ".git/co\u200cnfig", ".git/config.",
 		},
-		git.Index: {".git/index", ".git/worktrees/w/index", ".git/modules/s/index", ".git/modules/lib/s/index", "bare/index", "begun/index"},
+		git.Index: {".git/index", ".git/sharedindex.0123", ".git/worktrees/w/index", ".git/modules/s/index", ".git/modules/lib/s/index", "bare/index", "begun/index"},
 		git.Steps: {
 			".git/rebase-merge/git-rebase-todo", ".git/rebase-merge/strategy", ".git/sequencer/todo", ".git/sequencer/opts",
 			".git/worktrees/w/rebase-merge/git-rebase-todo", ".git/modules/s/sequencer/opts", "begun/rebase-merge/git-rebase-todo",
@@ -86,6 +91,9 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", name, got, want)
 			}
 		}
+	}
+	if got := git.WriteOf(git.Change{Path: filepath.Join(top, ".git"), File: true}); got != git.Location {
+		t.Errorf("a file in place of a folder .git: got %v, want Location", got)
 	}
 	for name, want := range map[string]git.Write{
 		".git/hooks": git.State, ".git/info": git.State, ".git/objects/ab": git.State, ".git/modules/lib/x": git.State, ".git/worktrees/v": git.State,

@@ -66,7 +66,7 @@ func IsPublic(address netip.Addr) bool {
 	return global.Contains(address) && !in(specialIn6)
 }
 
-// carried returns the IPv4 address that an IPv6 address embeds; invalid: there is none.
+// carried returns the IPv4 address that an IPv6 address embeds; invalid if none exists.
 func carried(address netip.Addr) netip.Addr {
 	if !address.Is6() {
 		return netip.Addr{}

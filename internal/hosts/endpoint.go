@@ -40,7 +40,7 @@ func (e Endpoint) Special() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(e.Addresses), IsPublic)
 }
 
-// Metadata returns an address of a cloud's metadata service; invalid: there is none.
+// Metadata returns an address of a cloud's metadata service; invalid if none exists.
 func (e Endpoint) Metadata() netip.Addr {
 	if i := slices.IndexFunc(e.Addresses, IsMetadata); i >= 0 {
 		return e.Addresses[i]
@@ -51,16 +51,16 @@ func (e Endpoint) Metadata() netip.Addr {
 // String returns "host:443". Addresses outside of the public internet follow in parentheses, unless the host shows this
 // itself, as "127.0.0.1" and "localhost" do: "db.example:5432 (10.0.0.7)".
 func (e Endpoint) String() string {
-	var told []string
+	var notes []string
 	for _, address := range e.Special() {
 		if address != e.Host.Address && !(e.Host.Name == "localhost" && address.IsLoopback()) {
-			told = append(told, address.String())
+			notes = append(notes, address.String())
 		}
 	}
 	text := e.Host.WithPort(e.Port)
-	if len(told) > 0 {
-		slices.Sort(told)
-		text += " (" + strings.Join(slices.Compact(told), ", ") + ")"
+	if len(notes) > 0 {
+		slices.Sort(notes)
+		text += " (" + strings.Join(slices.Compact(notes), ", ") + ")"
 	}
 	return text
 }

@@ -1,6 +1,6 @@
 package hosts
 
-// Known are the machines that a program is known to connect to. The zero value says nothing of any machine.
+// Known are the machines that a program is known to connect to. The zero value knows nothing about any machine.
 type Known struct {
 	// Needed are the machines without which the program does not work.
 	Needed []Pattern

@@ -75,7 +75,7 @@ func (p *Pattern) parseBody(body string) error {
 	}
 	name, below := strings.CutPrefix(body, "*.")
 	if strings.Contains(name, "*") {
-		return errors.New(`a star stands only at the beginning, before a dot ("*.example.com"), or alone`)
+		return errors.New(`a star is allowed only at the beginning, before a dot ("*.example.com"), or alone`)
 	}
 	host, err := Parse(name)
 	switch {

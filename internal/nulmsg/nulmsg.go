@@ -90,7 +90,7 @@ func (c *Codec) Flag(name string, value *bool) {
 	*value = set != ""
 }
 
-// Optional returns the value at p when encoding, or the encoded value when decoding; nil if there is none.
+// Optional returns the value at p when encoding, or the encoded value when decoding; nil if none exists.
 func Optional[T any](c *Codec, name string, p **T) *T {
 	there := *p != nil
 	if c.Flag(name, &there); there && *p == nil {

@@ -126,7 +126,7 @@ func (s *Cache) Existing(path string) (real string, ok bool) {
 }
 
 // Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where
-// its text says. It returns false for a nil Cache.
+// its text names. It returns false for a nil Cache.
 func (s *Cache) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false

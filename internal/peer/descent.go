@@ -21,7 +21,7 @@ import (
 func FromAgent(pid int) (bool, error) {
 	why, err := Descent(pid, os.Getpid())
 	if err != nil {
-		return false, fmt.Errorf("tell whether an agent started process %d: %w", pid, err)
+		return false, fmt.Errorf("determine whether an agent started process %d: %w", pid, err)
 	}
 	return why != "", nil
 }

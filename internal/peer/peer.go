@@ -22,7 +22,7 @@ type Peer struct {
 	UID int
 	// PID is its process id at that time; 0 if it is in a process namespace that this process cannot see.
 	PID int
-	// Process is a handle of that process, which never refers to another one; nil: there is none.
+	// Process is a handle of that process, which never refers to another one; nil if none exists.
 	Process Process
 }
 
@@ -39,7 +39,7 @@ type Process interface {
 var ErrEnded = errors.New("the process that connected has ended")
 
 // ErrUnsupported is wrapped on platforms that do not report peers.
-var ErrUnsupported = fmt.Errorf("the platform does not tell a unix socket's peer: %w", errors.ErrUnsupported)
+var ErrUnsupported = fmt.Errorf("the platform does not report the peer of a unix socket: %w", errors.ErrUnsupported)
 
 // Close releases the handle of the process, if any.
 func (p Peer) Close() {

@@ -62,15 +62,15 @@ func (c *senderConn) Read(p []byte) (int, error) {
 	return max(n, 0), err // n is -1 if the connection was reset
 }
 
-// senderOf returns the process id in control messages; -1: there is none.
+// senderOf returns the process id in control messages; -1 if none exists.
 func senderOf(control []byte) int {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil || len(messages) != 1 {
 		return -1
 	}
-	who, err := syscall.ParseUnixCredentials(&messages[0])
+	credentials, err := syscall.ParseUnixCredentials(&messages[0])
 	if err != nil {
 		return -1
 	}
-	return int(who.Pid)
+	return int(credentials.Pid)
 }

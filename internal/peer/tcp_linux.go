@@ -43,7 +43,7 @@ func NoPersonTCP(local, remote netip.AddrPort, self int) (why string, err error)
 			continue
 		}
 		if err != nil {
-			return "", fmt.Errorf("tell what started process %d: %w", pid, err)
+			return "", fmt.Errorf("determine the parents of process %d: %w", pid, err)
 		}
 		if why != "" {
 			return fmt.Sprintf("process %d has the connection, or may have it: %s", pid, why), nil

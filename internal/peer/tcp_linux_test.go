@@ -13,8 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// TestMain lets this program be the process that connects. As "guard" it starts itself again, as the guard of an agent
-// does.
+// TestMain plays the process that connects. As "guard" it starts itself again, as the guard of an agent does.
 func TestMain(m *testing.M) {
 	switch to := os.Getenv("PEER_TEST_CONNECT"); {
 	case to == "":
@@ -76,7 +75,8 @@ func TestNoPersonTCP_FindsConnectedProcess(t *testing.T) {
 				}
 				defer func() { _ = conn.Close() }()
 				end := func(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
-				// The test may itself run below something of acphost's: it asks as a process that has nothing to do with it.
+				// The test may itself run below something of acphost's: it asks as a process that has nothing to do
+				// with it.
 				above, err := Descent(os.Getpid(), 0)
 				if err != nil || above != "" {
 					t.Skipf("this test runs below what is looked for: %s %v", above, err)

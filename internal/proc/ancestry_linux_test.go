@@ -21,7 +21,7 @@ func TestAncestry_EndsAtFirstProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) < 2 || seen[0] != os.Getpid() || seen[1] != os.Getppid() {
-		t.Errorf("saw %v, want %d, %d and those above", seen, os.Getpid(), os.Getppid())
+		t.Errorf("got %v, want %d, %d and those above", seen, os.Getpid(), os.Getppid())
 	}
 }
 
@@ -29,7 +29,7 @@ func TestAncestry_StopsAtGivenProcess(t *testing.T) {
 	var seen []int
 	err := proc.Ancestry(os.Getpid(), func(pid int) (bool, error) { seen = append(seen, pid); return pid == os.Getppid(), nil })
 	if want := []int{os.Getpid(), os.Getppid()}; err != nil || !slices.Equal(seen, want) {
-		t.Errorf("saw %v (%v), want %v", seen, err, want)
+		t.Errorf("got %v (%v), want %v", seen, err, want)
 	}
 	no := errors.New("no")
 	if err := proc.Ancestry(os.Getpid(), func(int) (bool, error) { return false, no }); !errors.Is(err, no) {

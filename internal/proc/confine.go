@@ -51,6 +51,6 @@ type Restrictions struct {
 	Seccomp bool
 	// Capabilities: the processes have no capabilities except those of Confinement.Keep.
 	Capabilities bool
-	// Notes say which restrictions are missing and why, one sentence each.
+	// Notes describe the missing restrictions and the reasons, one sentence each.
 	Notes []string
 }

@@ -31,7 +31,7 @@ func needsConfine(t *testing.T) {
 func confined(start func() error) error {
 	return proc.Confine(proc.Confinement{}, func(w proc.Restrictions) error {
 		if !w.Landlock || !w.Seccomp || !w.Capabilities {
-			return fmt.Errorf("not all walls stand: %+v", w)
+			return fmt.Errorf("not all restrictions are active: %+v", w)
 		}
 		return start()
 	})
@@ -257,7 +257,7 @@ func TestConfine_ConnectsToOnePort(t *testing.T) {
 	for _, allowed := range []int{ports[0], 0} {
 		err := proc.Confine(proc.Confinement{OnePort: true, Port: uint16(allowed)}, func(w proc.Restrictions) error {
 			if !w.OnePort || !w.Landlock {
-				return fmt.Errorf("not all walls stand: %+v", w)
+				return fmt.Errorf("not all restrictions are active: %+v", w)
 			}
 			for _, port := range ports {
 				want := error(unix.EACCES)

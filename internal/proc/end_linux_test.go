@@ -44,8 +44,8 @@ func TestEnd_WaitsForGracefulExit(t *testing.T) {
 	if err := proc.End(t.Context(), func() ([]int, error) { return proc.Descendants(root) }, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(said)) != "goodbye" {
-		t.Errorf("the process said %q, %v, want goodbye", said, err)
+	if content, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(content)) != "goodbye" {
+		t.Errorf("the process printed %q, %v, want goodbye", content, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestEnd_SparesReusedPID(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	// As if the pid had been listed for a process that then ended, and was used again for a stranger.
+	// The pid was listed for a process that has ended since, and belongs to an unrelated process now.
 	err := proc.End(t.Context(), func() ([]int, error) {
 		if calls++; calls == 1 {
 			return []int{cmd.Process.Pid}, nil

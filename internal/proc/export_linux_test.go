@@ -1,6 +1,6 @@
 package proc
 
-// WithLandlock calls f as if the kernel had another version of Landlock than it has. Nobody else may use the package
+// WithLandlock calls f as if the kernel had another version of Landlock. Other goroutines must not use the package
 // meanwhile.
 func WithLandlock(abi int, f func()) {
 	was := landlockABI

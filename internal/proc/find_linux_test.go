@@ -33,7 +33,7 @@ func exitFirstThread() {
 	}
 }
 
-// under runs script beneath a subreaper and returns the subreaper's pid once the script has said "ready".
+// under runs script below a subreaper, and returns the subreaper's pid once the script has printed "ready".
 func under(t *testing.T, script string) int {
 	t.Helper()
 	cmd := helper("subreaper", script)
@@ -59,7 +59,7 @@ func under(t *testing.T, script string) int {
 		_ = cmd.Wait()
 	})
 	if got := line(t, stdout); got != "ready" {
-		t.Fatalf("the script said %q, want ready", got)
+		t.Fatalf("the script printed %q, want ready", got)
 	}
 	return cmd.Process.Pid
 }

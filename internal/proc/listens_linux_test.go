@@ -2,7 +2,9 @@ package proc
 
 import (
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -27,4 +29,29 @@ func TestListensAlone_FindsListeningProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(os.Getpid(), false)
+}
+
+func TestListeners_HasAddressAndProcess(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "0.0.0.0:0"} {
+		t.Run(at, func(t *testing.T) {
+			listener, err := net.Listen("tcp4", at)
+			if err != nil {
+				listener, err = net.Listen("tcp6", at)
+			}
+			if err != nil {
+				t.Skip(err)
+			}
+			want := Listener{listener.Addr().(*net.TCPAddr).AddrPort(), os.Getpid()}
+			want.Address = netip.AddrPortFrom(want.Address.Addr().Unmap(), want.Address.Port())
+			if got, err := Listeners(os.Getpid()); err != nil || !slices.Contains(got, want) {
+				t.Errorf("got %v, %v, want %v in it", got, err, want)
+			}
+			if err := listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Listeners(os.Getpid()); err != nil || slices.Contains(got, want) {
+				t.Errorf("after its end: got %v, %v, want it without %v", got, err, want)
+			}
+		})
+	}
 }

@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 // helper is this test binary in a role.
 func helper(role string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
-	// The race detector makes a process wait for a second before it ends, unless told otherwise.
+	// By default the race detector delays the exit of a process by a second.
 	cmd.Env = append(os.Environ(), roleVar+"="+role, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
-// probes is what a process could do to another one that is not its descendant.
+// probes are the results of accesses to a process that is not a descendant.
 type probes struct {
 	Pid            int
 	SignalStranger string
@@ -113,7 +113,7 @@ func dial(address string) error {
 	return err
 }
 
-// line reads one line from a process; a process that says nothing for long fails the test.
+// line reads one line from a process; it fails the test if the process prints nothing before the timeout.
 func line(t *testing.T, r io.Reader) string {
 	t.Helper()
 	got := make(chan string, 1)
@@ -133,7 +133,7 @@ func line(t *testing.T, r io.Reader) string {
 	case s := <-got:
 		return s
 	case <-testkit.After():
-		t.Fatal("the process said nothing for 20 s")
+		t.Fatal("the process printed nothing for 20 s")
 		return ""
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inForeignProc runs a role in a pid namespace of its own that sees the /proc of this one.
+// inForeignProc runs a role in its own pid namespace, with this namespace's /proc.
 func inForeignProc(t *testing.T, role string) string {
 	t.Helper()
 	cmd := helper(role)

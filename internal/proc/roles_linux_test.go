@@ -61,8 +61,8 @@ func playLinux(role string, args []string) int {
 	return 64
 }
 
-// playSubreaper runs a shell script beneath a subreaper, says when the script has said "ready", and reaps what it
-// adopts until its stdin ends.
+// playSubreaper runs a shell script below a subreaper, prints "ready" when the script has printed it, and reaps adopted
+// processes until its stdin ends.
 func playSubreaper(script string) int {
 	if err := proc.Subreaper(); err != nil {
 		return 1
@@ -112,8 +112,8 @@ func playThreadless() int {
 	}
 }
 
-// playLimited gives itself a limit of processes, which leaves room enough, and starts a process that is to leave room: it
-// says its limit.
+// playLimited sets its process limit to a value with enough room, starts a process that must leave room, and prints its
+// limit.
 func playLimited(limit uint64) int {
 	fail := func(err error) int { fmt.Fprintln(os.Stderr, err); return 1 }
 	var now unix.Rlimit

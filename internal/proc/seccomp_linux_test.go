@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// filterProbes is what a process could do of what the filter is about: "ok" or the error.
+// filterProbes are the results of the operations that the filter is for: "ok" or the error.
 type filterProbes map[string]string
 
 // refusedCalls are the probes that a filter must refuse, and allowedCalls those that it must not.
@@ -31,7 +31,7 @@ var (
 	allowedCalls = []string{"limit itself", "read another's limits", "trace a child", "read a child's memory", "ask a terminal", "duplicate a file"}
 )
 
-// probeFilter tries it all on its parent and on a child of its own.
+// probeFilter tries every operation on its parent and on its own child.
 func probeFilter() filterProbes {
 	got := filterProbes{}
 	note := func(what string, errno syscall.Errno) {

@@ -94,7 +94,7 @@ func TestUnreadable_AppliesToFoldersMadeLater(t *testing.T) {
 	t.Parallel()
 	dir := aroundKeys(t)
 	key := filepath.Join(dir, "key")
-	// A renewed key takes the old one's place by a name of its own, as a renewal of a Secret does.
+	// A renewed key replaces the old one under a new name, as a renewal of a Kubernetes Secret does.
 	var out []byte
 	c := proc.Confinement{Unreadable: []string{key}}
 	err := proc.Confine(c, func(w proc.Restrictions) error {
@@ -120,7 +120,7 @@ func TestUnreadable_AppliesToFoldersMadeLater(t *testing.T) {
 }
 
 // TestUnreadable_ProcessCannotOpenFilesForNext: changes by one confined process must not let a later one read the
-// closed files, and acphost must not take a file of the process for one of its own.
+// closed files, and acphost must not mistake a file of the process for its own.
 func TestUnreadable_ProcessCannotOpenFilesForNext(t *testing.T) {
 	t.Parallel()
 	for name, try := range map[string]struct{ closed, script string }{

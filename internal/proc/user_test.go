@@ -23,13 +23,13 @@ func TestLookup_ByNameAndNumber(t *testing.T) {
 	}
 	byNumber, err := users.Lookup("65534")
 	if err != nil {
-		t.Skipf("this system's nobody is not 65534: %v", err)
+		t.Skipf("the user nobody of this system is not 65534: %v", err)
 	}
 	if byName.UID != byNumber.UID || byName.Name != "nobody" || byName.UID == 0 || byName.GID == 0 {
 		t.Errorf("by name %+v, by number %+v", byName, byNumber)
 	}
 	if slices.Contains(byName.Groups, 0) {
-		t.Errorf("nobody is in root's group: %v", byName.Groups)
+		t.Errorf("the user nobody is in root's group: %v", byName.Groups)
 	}
 	if byName.Shell != "/bin/sh" {
 		t.Errorf("shell %q, want one that runs commands", byName.Shell)
@@ -79,7 +79,7 @@ func TestEnviron_FitsUser(t *testing.T) {
 	} {
 		before := slices.Clone(c.env)
 		if got := u.Environ(c.env); !slices.Equal(got, c.want) || !slices.Equal(c.env, before) {
-			t.Errorf("of %q came %q, want %q", before, got, c.want)
+			t.Errorf("of %q arrived %q, want %q", before, got, c.want)
 		}
 	}
 }

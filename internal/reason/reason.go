@@ -1,8 +1,8 @@
-// Package reason has the texts by which acphost says why it asks about an action or rejects it. The user reads them in
-// questions, the agent in the errors of denied calls. Rules of policies have reasons of their own.
+// Package reason has the texts of the reasons why acphost asks about an action or rejects it. The user reads them in
+// questions, the agent in the errors of denied calls. Rules of policies have their own reasons.
 //
 // A reason is a clause without a capital and a full stop, in the words of a user who does not know acphost. It does not
-// repeat the action, which is shown beside it. Other packages write no reasons of their own, so All lists every one.
+// repeat the action, which is shown beside it. Other packages define no reasons, so All lists every one.
 package reason
 
 import (

@@ -28,7 +28,7 @@ func TestAll_ListsEachReasonOnce(t *testing.T) {
 	}
 }
 
-// packages are the packages that decide, or that tell the user and the agent about decisions.
+// packages are the packages that decide, or that report decisions to the user and the agent.
 var packages = []string{
 	"permd/internal/policy", "supervisor/internal/containment", "supervisor/internal/egress", "supervisor/internal/gate",
 	"supervisor/internal/link", "supervisor/internal/question",
@@ -89,7 +89,7 @@ func reasonsIn(file *ast.File) (values []ast.Expr) {
 	return values
 }
 
-// words returns the first string in an expression that has a word; empty: there is none. Separators have no words.
+// words returns the first string in an expression that has a word; empty if none exists. Separators have no words.
 func words(e ast.Expr) (found string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && found == "" {

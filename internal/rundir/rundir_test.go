@@ -36,7 +36,7 @@ func TestDir_ChoosesWritableFolder(t *testing.T) {
 	everywhere := Dirs(func(string) string { return "" })
 	for _, base := range temporaries() {
 		if !slices.Contains(everywhere, tempDir(base)) {
-			t.Errorf("nobody looks in %s", tempDir(base))
+			t.Errorf("sockets are not searched for in %s", tempDir(base))
 		}
 	}
 }

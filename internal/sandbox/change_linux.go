@@ -322,7 +322,8 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 	if err := c.allowed(events...); err != nil {
 		return err
 	}
-	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
+	folder := p.isFolder() || q.isFolder()
+	if !c.moves.carry(v, folder) {
 		return errMoved
 	}
 	err = c.runInDomain(func() error {
@@ -339,7 +340,12 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 		_ = c.runInDomain(func() error { return change(q, p) })
 		return errMoved
 	}
-	if !c.rechecks(p) && !c.rechecks(q) {
+	if p.hasMoved() || q.hasMoved() {
+		_ = c.runInDomain(func() error { return change(q, p) })
+		return errMoved
+	}
+	// A process outside of this sandbox may have made a name in the folder after the decision.
+	if !folder && !c.rechecks(p) && !c.rechecks(q) {
 		return nil
 	}
 	return c.recheck(c.changes(Move, places...), func() error { return change(q, p) })

@@ -43,10 +43,11 @@ const tmpfileBit = unix.O_TMPFILE &^ unix.O_DIRECTORY
 const writing = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC | tmpfileBit
 
 // absent are calls that programs can do without. io_uring makes calls that no filter sees. The flags of clone3 and the whole request
-// of openat2 are in memory, which a filter cannot read; libraries fall back to clone and openat.
+// of openat2 are in memory, which a filter cannot read; libraries fall back to clone and openat. Keyrings hold secrets of
+// the user, and the kernel starts a program as root for some types of keys, which looks names up (request-key).
 var absent = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3, unix.SYS_OPENAT2,
-	sysUselib, unix.SYS_FILE_SETATTR,
+	sysUselib, unix.SYS_FILE_SETATTR, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
 }
 
@@ -188,6 +189,29 @@ func (f *assembly) streams() {
 		load(argument(2)), equal(0, 3, 0), equal(unix.IPPROTO_TCP, 2, 0), equal(unix.IPPROTO_MPTCP, 1, 0),
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
 		bpf.RetConstant{Val: allow})
+	for _, o := range routeOptions {
+		f.refuseOption(o.level, o.name)
+	}
+}
+
+// routeOptions are options of sockets, by their level, that choose the route of packets. A packet to the loopback
+// interface can then go to another machine, with data if it opens a connection (TCP_FASTOPEN_CONNECT).
+var routeOptions = []struct{ level, name uint32 }{
+	{unix.SOL_SOCKET, unix.SO_BINDTODEVICE},
+	{unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX},
+	{unix.IPPROTO_IP, unix.IP_OPTIONS},
+	{unix.IPPROTO_IPV6, unix.IPV6_RTHDR},
+	{unix.IPPROTO_IPV6, unix.IPV6_2292RTHDR},
+	{unix.IPPROTO_IPV6, unix.IPV6_2292PKTOPTIONS},
+}
+
+// refuseOption adds the refusal to set a socket option.
+func (f *assembly) refuseOption(level, name uint32) {
+	*f = append(*f,
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SETSOCKOPT, SkipFalse: 6},
+		load(argument(1)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: level, SkipFalse: 3},
+		load(argument(2)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: name, SkipFalse: 1},
+		bpf.RetConstant{Val: eperm}, load(offsetNumber))
 }
 
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }

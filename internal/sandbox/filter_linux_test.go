@@ -11,18 +11,7 @@ import (
 )
 
 func TestFilter_ChecksArchitectureAndFlags(t *testing.T) {
-	raw, err := filter(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, ok := bpf.Disassemble(raw)
-	if !ok {
-		t.Fatal("the filter cannot be read back")
-	}
-	vm, err := bpf.NewVM(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vm := newFilterVM(t, Options{})
 	for name, c := range map[string]struct {
 		arch, number uint32
 		args         [6]uint32
@@ -42,20 +31,69 @@ func TestFilter_ChecksArchitectureAndFlags(t *testing.T) {
 		"clone3, whose flags lie in memory":          {auditArch, unix.SYS_CLONE3, [6]uint32{}, enosys},
 		"openat2, whose flags lie in memory":         {auditArch, unix.SYS_OPENAT2, [6]uint32{}, enosys},
 		"io_uring":                                   {auditArch, unix.SYS_IO_URING_SETUP, [6]uint32{}, enosys},
+		"reading a key":                              {auditArch, unix.SYS_KEYCTL, [6]uint32{unix.KEYCTL_READ}, enosys},
+		"requesting a key":                           {auditArch, unix.SYS_REQUEST_KEY, [6]uint32{}, enosys},
 		"hiding memory":                              {auditArch, unix.SYS_PRCTL, [6]uint32{unix.PR_SET_DUMPABLE, 0}, success},
 		"showing memory":                             {auditArch, unix.SYS_PRCTL, [6]uint32{unix.PR_SET_DUMPABLE, 1}, allow},
 		"starting a program":                         {auditArch, unix.SYS_EXECVE, [6]uint32{}, ask},
 		"reading":                                    {auditArch, unix.SYS_READ, [6]uint32{}, allow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The machine of the library reads words as a network has them, the kernel as the processor does.
-			data := make([]byte, 64)
-			binary.BigEndian.PutUint32(data[offsetNumber:], c.number)
-			binary.BigEndian.PutUint32(data[offsetArch:], c.arch)
-			for i, a := range c.args {
-				binary.BigEndian.PutUint32(data[argument(uint32(i)):], a)
+			got, err := runFilter(vm, c.arch, c.number, c.args)
+			if err != nil || uint32(got) != c.want {
+				t.Errorf("got %#x, %v, want %#x", got, err, c.want)
 			}
-			got, err := vm.Run(data)
+		})
+	}
+}
+
+func newFilterVM(t *testing.T, o Options) *bpf.VM {
+	t.Helper()
+	raw, err := filter(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, ok := bpf.Disassemble(raw)
+	if !ok {
+		t.Fatal("the filter cannot be read back")
+	}
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vm
+}
+
+// runFilter returns the verdict on a call. The machine of the library reads words as a network has them, the kernel as
+// the processor does.
+func runFilter(vm *bpf.VM, arch, number uint32, args [6]uint32) (int, error) {
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data[offsetNumber:], number)
+	binary.BigEndian.PutUint32(data[offsetArch:], arch)
+	for i, a := range args {
+		binary.BigEndian.PutUint32(data[argument(uint32(i)):], a)
+	}
+	return vm.Run(data)
+}
+
+// TestFilter_RefusesRouteOptions: with a source route, a packet to the loopback interface leaves the machine.
+func TestFilter_RefusesRouteOptions(t *testing.T) {
+	vm := newFilterVM(t, Options{Streams: true})
+	for name, c := range map[string]struct{ number, level, option, want uint32 }{
+		"IPv4 source route":           {unix.SYS_SETSOCKOPT, unix.IPPROTO_IP, unix.IP_OPTIONS, eperm},
+		"IPv6 routing header":         {unix.SYS_SETSOCKOPT, unix.IPPROTO_IPV6, unix.IPV6_RTHDR, eperm},
+		"IPv6 routing header, before": {unix.SYS_SETSOCKOPT, unix.IPPROTO_IPV6, unix.IPV6_2292RTHDR, eperm},
+		"IPv6 options in a message":   {unix.SYS_SETSOCKOPT, unix.IPPROTO_IPV6, unix.IPV6_2292PKTOPTIONS, eperm},
+		"device by name":              {unix.SYS_SETSOCKOPT, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, eperm},
+		"device by number":            {unix.SYS_SETSOCKOPT, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, eperm},
+		"keep-alive":                  {unix.SYS_SETSOCKOPT, unix.SOL_SOCKET, unix.SO_KEEPALIVE, allow},
+		"IPv4 type of service":        {unix.SYS_SETSOCKOPT, unix.IPPROTO_IP, unix.IP_TOS, allow},
+		"IPv6 only":                   {unix.SYS_SETSOCKOPT, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, allow},
+		"delay":                       {unix.SYS_SETSOCKOPT, unix.IPPROTO_TCP, unix.TCP_NODELAY, allow},
+		"reading an option":           {unix.SYS_GETSOCKOPT, unix.IPPROTO_IP, unix.IP_OPTIONS, allow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := runFilter(vm, auditArch, c.number, [6]uint32{1: c.level, 2: c.option})
 			if err != nil || uint32(got) != c.want {
 				t.Errorf("got %#x, %v, want %#x", got, err, c.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -188,11 +189,12 @@ func (c *call) carryOutMake(p place, work func() error) error {
 	}
 	defer c.moves.made(names)
 	_, missing := p.stat()
-	if err := c.runInDomain(work); err != nil || !c.rechecks(p) {
+	if err := c.runInDomain(work); err != nil {
 		return err
 	}
-	return c.recheck(c.changes(Write, p), func() error {
-		if missing == nil && c.opens() {
+	made := c.leaves() != LeavesNothing && (missing != nil || !c.opens())
+	undo := func() error {
+		if !made {
 			return nil // the file has been there, and the process does not get it
 		}
 		flags := 0
@@ -200,7 +202,37 @@ func (c *call) carryOutMake(p place, work func() error) error {
 			flags = unix.AT_REMOVEDIR
 		}
 		return unix.Unlinkat(p.dir, p.base, flags)
-	})
+	}
+	switch {
+	case made && p.hasMoved():
+		_ = c.runInDomain(undo)
+		return errMoved
+	case c.rechecks(p):
+		return c.recheck(c.changes(Write, p), undo)
+	}
+	return nil
+}
+
+// hasMoved reports whether the folder of a place no longer has the path that was decided on: a process outside of this
+// sandbox, for example in the sandbox of a terminal, has renamed it.
+func (p place) hasMoved() bool {
+	if p.base == "" || p.insideOnly || !strings.HasPrefix(p.real, "/") {
+		return false
+	}
+	if real, err := readlink(unix.AT_FDCWD, descriptor(p.dir)); err == nil && real == path.Dir(p.real) {
+		return false
+	}
+	if !p.within { // otherwise the descriptor has a path inside
+		return true
+	}
+	how := unix.OpenHow{Flags: held | unix.O_DIRECTORY, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path.Dir(p.real), &how)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	var there, here unix.Stat_t
+	return unix.Fstat(fd, &there) != nil || unix.Fstat(p.dir, &here) != nil || there.Dev != here.Dev || there.Ino != here.Ino
 }
 
 // rechecks reports whether a new name is decided on twice.

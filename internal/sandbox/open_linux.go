@@ -63,7 +63,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	case inspected >= 0:
 		return c.hand(inspected, flags)
 	case toStage:
-		return c.openStaged(p, flags, mode, events[0])
+		if staged, err := c.openStaged(p, flags, mode, events[0]); staged || err != nil {
+			return err
+		}
 	}
 	if flags&unix.O_CREAT != 0 && p.base == "" && !strings.HasPrefix(p.real, "/") {
 		flags &^= unix.O_CREAT // a pipe by its descriptor

@@ -45,6 +45,14 @@ func (p placer) Content(path string, written []byte) []byte {
 
 func (p placer) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
 
+// AllowsStaged stages files by which git finds a repository.
+func (p placer) AllowsStaged(e Event) (allowed, staged bool) {
+	if p.Lists.Allows(e) && git.WriteOf(git.Change{Path: e.Path, File: true}) == git.Location {
+		return false, true
+	}
+	return p.Allows(e), false
+}
+
 func (p placer) Allows(e Event) bool {
 	if !p.Lists.Allows(e) {
 		return false
@@ -307,7 +315,7 @@ echo 7 >>f; git commit -qam seven; ! git rebase -q main 2>/dev/null; git checkou
 git worktree add -q ../wt side; (cd ../wt; echo 5 >i; git add i; git commit -qm wt); git worktree remove ../wt
 git init -q -b main --bare ../bare.git; git remote add origin ../bare.git; git push -qu origin main; git fetch -q
 git clone -q ../bare.git ../clone; git clone -q --bare ../bare.git ../bare2.git
-git init -q --separate-git-dir ../sep ../septree; (cd ../septree; echo 1 >f; git add f; git commit -qm one)
+mkdir ../sep; git init -q --separate-git-dir ../sep/.git ../septree; (cd ../septree; echo 1 >f; git add f; git commit -qm one)
 git -c protocol.file.allow=always submodule --quiet add ../bare.git lib/sub; git commit -qm sub
 git sparse-checkout set --no-cone /f >/dev/null; git sparse-checkout disable
 git gc -q; git reflog expire --expire=now --all; git repack -adq; git fsck --no-progress

@@ -163,6 +163,9 @@ type Options struct {
 	Streams bool
 	// Environ is the environment that the command starts with, to which Event.Env is compared. nil: the sandbox's own.
 	Environ []string
+	// MaxProcesses is the maximum number of confined processes. The sandbox checks it once a second. If there are more,
+	// it notifies the Decider (Refused) and ends all of them. 0: no maximum.
+	MaxProcesses int
 	// Timeout limits the time that a call waits for the Decider. The call is then rejected (EACCES), and a later
 	// decision is ignored. With Observe, the kernel makes the call then. 0 or less: DefaultTimeout.
 	Timeout time.Duration
@@ -178,6 +181,8 @@ type Confinement struct {
 	// machine.
 	Closed bool
 	Proxy  string
+	// MaxProcesses is as in Options.
+	MaxProcesses int
 }
 
 // Flags returns the arguments of a sandbox that precede its command.
@@ -195,6 +200,9 @@ func (c Confinement) Flags() []string {
 	case c.Closed:
 		flags = append(flags, "--no-internet")
 	}
+	if c.MaxProcesses > 0 {
+		flags = append(flags, "--max-processes", strconv.Itoa(c.MaxProcesses))
+	}
 	return flags
 }
 
@@ -208,7 +216,8 @@ type Decider interface {
 	Allows(Event) bool
 	// Refused notifies the Decider that the sandbox itself has rejected a call, regardless of the policy: it could not
 	// decide on later calls of the process, or the call gives the process's rights to other users. what describes the
-	// call: "another root folder, or a mount". With Observe, it notifies of a call that would have been rejected for
+	// call: "another root folder, or a mount". It is also called if there are more processes than Options.MaxProcesses,
+	// with the reason why the sandbox ends them. With Observe, it notifies of a call that would have been rejected for
 	// this reason, or because the sandbox could not determine its file.
 	Refused(pid int, what string)
 }
@@ -275,8 +284,8 @@ type Stager interface {
 type Rechecker interface {
 	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it
 	// (Event.Made), when names made meanwhile are there. If the second decision rejects, the name is removed again, or
-	// the rename is reversed. A file that the rename has replaced is lost then. path is as in Event. Rechecks must not
-	// block.
+	// the rename is reversed. A file that the rename has replaced is lost then. Renames of folders are decided twice
+	// whatever Rechecks reports. path is as in Event. Rechecks must not block.
 	Rechecks(path string) bool
 }
 
@@ -460,8 +469,11 @@ func (t *Through) of(d Decider) Decider {
 // devices are files that every process may write to and that store nothing, or a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// Device reports whether every process may write to a path, so that no operation on it needs a decision.
-func Device(path string) bool { return within(path, devices) }
+// OpensDevice reports whether a process opens a device to which every process may write, so that no decision is needed.
+// Other changes need one: root could replace /dev/null by a file.
+func OpensDevice(e Event) bool {
+	return e.Operation == Write && e.Leaves == LeavesAny && within(e.Path, devices)
+}
 
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
@@ -483,7 +495,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || Device(e.Path)
+	return within(e.Path, l.Write) || OpensDevice(e)
 }
 
 // Refused implements Decider. It does nothing.

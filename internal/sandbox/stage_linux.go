@@ -29,11 +29,11 @@ type stages struct {
 
 	mu      sync.Mutex // guards the fields below, and is held while files are decided on
 	inotify int        // 0: there has been no file yet
-	files   map[uint32]*staged
+	files   map[uint32]*stagedFile
 }
 
-// staged is a file that a process writes.
-type staged struct {
+// stagedFile is a file that a process writes.
+type stagedFile struct {
 	event     Event // the question about the open, which was not decided
 	at        place // owns its folder
 	file      int   // the unnamed file, open for reading
@@ -41,7 +41,7 @@ type staged struct {
 	domain    *domain
 }
 
-func (f *staged) close() {
+func (f *stagedFile) close() {
 	f.at.close()
 	unix.Close(f.file)
 }
@@ -76,11 +76,12 @@ func (c *call) allowedOrStaged(p place, flags int, events []Event) (toStage bool
 	return toStage && err == nil, err
 }
 
-// openStaged gives the process an unnamed file to write. If the file system has none, the open is decided on as it is.
-func (c *call) openStaged(p place, flags int, mode uint32, e Event) error {
-	f := &staged{event: e, at: p, file: -1, exclusive: flags&unix.O_EXCL != 0, domain: c.domain}
+// openStaged gives the process an unnamed file to write. If the file system has none, the open is decided on as it is:
+// staged is false then, and err is the decision.
+func (c *call) openStaged(p place, flags int, mode uint32, e Event) (staged bool, err error) {
+	f := &stagedFile{event: e, at: p, file: -1, exclusive: flags&unix.O_EXCL != 0, domain: c.domain}
 	theirs := -1
-	err := c.runInDomain(func() error {
+	err = c.runInDomain(func() error {
 		unix.Umask(c.umask)
 		made, err := unix.Openat(p.dir, ".", unix.O_TMPFILE|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, mode&0o777)
 		if err != nil {
@@ -107,9 +108,9 @@ func (c *call) openStaged(p place, flags int, mode uint32, e Event) error {
 	}
 	if err != nil {
 		closeAll(f.file, theirs)
-		return c.allowed(e)
+		return false, c.allowed(e)
 	}
-	return c.hand(theirs, flags)
+	return true, c.hand(theirs, flags)
 }
 
 func closeAll(files ...int) {
@@ -121,7 +122,7 @@ func closeAll(files ...int) {
 }
 
 // add begins to watch a file.
-func (g *stages) add(s *server, f *staged) error {
+func (g *stages) add(s *server, f *stagedFile) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.inotify == 0 {
@@ -129,7 +130,7 @@ func (g *stages) add(s *server, f *staged) error {
 		if err != nil {
 			return err
 		}
-		g.inotify, g.files = fd, map[uint32]*staged{}
+		g.inotify, g.files = fd, map[uint32]*stagedFile{}
 		go s.watchStages(fd)
 	}
 	watch, err := unix.InotifyAddWatch(g.inotify, descriptor(f.file), unix.IN_CLOSE_WRITE|unix.IN_ONESHOT)
@@ -186,7 +187,7 @@ func (s *server) settle() {
 }
 
 // place decides on the content of a staged file, and gives the file its name.
-func (s *server) place(f *staged) {
+func (s *server) place(f *stagedFile) {
 	content := source{held: f.file}
 	if !content.read() || len(content.content) > MaxContent {
 		s.decider.Refused(f.event.PID, "a file of more than 4 MiB whose content has to be decided on: "+f.at.real)
@@ -199,7 +200,11 @@ func (s *server) place(f *staged) {
 	}
 	e := f.event
 	e.Placed, e.Content, e.Held = true, content.content, f.at.dir
-	if !s.decider.Allows(e) || !s.moves.make(f.at.paths(), since) {
+	if !s.decider.Allows(e) {
+		return
+	}
+	if !s.moves.make(f.at.paths(), since) {
+		s.decider.Refused(f.event.PID, "a file in a folder that was moved meanwhile: "+f.at.real)
 		return
 	}
 	defer s.moves.made(f.at.paths())
@@ -214,8 +219,12 @@ func (s *server) place(f *staged) {
 			flags = unix.RENAME_NOREPLACE
 		}
 		err := unix.Renameat2(made.dir, made.base, f.at.dir, f.at.base, flags)
-		if err != nil {
+		switch {
+		case err != nil:
 			_ = unix.Unlinkat(made.dir, made.base, 0)
+		case f.at.hasMoved():
+			_ = unix.Unlinkat(f.at.dir, f.at.base, 0)
+			err = errMoved
 		}
 		return err
 	}

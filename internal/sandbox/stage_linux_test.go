@@ -45,11 +45,26 @@ func (s stager) AllowsStaged(e Event) (allowed, staged bool) {
 
 func (s stager) Allows(e Event) bool {
 	if !isStaged(e) {
-		return s.Lists.Allows(e)
+		return s.Lists.Allows(e) && meanwhile(e)
 	}
 	if !e.Placed || !strings.HasPrefix(string(e.Content), "good") {
 		fmt.Fprintf(s.log, "rejected %s placed %t\n", filepath.Base(e.Path), e.Placed)
 		return false
+	}
+	return true
+}
+
+// meanwhile does what a process of another sandbox can do during a decision: it moves the folder of a file "raced", and
+// makes a file in a folder that gets the name "to". It rejects the new name of the folder with this file.
+func meanwhile(e Event) bool {
+	switch folder, name := filepath.Split(e.Path); {
+	case name == "raced" && e.Operation != Read:
+		_ = os.Rename(filepath.Clean(folder), filepath.Clean(folder)+"2")
+	case name == "to" && e.Operation == Move && e.Made:
+		_, err := os.Lstat(filepath.Join(e.Path, "late"))
+		return err != nil
+	case name == "to" && e.Operation == Move && e.Leaves == LeavesAny:
+		_ = os.WriteFile(filepath.Join(e.Others[0], "late"), nil, 0o600)
 	}
 	return true
 }
@@ -75,6 +90,11 @@ func TestStaged_ContentIsDecidedWhenWritten(t *testing.T) {
 		"two files":            {`echo good >staged; echo good 2 >staged2; echo bad >staged3; cat staged staged2`, "staged=good\n staged2=good 2\n", "rejected staged3 placed true\n"},
 		"exclusive":            {`set -C; echo good >staged; echo good 2 >staged; cat staged`, "staged=good\n", ""},
 		"the folder moves":     {`mkdir d; exec 3>d/staged; echo good >&3; mv d e; exec 3>&-; ls e >copy`, "copy= e=", "refused a file in a folder that was moved or removed meanwhile: IN/d/staged\n"},
+		"another moves it":     {`mkdir d; echo x >d/raced || ls d2 >copy`, "copy= d2=", ""},
+		"another, mkdir":       {`mkdir d; mkdir d/raced || ls d2 >copy`, "copy= d2=", ""},
+		"another, link":        {`mkdir d; echo y >y; ln y d/raced || ls d2 >copy; rm y`, "copy= d2=", ""},
+		"another, rename":      {`mkdir d; echo y >y; mv y d/raced || ls d2 >copy`, "copy= d2= y=y\n", ""},
+		"another makes a file": {`mkdir d; mv d to || ls d >copy`, "copy=late\n d=", ""},
 		"by its descriptor":    {`exec 3>staged; echo good >&3; exec 4>>/proc/self/fd/3; exec 3>&-; cat staged >copy; echo bad >&4; exec 4>&-`, "copy=good\n staged=good\n", ""},
 		"an executable":        {`umask 022; cp /bin/true x; sh -c 'echo good >staged; chmod 755 staged' ; rm x`, "staged=good\n", ""},
 		"more than the most":   {`head -c 5000000 /dev/zero >staged`, "", "refused a file of more than 4 MiB whose content has to be decided on: IN/staged\n"},

@@ -36,10 +36,10 @@ const (
 const stageServe = "-serve"
 
 // Main runs a sandbox until it ends: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
-// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It
-// returns the exit status of the command. If a signal ended the command, the same signal ends the sandbox. With "--job"
-// instead of a command, it starts the Job of JobFD, writes each Outcome to OutcomeFD, and returns when all processes of
-// the command have ended.
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
+// [--max-processes N] -- CMD". It returns the exit status of the command. If a signal ended the command, the same
+// signal ends the sandbox. With "--job" instead of a command, it starts the Job of JobFD, writes each Outcome to
+// OutcomeFD, and returns when all processes of the command have ended.
 func Main() int { return MainWith(nil) }
 
 // DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks its parent for decisions.
@@ -146,6 +146,7 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	list("deny-connect", &l.DenyConnect)
 	flags.BoolVar(&o.Reads, "reads", false, "")
 	flags.BoolVar(&o.Observe, "observe", false, "")
+	flags.IntVar(&o.MaxProcesses, "max-processes", 0, "")
 	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
 	flags.Func("proxy", "", func(s string) error {
 		host, port, _ := strings.Cut(s, ":") // an IPv4 address: a sandbox does not parse other addresses
@@ -228,6 +229,9 @@ func serve(o Options, d Decider, c command) (int, error) {
 		reporter.Began(result.pid, result.walls, nil)
 	}
 	c.report(Outcome{PID: result.pid})
+	if o.MaxProcesses > 0 {
+		go limitProcesses(o.MaxProcesses, d, over)
+	}
 	status := wait(result.pid, signals)
 	if c.outcomes != nil {
 		code, signal := status.ExitStatus(), 0
@@ -296,6 +300,9 @@ func startConfined(o Options, d Decider, c command, w proc.Restrictions, started
 		err = s.start()
 	}
 	var child *os.Process
+	if err == nil && !o.Observe {
+		err = forbidCoreFiles()
+	}
 	if err == nil {
 		child, err = start(c)
 	}

@@ -93,7 +93,7 @@ func FuzzQuote_RoundTripsThroughParse(f *testing.F) {
 	})
 }
 
-// FuzzParse parses arbitrary lines. Nothing may panic, and the result has to fit into a protobuf message.
+// FuzzParse parses arbitrary lines. Nothing may panic, and the result must fit into a protobuf message.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "a", "a && b | c; d\ne", "sh -c 'rm \"$x\"' > f 2>&1", "for i in a b; do c $(d `e`); done",
 		"f() { a; }; f", "cat <<EOF\n$(a)\nEOF", "a=(1 2) b[1]=2 declare -A x=([a]=b)", "case x in *) ;; esac", "$'\\x6d\\u00e9\\777'",

@@ -58,8 +58,7 @@ func (r *reading) unwrapFar(f far, c call) (call, outcome) {
 	return c, done
 }
 
-// verb returns the words after the verb; false if there is none. A word after an option of the program may be its
-// value.
+// verb returns the words after the verb; false if none exists. A word after an option of the program may be its value.
 func (f far) verb(args []word) ([]word, bool) {
 	if len(f.verbs) == 0 {
 		return args, true

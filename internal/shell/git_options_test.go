@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// as reports whether a rule for the words covers the line, as far as options go: nothing is said against the line that is not
-// said against the words.
+// as reports whether a rule for the words covers the line, considering options only: the line has no doubt that the
+// words do not have.
 func as(words, line string) bool {
 	why := shell.Risky(strings.Fields(line))
 	return why == "" || why == shell.Risky(strings.Fields(words))
@@ -84,7 +84,7 @@ func TestGitOptions_ListOptionsOfInstalledGit(t *testing.T) {
 		"cat-file for-each-ref name-rev branch tag") {
 		out, err := exec.Command("git", command, "--git-completion-helper-all").Output()
 		if err != nil {
-			t.Skipf("this git does not say which options it has: %v", err)
+			t.Skipf("this git does not state which options it has: %v", err)
 		}
 		for option := range strings.FieldsSeq(string(out)) {
 			option = strings.TrimSuffix(option, "=")

@@ -15,7 +15,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// stub writes where it runs and the words that it is given to a file of its own: the words end in \001, the command in \002.
+// stub writes its working directory, name and arguments to its own file: each word ends in \001, the command in \002.
 const stub = "#!%s\n{ pwd -P; printf '%%s\\001' \"${0##*/}\" \"$@\"; printf '\\002'; } >>\"$LOG.$$\"\n"
 
 // shells are programs that read lines, and stubs of the programs that these name.
@@ -87,7 +87,7 @@ func (s shells) run(t testing.TB, program, line, dir string) (all []ran) {
 	return all
 }
 
-// lineMaker makes lines of what may change what a word stands for.
+// lineMaker generates lines with constructs that may change the meaning of a word.
 type lineMaker struct {
 	*rand.Rand
 	tame  bool // most of it is certain
@@ -211,8 +211,8 @@ func (m *lineMaker) line() string {
 	return line
 }
 
-// FuzzHere_AgreesWithShells has shells run lines in folders of all kinds. Parse has to find each command that runs,
-// with the same words and in the same folder, or to say that it is known only at run time.
+// FuzzHere_AgreesWithShells has shells run lines in folders of all kinds. Parse must find each command that runs, with
+// the same words and in the same folder, or report that it is known only at run time.
 func FuzzHere_AgreesWithShells(f *testing.F) {
 	for seed := range int64(300) {
 		f.Add(seed)
@@ -256,7 +256,7 @@ func FuzzHere_AgreesWithShells(f *testing.F) {
 	})
 }
 
-// is reports whether a simple command is what ran, or may be.
+// is reports whether a simple command is the command that ran, or may be it.
 func (r ran) is(sub *permissionv1.SubCommand, dir string) bool {
 	switch {
 	case len(sub.GetArgv()) == 0, !sub.GetCwdUnknown() && r.dir != real(filepath.Join(dir, sub.GetCwd())) && r.dir != real(sub.GetCwd()):

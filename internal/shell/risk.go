@@ -126,8 +126,8 @@ const (
 	leaves = "follows links out of the folders that it is given"
 )
 
-// in returns the first option of d in args; empty if there is none. It may have false positives (an option's value),
-// but no false negatives.
+// in returns the first option of d in args; empty if none exists. It may have false positives (an option's value), but
+// no false negatives.
 func (d danger) in(args []string) string {
 	if found := d.find(args, isOption); len(found) > 0 {
 		return found[0]

@@ -49,8 +49,8 @@ var gitVerbs = map[string]struct {
 	"grep":     {options: "-O"},
 }
 
-// GitCommand returns the command in git's arguments, argv[0] being git: "push" for "git -C DIR push". Empty if there is
-// none.
+// GitCommand returns the command in git's arguments, argv[0] being git: "push" for "git -C DIR push". Empty if none
+// exists.
 func GitCommand(argv []string) string {
 	for i := 1; i < len(argv); i++ {
 		if !strings.HasPrefix(argv[i], "-") {

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// covers reports whether a rule for the words takes a line, as far as dangers go.
+// covers reports whether a rule for the words covers a line, considering dangers only.
 func covers(words, line string) bool {
 	return shell.Names(shell.Risks(strings.Fields(words)), shell.Risks(strings.Fields(line)))
 }
@@ -74,7 +74,7 @@ func TestContacts_NamesCommandsThatContactMachines(t *testing.T) {
 		"scp a b", "rsync -a a b", "cargo build", "go build ./...", "docker ps", "make install", "python x.py", "git --version",
 	} {
 		if shell.Contacts(strings.Fields(line)) {
-			t.Errorf("%q is said to contact another machine", line)
+			t.Errorf("%q is reported to contact another machine", line)
 		}
 	}
 }

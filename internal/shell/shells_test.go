@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// pieces are what lines are made of. None names a program that there is, nor leaves a folder; none waits.
+// pieces are the parts of generated lines. None names an existing program, leaves the folder or waits.
 var pieces = []string{
 	"lsx", "cax", "a#b", " ", " ", " ", "\n", "\n", "\t", "\\\n", "\\\n", "\\\n", "\\", "\\\\", "\\ ", "\\'", "\\\"", "\\`", "\\$", "\\n",
 	"#", " #", "'", "'", "\"", "\"", "$\"", "$'", "`", "$", "$x", "${x}", "${x:-", "}", "$(", ")", "(", "$((", "))", "((", "{ ", "; }",
@@ -35,8 +35,8 @@ func ranIn(t *testing.T, program, line, dir string) (ran [][]string) {
 		"PATH=/nonexistent", "LC_ALL=C.UTF-8", "HOME=" + dir, "LOG=" + log,
 		`BASH_FUNC_command_not_found_handle%%=() { local IFS=$'\001'; printf '%s\002' "$*" >>"$LOG"; }`,
 	}
-	var said strings.Builder
-	c.Stderr = &said
+	var stderr strings.Builder
+	c.Stderr = &stderr
 	_ = c.Run() // most lines fail
 	if filepath.Base(program) == "bash" {
 		data, _ := os.ReadFile(log)
@@ -47,7 +47,7 @@ func ranIn(t *testing.T, program, line, dir string) (ran [][]string) {
 		}
 		return ran
 	}
-	for message := range strings.SplitSeq(said.String(), "\n") {
+	for message := range strings.SplitSeq(stderr.String(), "\n") {
 		message, missing := strings.CutSuffix(message, ": not found")
 		at := strings.LastIndex(message, program+": ")
 		if !missing || at < 0 {

@@ -49,6 +49,6 @@ func TestSpellings_PathsOfWord(t *testing.T) {
 		many = append(many, fmt.Sprint("f", i))
 	}
 	if got, all := shell.Spellings(strings.Join(many, ","), false); all || len(got) != 64 {
-		t.Errorf("%d of more than can be told, all: %v", len(got), all)
+		t.Errorf("%d spellings of too many, all: %v", len(got), all)
 	}
 }

@@ -69,8 +69,8 @@ func TestText_OfFirstCommand(t *testing.T) {
 	}
 }
 
-// TestText_ArithmeticIsPlain: the result of arithmetic that stands in the line itself cannot hold a subscript that a
-// shell evaluates.
+// TestText_ArithmeticIsPlain: the result of arithmetic in the line itself cannot hold a subscript that a shell
+// evaluates.
 func TestText_ArithmeticIsPlain(t *testing.T) {
 	h := workspace(t, project...)
 	for line, plain := range map[string]bool{

@@ -43,11 +43,11 @@ func HarmlessVariable(entry string) bool {
 // Big5 and Shift JIS, and those without an encoding, a backslash, a backquote or a "|" may be the second byte of a
 // character.
 func isLocale(value string) bool {
-	language, charset, said := strings.Cut(value, ".")
+	language, charset, hasCharset := strings.Cut(value, ".")
 	switch {
 	case strings.Trim(language, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "":
 		return false
-	case said:
+	case hasCharset:
 		return strings.EqualFold(charset, "UTF-8") || strings.EqualFold(charset, "UTF8")
 	}
 	return language == "" || language == "C" || language == "POSIX" || strings.HasPrefix(language, "en_")

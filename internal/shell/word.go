@@ -24,7 +24,7 @@ type word struct {
 	possible bool
 }
 
-// wordKind is what is certain about a word that is known only when the line runs.
+// wordKind is the known property of a word whose value is known only when the line runs.
 type wordKind uint8
 
 const (

@@ -60,8 +60,8 @@ var around = []func(line string) string{
 	func(l string) string { return "PROMPT_COMMAND=" + shell.Quote([]string{l}) + " bash" },
 }
 
-// FuzzParse_FindsCommandInWrappers puts a command into nested wrappers. Parse has to return the command, or to say that
-// it has not seen all of the line.
+// FuzzParse_FindsCommandInWrappers puts a command into nested wrappers. Parse must return the command, or report that
+// it has not parsed all of the line.
 func FuzzParse_FindsCommandInWrappers(f *testing.F) {
 	for i := range around {
 		f.Add([]byte{byte(i)})

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// shortWait is the longest constant wait that a test may have: waits as short as this are part of what is tested, such as a call that
-// gives up, and are not waits for something that has to happen.
+// shortWait is the longest constant wait that a test may have: shorter waits are part of the tested behavior, such as a
+// timeout, and are not waits for an event.
 const shortWait = 3 * time.Second
 
-// Tests of the repository take their timeouts from this package. Functions that use a bubble of testing/synctest are left
-// out: its clock does not depend on the load. Templates in examples are left out: users copy them out of the repository,
-// and this package is internal.
+// Tests of the repository take their timeouts from this package. Functions that use a bubble of testing/synctest are
+// left out: its clock does not depend on the load. Templates in examples are left out: users copy them out of the
+// repository, and this package is internal.
 func TestTimeouts_ComeFromTestkit(t *testing.T) {
 	eachTestFile(t, func(path string, set *token.FileSet, file *ast.File) {
 		if strings.HasPrefix(path, "examples"+string(filepath.Separator)) {

@@ -16,13 +16,13 @@ import (
 // recorder is a test that notes how it failed.
 type recorder struct {
 	testing.TB
-	said string
+	text string
 }
 
 func (r *recorder) Helper()                   {}
-func (r *recorder) Errorf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
-func (r *recorder) Fatalf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
-func (r *recorder) Fatal(a ...any)            { r.said += fmt.Sprint(a...) }
+func (r *recorder) Errorf(f string, a ...any) { r.text += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatalf(f string, a ...any) { r.text += fmt.Sprintf(f, a...) }
+func (r *recorder) Fatal(a ...any)            { r.text += fmt.Sprint(a...) }
 
 func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -30,22 +30,22 @@ func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	golden := func(got string) string {
 		r := &recorder{TB: t}
 		Golden(r, "a/b.txt", got)
-		return r.said
+		return r.text
 	}
-	if said := golden("one"); !strings.Contains(said, file) {
-		t.Errorf("without a file it says %q, want the file's name", said)
+	if failure := golden("one"); !strings.Contains(failure, file) {
+		t.Errorf("without a file got %q, want the file's name", failure)
 	}
 	*update = true
-	said := golden("one")
+	failure := golden("one")
 	*update = false
-	if content, err := os.ReadFile(file); said != "" || err != nil || string(content) != "one" {
-		t.Fatalf("with -update: it says %q, and the file holds %q (%v)", said, content, err)
+	if content, err := os.ReadFile(file); failure != "" || err != nil || string(content) != "one" {
+		t.Fatalf("with -update: got %q, and the file holds %q (%v)", failure, content, err)
 	}
-	if said := golden("one"); said != "" {
-		t.Errorf("the same content fails: %s", said)
+	if failure := golden("one"); failure != "" {
+		t.Errorf("the same content fails: %s", failure)
 	}
-	if said := golden("two"); !strings.Contains(said, "one") || !strings.Contains(said, "two") {
-		t.Errorf("other content: it says %q, want both contents", said)
+	if failure := golden("two"); !strings.Contains(failure, "one") || !strings.Contains(failure, "two") {
+		t.Errorf("other content: got %q, want both contents", failure)
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "one" {
 		t.Errorf("the file holds %q (%v) after comparisons, want \"one\"", content, err)
@@ -56,18 +56,18 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, looks := time.Now(), 0
 		if !Poll(func() bool { looks++; return looks == 3 }) || time.Since(began) != 2*pause {
-			t.Errorf("the third look came after %v, want %v", time.Since(began), 2*pause)
+			t.Errorf("the third look arrived after %v, want %v", time.Since(began), 2*pause)
 		}
 		began = time.Now()
 		if Poll(func() bool { return false }) || time.Since(began) < baseTimeout {
 			t.Errorf("Poll ended after %v, want false after %v", time.Since(began), baseTimeout)
 		}
 		r := &recorder{TB: t}
-		if Eventually(r, "the sun rises", func() bool { return true }); r.said != "" {
-			t.Errorf("a state that holds fails: %s", r.said)
+		if Eventually(r, "the sun rises", func() bool { return true }); r.text != "" {
+			t.Errorf("a state that holds fails: %s", r.text)
 		}
-		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.said, "the sun rises") {
-			t.Errorf("it says %q, want the state's name", r.said)
+		if Eventually(r, "the sun rises", func() bool { return false }); !strings.Contains(r.text, "the sun rises") {
+			t.Errorf("got %q, want the state's name", r.text)
 		}
 	})
 }

@@ -39,11 +39,11 @@ func TestSet_FindsValidToken(t *testing.T) {
 		t.Error("a token is good when it has expired")
 	}
 	if _, _, err := New("", "gateway", noon, time.Hour); err == nil {
-		t.Error("a token has a role that is none")
+		t.Error("a token has an invalid role")
 	}
 	a.Role = "root"
 	if _, ok := (Set{a}).Find(secretA, noon); ok {
-		t.Error("a role that is none is taken from a file")
+		t.Error("an invalid role is taken from a file")
 	}
 }
 

@@ -254,7 +254,7 @@ func TestErrorf_AgreesWithDecode(t *testing.T) {
 		t.Fatal("no *Error")
 	}
 	if line, column := doc.Position(e.Field); line != e.Line || column != e.Column {
-		t.Errorf("%s: Position says %d:%d, Decode %d:%d", e.Field, line, column, e.Line, e.Column)
+		t.Errorf("%s: Position returns %d:%d, Decode %d:%d", e.Field, line, column, e.Line, e.Column)
 	}
 }
 

@@ -95,7 +95,7 @@ func cutSegment(field string) (name string, index int, rest string) {
 	return "", index, field[end+1:]
 }
 
-// child returns the value at a part of a path, as cutSegment returns it, in a mapping or a list; nil if there is none.
+// child returns the value at a part of a path, as cutSegment returns it, in a mapping or a list; nil if none exists.
 func child(n *yaml.Node, name string, index int) *yaml.Node {
 	switch {
 	case n == nil, name == "" && index < 0:

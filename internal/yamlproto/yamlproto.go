@@ -102,7 +102,7 @@ func (d *Document) Empty() bool { return d.root == nil || isNull(d.root) }
 
 // Decode decodes the document into the message into, which is replaced as a whole on success and unchanged on error.
 // The error joins one *Error for each mistake, in the order of the file; after 50 the others are omitted, and the last
-// error says so.
+// error reports the omission.
 func (d *Document) Decode(into proto.Message) error {
 	scratch := into.ProtoReflect().New().Interface()
 	if err := d.DecodeWhatCanBe(scratch); err != nil {

@@ -40,16 +40,16 @@ func begin(t *testing.T, c *client.Client, req *supervisorv1.PromptRequest) *cli
 	return turn
 }
 
-// heard is what the agent says in the rest of a turn, and how that ends.
-func heard(turn *client.Turn) (said string, end *supervisorv1.TurnEnded, err error) {
+// heard returns the agent's message in the rest of a turn, and the end of the turn.
+func heard(turn *client.Turn) (message string, end *supervisorv1.TurnEnded, err error) {
 	for e, err := range turn.Events() {
 		if err != nil {
-			return said, nil, err
+			return message, nil, err
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 	}
 	end, err = turn.End()
-	return said, end, err
+	return message, end, err
 }
 
 func TestTurn_EventsEndWithTurn(t *testing.T) {
@@ -62,34 +62,34 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 		agent  bool
 	}{
 		{"well", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
 			return nil
 		}, "end_turn", "", false},
 		{"with an error of the agent's", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{Error: agentError}))
 			return nil
 		}, "", "it ended", true},
 		{"without an end", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			return nil
 		}, "", "the turn broke off without an end", false},
 		{"with an error of the call's", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+			send(agentMessage("a"))
 			return status.Error(codes.NotFound, "no session is open here")
 		}, "", "no session is open here", false},
-		{"well, whatever comes of the call", func(send func(*supervisorv1.Event)) error {
-			send(says("a"))
+		{"well, whatever the result of the call", func(send func(*supervisorv1.Event)) error {
+			send(agentMessage("a"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "refusal"}))
 			return status.Error(codes.Unavailable, "the supervisor is stopping")
 		}, "refusal", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			turn := begin(t, dial(t, &supervisor{turn: c.turn}), &supervisorv1.PromptRequest{})
-			said, end, err := heard(turn)
-			if said != "a" || end.GetStopReason() != c.reason || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("it says %q and ends with %v, %v; want %q, %q", said, end, err, c.reason, c.err)
+			message, end, err := heard(turn)
+			if message != "a" || end.GetStopReason() != c.reason || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("got %q and ends with %v, %v; want %q, %q", message, end, err, c.reason, c.err)
 			}
 			failed, _ := errors.AsType[*client.Error](err)
 			if (failed != nil && failed.Agent != nil) != c.agent {
@@ -105,7 +105,7 @@ func TestTurn_EventsEndWithTurn(t *testing.T) {
 func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 	turn := begin(t, dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
 		for _, text := range []string{"a", "b", "c"} {
-			send(says(text))
+			send(agentMessage(text))
 		}
 		send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
 		return nil
@@ -113,32 +113,32 @@ func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 	for range turn.Events() {
 		break
 	}
-	if said, end, err := heard(turn); said != "bc" || end.GetStopReason() != "end_turn" || err != nil {
-		t.Errorf("the rest is %q, %v, %v", said, end, err)
+	if message, end, err := heard(turn); message != "bc" || end.GetStopReason() != "end_turn" || err != nil {
+		t.Errorf("the rest is %q, %v, %v", message, end, err)
 	}
 }
 
 func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	slow := func(send func(*supervisorv1.Event)) error {
-		send(says("a"))
+		send(agentMessage("a"))
 		return status.Error(codes.ResourceExhausted, "too slow")
 	}
 	s := &supervisor{turn: slow, record: func(cursor string, send func(*supervisorv1.Event)) error {
 		switch cursor {
 		case "a":
-			return slow(func(*supervisorv1.Event) { send(says("b")) })
+			return slow(func(*supervisorv1.Event) { send(agentMessage("b")) })
 		case "b":
-			send(says("c"))
+			send(agentMessage("c"))
 			send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
-			send(says("of the next turn"))
+			send(agentMessage("of the next turn"))
 			return nil
 		}
 		return status.Errorf(codes.OutOfRange, "cursor %q", cursor)
 	}}
 	c := dial(t, s)
 	turn := begin(t, c, &supervisorv1.PromptRequest{})
-	if said, end, err := heard(turn); said != "abc" || end.GetStopReason() != "end_turn" || err != nil || turn.Lags() != 2 {
-		t.Errorf("the turn: %q, %v, %v, %d lags", said, end, err, turn.Lags())
+	if message, end, err := heard(turn); message != "abc" || end.GetStopReason() != "end_turn" || err != nil || turn.Lags() != 2 {
+		t.Errorf("the turn: %q, %v, %v, %d lags", message, end, err, turn.Lags())
 	}
 	turn = begin(t, c, &supervisorv1.PromptRequest{CancelOnDisconnect: true})
 	if _, _, err := heard(turn); status.Code(err) != codes.ResourceExhausted {
@@ -149,15 +149,15 @@ func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := ""
+	message := ""
 	for e, err := range events {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 	}
-	if said != "bcof the next turn" {
-		t.Errorf("the session: %q", said)
+	if message != "bcof the next turn" {
+		t.Errorf("the session: %q", message)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTurn_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
-		send(says("a"))
+		send(agentMessage("a"))
 		<-ctx.Done()
 		return nil
 	}})

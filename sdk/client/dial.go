@@ -96,8 +96,7 @@ func dial(path string, named bool) (*Client, error) {
 // admin socket.
 func connectPreferred(ctx context.Context, path string, named bool) (net.Conn, error) {
 	conn, err := dialControl(ctx, path, named)
-	// A slow supervisor has a control socket all the same. Its admin socket would reject the calls that need the
-	// control socket.
+	// A slow supervisor has a control socket too. Its admin socket would reject the calls that need the control socket.
 	if failed, ok := errors.AsType[*Error](err); err == nil || os.IsTimeout(err) || ok && failed.Code == codes.DeadlineExceeded {
 		return conn, err
 	}

@@ -21,10 +21,10 @@ func play() (socket string, stop func()) {
 	}
 	s := &supervisor{output: []*supervisorv1.WatchOutputResponse{{Data: []byte("ok\n")}, {Ended: true}}}
 	s.turn = func(send func(*supervisorv1.Event)) error {
-		send(says("I would like to build."))
+		send(agentMessage("I would like to build."))
 		send(asks("claude-1/7"))
 		<-s.answered
-		send(says("It is built."))
+		send(agentMessage("It is built."))
 		send(ends(&supervisorv1.TurnEnded{StopReason: "end_turn"}))
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// supervisor plays a supervisor on a socket of its own.
+// supervisor plays a supervisor on its own socket.
 type supervisor struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
 	supervisorv1.UnimplementedAgentServiceServer
@@ -24,12 +24,13 @@ type supervisor struct {
 	supervisorv1.UnimplementedApprovalServiceServer
 
 	capabilities *supervisorv1.AgentCapabilities
-	// turn is what Prompt tells, and record what WatchSession has behind a cursor; both end with an error or nil.
+	// turn sends the events of Prompt, and record the events of WatchSession after a cursor; both end with an error or
+	// nil.
 	turn   func(send func(*supervisorv1.Event)) error
 	record func(cursor string, send func(*supervisorv1.Event)) error
-	// events is what WatchEvents answers to a request.
+	// events returns the responses of WatchEvents to a request.
 	events func(*supervisorv1.WatchEventsRequest) []*supervisorv1.WatchEventsResponse
-	// output is what a terminal has written.
+	// output is the output of a terminal.
 	output []*supervisorv1.WatchOutputResponse
 
 	mu       sync.Mutex
@@ -154,7 +155,7 @@ func (s *supervisor) AnswerApproval(_ context.Context, r *supervisorv1.AnswerApp
 	return &supervisorv1.AnswerApprovalResponse{Answer: &supervisorv1.ApprovalAnswer{Id: r.GetId(), Outcome: "allowed", OptionId: r.GetOptionId(), AnsweredBy: r.GetAnsweredBy()}}, nil
 }
 
-func says(text string) *supervisorv1.Event {
+func agentMessage(text string) *supervisorv1.Event {
 	return &supervisorv1.Event{Cursor: text, Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: client.Text(text)}}}
 }
 

@@ -35,7 +35,7 @@ func TestShownOutput_ReadsRawOutput(t *testing.T) {
 	}
 	for name, raw := range map[string]string{
 		"no JSON": `{"output":`, "nothing": `{}`, "a number": `7`, "null": `null`, "unknown": `{"x":"y"}`, "deep": `[[[[[["x"]]]]]]`,
-		"that it ended well": `{"exit_code":0}`, "an exit code that is none": `{"exit_code":-1}`,
+		"that it ended well": `{"exit_code":0}`, "an invalid exit code": `{"exit_code":-1}`,
 	} {
 		call := &supervisorv1.ToolCall{}
 		client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: raw})
@@ -46,7 +46,7 @@ func TestShownOutput_ReadsRawOutput(t *testing.T) {
 	call := &supervisorv1.ToolCall{}
 	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("read"), RawOutput: `"the file"`})
 	if o := client.ShownOutput(call, nil); o != nil {
-		t.Errorf("what a file holds is no command's output: %v", o)
+		t.Errorf("the content of a file is shown as output of a command: %v", o)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestShownOutput_KeepsBeginningAndEnd(t *testing.T) {
 			was := proto.CloneOf(before)
 			client.FoldToolCall(call, &supervisorv1.ToolCallReport{Output: &supervisorv1.ToolOutput{TerminalId: "t", Text: rest[:n]}})
 			if !proto.Equal(before, was) {
-				t.Fatal("what was told was changed")
+				t.Fatal("the event was changed")
 			}
 			rest = rest[n:]
 		}
@@ -109,6 +109,6 @@ func TestShownOutput_OmitsOutputOfOwnTerminal(t *testing.T) {
 		t.Errorf("it is shown again: %v", o)
 	}
 	if o := client.ShownOutput(call, func(string) bool { return false }); o.GetText() != "printed" {
-		t.Errorf("nobody shows it: %v", o)
+		t.Errorf("the terminal is not shown: %v", o)
 	}
 }

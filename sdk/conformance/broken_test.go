@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// naiveFS is what somebody writes in ten minutes: no roots, no codes, no care.
+// naiveFS is a hasty implementation: without roots, error codes and checks.
 type naiveFS struct {
 	fsv1.UnimplementedFileSystemServiceServer
 }
@@ -63,7 +63,7 @@ func (naiveFS) ListDirectory(_ context.Context, r *fsv1.ListDirectoryRequest) (*
 	return resp, err
 }
 
-// results runs a suite and returns what each case came to.
+// results runs a suite and returns the result of each case.
 func results(t *testing.T, conn grpc.ClientConnInterface, kind string) map[string]error {
 	t.Helper()
 	all := make(map[string]error)

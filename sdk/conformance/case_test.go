@@ -32,7 +32,7 @@ func TestCase_EndsAtFirstFailure(t *testing.T) {
 		t.Errorf("an unmet demand: %v", err)
 	}
 	if want := []string{"second", "first"}; !slices.Equal(did, want) {
-		t.Errorf("what was done at the end: %q, want %q", did, want)
+		t.Errorf("the cleanup at the end: %q, want %q", did, want)
 	}
 	if err := run(1); !errors.Is(err, ErrSkipped) {
 		t.Errorf("a skipped case: %v", err)

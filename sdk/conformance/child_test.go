@@ -67,19 +67,19 @@ func TestChild_DefectFailsItsCase(t *testing.T) {
 	t.Parallel()
 	open := openServer(t)
 	for defect, c := range map[string]struct{ script, fails string }{
-		"says hello first":        {cookie + `echo hello; ` + answers + untilEOF, "the handshake is all that it prints on stdout"},
-		"says hello afterwards":   {cookie + answers + `echo hello; ` + untilEOF, "the handshake is all that it prints on stdout"},
-		"says good-bye":           {cookie + answers + `cat >/dev/null; echo good-bye`, "the handshake is all that it prints on stdout"},
-		"has no certificate":      {cookie + `echo "1|1|unix|/nowhere|grpc|"; ` + untilEOF, "the handshake is all that it prints on stdout"},
-		"has a broken one":        {cookie + `echo "1|1|unix|/nowhere|grpc|AAAA"; ` + untilEOF, "the handshake is all that it prints on stdout"},
-		"speaks another version":  {cookie + `echo "1|2|unix|/nowhere|grpc|"; ` + untilEOF, "it ends when its stdin ends"},
-		"dies at once":            {cookie + `exit 1`, "it ends when its stdin ends"},
-		"says nothing":            {cookie + forEver, "it ends when its stdin ends"},
-		"never reads its stdin":   {cookie + answers + forEver, "it ends when its stdin ends"},
-		"does not hear TERM":      {cookie + `trap '' TERM; ` + answers + forEver, "it ends on SIGTERM"},
-		"serves whoever calls it": {answers + untilEOF, "it serves only with the cookie"},
-		"hides it from nobody":    {answers + `exit 0`, "it serves only with the cookie"},
-		"asks nobody for a key":   {cookie + answers + untilEOF, "it serves only clients with the supervisor's key"},
+		"prints hello first":        {cookie + `echo hello; ` + answers + untilEOF, "the handshake is all that it prints on stdout"},
+		"prints hello afterwards":   {cookie + answers + `echo hello; ` + untilEOF, "the handshake is all that it prints on stdout"},
+		"prints good-bye":           {cookie + answers + `cat >/dev/null; echo good-bye`, "the handshake is all that it prints on stdout"},
+		"has no certificate":        {cookie + `echo "1|1|unix|/nowhere|grpc|"; ` + untilEOF, "the handshake is all that it prints on stdout"},
+		"has a broken one":          {cookie + `echo "1|1|unix|/nowhere|grpc|AAAA"; ` + untilEOF, "the handshake is all that it prints on stdout"},
+		"speaks another version":    {cookie + `echo "1|2|unix|/nowhere|grpc|"; ` + untilEOF, "it ends when its stdin ends"},
+		"dies at once":              {cookie + `exit 1`, "it ends when its stdin ends"},
+		"prints nothing":            {cookie + forEver, "it ends when its stdin ends"},
+		"never reads its stdin":     {cookie + answers + forEver, "it ends when its stdin ends"},
+		"does not hear TERM":        {cookie + `trap '' TERM; ` + answers + forEver, "it ends on SIGTERM"},
+		"serves every caller":       {answers + untilEOF, "it serves only with the cookie"},
+		"does not check the cookie": {answers + `exit 0`, "it serves only with the cookie"},
+		"requires no key":           {cookie + answers + untilEOF, "it serves only clients with the supervisor's key"},
 	} {
 		t.Run(defect, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func TestChild_DefectFailsItsCase(t *testing.T) {
 	}
 }
 
-// openServer answers whoever calls, without TLS.
+// openServer accepts calls of every client, without TLS.
 func openServer(t *testing.T) string {
 	t.Helper()
 	dir := testkit.ShortDir(t)

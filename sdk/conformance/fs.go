@@ -91,7 +91,7 @@ func wantRejected(what string, err error, allowed ...codes.Code) {
 	message := status.Convert(err).Message()
 	for _, words := range []string{"not found", "enoent", "does not exist", "no such file"} {
 		require(!strings.Contains(strings.ToLower(message), words),
-			"%s: %q says that something is missing, and must not", what, message)
+			"%s: %q states that something is missing, and must not", what, message)
 	}
 }
 

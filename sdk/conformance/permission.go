@@ -252,7 +252,7 @@ var permissionCases = []Case{
 				}
 			}
 		}
-		require(!known || unknown == nil, "it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
+		require(!known || unknown == nil, "it knows Answered for some outcomes, and for others returns UNIMPLEMENTED")
 		check(unknown)
 	}},
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/sdk/handlertest"
 )
 
-// policyFunc is a policy as a function, which is told how many actions it has judged before.
+// policyFunc is a policy as a function, with the number of earlier actions as an argument.
 type policyFunc struct {
 	permissionv1.UnimplementedPermissionServiceServer
 	judged atomic.Int64
@@ -31,7 +31,7 @@ func (p *policyFunc) Decide(ctx context.Context, r *permissionv1.DecideRequest) 
 	return p.decide(ctx, r.GetAction(), p.judged.Add(1)-1)
 }
 
-// forgetful answers Answered with an error of its own.
+// forgetful returns an error from Answered.
 type forgetful struct{ *policyFunc }
 
 func (forgetful) Answered(context.Context, *permissionv1.AnsweredRequest) (*permissionv1.AnsweredResponse, error) {
@@ -92,7 +92,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 		fails  string
 	}{
 		"no verdict":            {answer(&permissionv1.DecideResponse{}), "Decide answers every kind of action"},
-		"a verdict of its own":  {answer(&permissionv1.DecideResponse{Verdict: 9}), "Decide answers every kind of action"},
+		"an unknown verdict":    {answer(&permissionv1.DecideResponse{Verdict: 9}), "Decide answers every kind of action"},
 		"refuses unknown kinds": {refuses(func(a *permissionv1.Action) bool { return a.GetKind() == "." }), "Decide answers for unknown kinds of action"},
 		"needs an action":       {refuses(func(a *permissionv1.Action) bool { return a == nil }), "Decide answers for actions with few fields"},
 		"bounds its input":      {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 1<<19 }), "Decide answers for the largest actions in time"},
@@ -105,7 +105,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 		}, "Decide does not depend on earlier requests"},
 		"a digest without sense": {answer(&permissionv1.DecideResponse{Verdict: ask, PolicyDigest: "sha256:XYZ"}), "Decide returns a rule and a short reason"},
 		"a rule that is a book":  {answer(&permissionv1.DecideResponse{Verdict: ask, Rule: strings.Repeat("x", 129)}), "Decide returns a rule and a short reason"},
-		"refuses what is large":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide accepts a request of 16 MiB"},
+		"rejects large actions":  {refuses(func(a *permissionv1.Action) bool { return len(a.GetRawInput()) > 8<<20 }), "Decide accepts a request of 16 MiB"},
 		"does not read the small print": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if len(a.GetCommand().GetSubCommands()) > 0 {
 				return &permissionv1.DecideResponse{Verdict: allow}, nil
@@ -119,7 +119,7 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 			return asking(ctx, a, n)
 		}, "Decide does not allow by incomplete commands or paths"},
 		"denies without a word": {answer(&permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}), "Decide returns a reason for deny"},
-		"asks again when nobody is there": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
+		"asks when unattended": {answer(&permissionv1.DecideResponse{Verdict: ask, Unattended: ask}),
 			"Decide returns allow, deny or nothing for an unanswered question"},
 		"stops at the first sixty": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if n < 60 {
@@ -127,13 +127,13 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 			}
 			return nil, errors.New("tired")
 		}, "Decide answers many callers at once"},
-		"waits for ever for callers that are gone": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
+		"waits forever for callers that are gone": {func(ctx context.Context, a *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 			if n > 0 {
 				return nil, errors.New("still busy with the ones before")
 			}
 			return asking(ctx, a, n)
 		}, "Decide works after cancelled calls"},
-		"grants what it allows": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide permits remembered answers only for ask"},
+		"offers grants for allowed actions": {answer(&permissionv1.DecideResponse{Verdict: allow, Grantable: true}), "Decide permits remembered answers only for ask"},
 		"panics": {func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error) {
 			panic("at once")
 		}, "Decide answers many callers at once"},
@@ -155,14 +155,14 @@ func TestPolicy_DefectFailsItsCase(t *testing.T) {
 	}
 }
 
-// choosy takes to Answered only what it likes.
+// choosy accepts only some calls of Answered.
 type choosy struct {
 	*policyFunc
 }
 
 func (choosy) Answered(_ context.Context, r *permissionv1.AnsweredRequest) (*permissionv1.AnsweredResponse, error) {
 	if r.GetOutcome() == "cancelled" {
-		return nil, status.Error(codes.Unimplemented, "who would tell me that?")
+		return nil, status.Error(codes.Unimplemented, "Answered is not implemented")
 	}
 	return &permissionv1.AnsweredResponse{}, nil
 }

@@ -36,8 +36,8 @@ const largeMessage = 16 << 20
 var pluginCases = []Case{
 	{"Describe describes the handler", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"}))
-		for what, said := range map[string]string{"name": d.GetName(), "version": d.GetVersion()} {
-			expect(len(said) >= 1 && len(said) <= 64, "the length of the "+what, len(said), "1 to 64")
+		for what, value := range map[string]string{"name": d.GetName(), "version": d.GetVersion()} {
+			expect(len(value) >= 1 && len(value) <= 64, "the length of the "+what, len(value), "1 to 64")
 		}
 		size := d.GetMaxMessageBytes()
 		expect(size == 0 || size >= largeMessage, "max_message_bytes", size, fmt.Sprintf("0 or at least %d", largeMessage))

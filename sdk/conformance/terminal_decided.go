@@ -35,7 +35,7 @@ var terminalDecidedCases = []Case{
 			Context: e.context(), Command: "cat which", Cwd: &cwd,
 		}))
 		skipIf(got.GetCommand().GetDirectory() == nil,
-			"ResolveCommand says nothing of the folder (ResolvedCommand.directory)")
+			"ResolveCommand returns no folder (ResolvedCommand.directory)")
 		check(errors.Join(os.Rename(cwd, e.at("gone")), os.Rename(e.at("other"), cwd)))
 		c := e.context()
 		c.ResolvedCommand = got.GetCommand()
@@ -72,7 +72,7 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		require(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
 		ls, missing := found[1].GetProgram(), found[2].GetProgram()
 		expect(len(found[1].GetWrapperPrograms()) == 1, "the programs of the wrappers", found[1].GetWrapperPrograms(), "one")
-		expect(ls.GetPath() != "" || ls.GetDoubt() != "", "the program ls", ls, "its path, or why there is none")
+		expect(ls.GetPath() != "" || ls.GetDoubt() != "", "the program ls", ls, "its path, or why none exists")
 		expect(missing.GetPath() == "", "a program that is not there", missing, "no path")
 	}},
 }

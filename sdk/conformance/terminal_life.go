@@ -48,7 +48,7 @@ var terminalLifeCases = []Case{
 	}},
 	{"a grandchild that holds the terminal does not delay the exit", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo child=$!; exit 0"))
-		ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the exit is not told while a grandchild lives"))
+		ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the exit is not reported while a grandchild lives"))
 		defer cancel()
 		out := must(s.end(ctx))
 		pid := pidIn(out.GetOutput(), "child")
@@ -150,14 +150,14 @@ func (s *screen) call(name string) string {
 	return fmt.Sprintf("%s of %q in scope %s", name, s.id, s.c.GetScope())
 }
 
-// pidIn finds "NAME=PID" on a line of its own.
+// pidIn finds "NAME=PID" on its own line.
 func pidIn(text, name string) int {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(line, name+"="); ok {
 			return must(strconv.Atoi(strings.TrimSpace(number)))
 		}
 	}
-	require(false, "%q does not say %s=PID", text, name)
+	require(false, "%q does not contain %s=PID", text, name)
 	return 0
 }
 

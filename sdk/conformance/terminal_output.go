@@ -77,10 +77,10 @@ var terminalWatchCases = []Case{
 		s := must(e.line(ctx, "mkfifo '"+gate+"'; printf '\\033[31mone\\033[0m\\n'; read x <'"+gate+"'; echo two; exit 5"))
 		must(s.shows(ctx, "one"))
 		var opened error
-		told := false
+		reported := false
 		raw, exit, err := s.watch(ctx, func(raw string) {
-			if !told && strings.Contains(raw, "one") {
-				told, opened = true, os.WriteFile(gate, []byte("go\n"), 0)
+			if !reported && strings.Contains(raw, "one") {
+				reported, opened = true, os.WriteFile(gate, []byte("go\n"), 0)
 			}
 		})
 		check(errors.Join(err, opened))

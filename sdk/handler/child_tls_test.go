@@ -52,7 +52,7 @@ func TestChildTLS_KeyIsOnP256(t *testing.T) {
 		t.Errorf("a host without TLS gets %v, %q, %v", config, text, err)
 	}
 	if _, _, err := childTLS("nonsense"); err == nil || !strings.Contains(err.Error(), "PLUGIN_CLIENT_CERT") {
-		t.Errorf("a certificate that is none: %v", err)
+		t.Errorf("an invalid certificate: %v", err)
 	}
 }
 

@@ -257,7 +257,7 @@ func TestHold_ReleaseDoesNotBlockOtherScopes(t *testing.T) {
 		close(finish)
 		synctest.Wait()
 		if h.scopes["slow"].count != 1 {
-			t.Error("what waited is not held")
+			t.Error("a waiting scope is not held")
 		}
 		cancel()
 		k.dropAll()

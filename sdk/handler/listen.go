@@ -106,7 +106,7 @@ func checkClient(client, own *x509.Certificate) error {
 	case own != nil && bytes.Equal(client.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo):
 		return errors.New("the caller shows this sidecar's own certificate: give the supervisor one of its own")
 	case !slices.Contains(client.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
-		return errors.New("the caller's certificate is not said to be a client's: make one with extendedKeyUsage=clientAuth")
+		return errors.New("the caller's certificate is not for clients: make one with extendedKeyUsage=clientAuth")
 	}
 	for _, u := range client.URIs {
 		if role, ok := keyfiles.RoleIn(u); ok {
@@ -197,7 +197,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("%s is served by a living process: stop that first", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("cannot tell whether %s is still served: %w", path, err)
+		return fmt.Errorf("cannot determine whether %s is still served: %w", path, err)
 	}
 	return os.Remove(path)
 }
@@ -223,7 +223,7 @@ func (l *uidListener) Accept() (net.Conn, error) {
 		_ = conn.Close()
 		switch {
 		case err != nil:
-			l.log.Warn("connection refused: cannot tell whose it is", "error", err)
+			l.log.Warn("connection rejected: its process cannot be identified", "error", err)
 		case uid == uint32(os.Geteuid()): // --probe, every few seconds
 			l.log.Debug("connection refused: its user is not allowed", "uid", uid)
 		default:

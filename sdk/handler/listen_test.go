@@ -19,8 +19,8 @@ func TestCheckClient_RequiresClientCertificate(t *testing.T) {
 		"the sidecar's own, whatever it is for": {&x509.Certificate{
 			RawSubjectPublicKeyInfo: []byte("own"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		}, "own certificate"},
-		"another sidecar's":        {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, "clientAuth"},
-		"one that says of nothing": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other")}, "clientAuth"},
+		"another sidecar's":       {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, "clientAuth"},
+		"one without a key usage": {&x509.Certificate{RawSubjectPublicKeyInfo: []byte("other")}, "clientAuth"},
 		"a caller's of supervisors": {&x509.Certificate{
 			RawSubjectPublicKeyInfo: []byte("other"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "acphost", Opaque: "role:viewer"}},
 		}, "certs sidecar"},
@@ -39,7 +39,7 @@ func TestProbe_ReportsListeningSidecar(t *testing.T) {
 	t.Parallel()
 	o := parseArgs([]string{"--probe", "--listen", "unix://" + filepath.Join(t.TempDir(), "s")})
 	if err := o.tryAddress(); err == nil {
-		t.Error("nobody listens, and none is missing")
+		t.Error("no error without a listener")
 	}
 	_, path, err := o.address()
 	if err != nil {

@@ -33,7 +33,7 @@ func TestOptions_SidecarRequiresAuthentication(t *testing.T) {
 		"certificates on a socket":     {append([]string{"--listen", "unix:///s"}, tls...), ""},
 		"certificates over TCP":        {append([]string{"--listen", "tcp://127.0.0.1:1"}, tls...), ""},
 		"no client on a unix socket":   {[]string{"--listen", "unix:///s"}, "must authenticate its supervisor"},
-		"nobody over TCP":              {[]string{"--listen", "tcp://127.0.0.1:1"}, "only with mutual TLS"},
+		"no TLS over TCP":              {[]string{"--listen", "tcp://127.0.0.1:1"}, "only with mutual TLS"},
 		"a user over TCP":              {append([]string{"--listen", "tcp://:1", "--allow-uid", "1"}, tls...), "for unix sockets"},
 		"half of the certificates":     {[]string{"--listen", "unix:///s", "--tls-ca", "a"}, "takes all three"},
 		"a user by name":               {[]string{"--listen", "unix:///s", "--secret-file", "f", "--allow-uid", "root"}, "numeric user id"},
@@ -82,12 +82,12 @@ func TestLog_FormatFitsReader(t *testing.T) {
 		env  string
 		want string
 	}{
-		"a child":                    {nil, "", `"msg":"info"`},
-		"a sidecar":                  {[]string{"--listen", "unix:///s", "--secret-file", "f"}, "", `msg=info`},
-		"a child at a level":         {nil, "warn", ""},
-		"a flag against the level":   {[]string{"--log-level", "info"}, "error", `"msg":"info"`},
-		"a format as asked":          {[]string{"--log-format", "text"}, "", `msg=info`},
-		"a level that there is none": {nil, "loud", `"msg":"info"`},
+		"a child":                  {nil, "", `"msg":"info"`},
+		"a sidecar":                {[]string{"--listen", "unix:///s", "--secret-file", "f"}, "", `msg=info`},
+		"a child at a level":       {nil, "warn", ""},
+		"a flag against the level": {[]string{"--log-level", "info"}, "error", `"msg":"info"`},
+		"a format as asked":        {[]string{"--log-format", "text"}, "", `msg=info`},
+		"an unknown level":         {nil, "loud", `"msg":"info"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -109,7 +109,7 @@ func TestHelp_DescribesBinaryAndFlags(t *testing.T) {
 	for _, want := range []string{"fsd 1 is a handler", "command: [/opt/fsd]",
 		"/opt/fsd --listen unix:///run/acphost/fsd.sock --secret-file FILE", "--tls-ca", "--allow-uid UID"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("help does not say %q:\n%s", want, text)
+			t.Errorf("help does not contain %q:\n%s", want, text)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestDecodeSettings_IsStrict(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 			if strings.Contains(err.Error(), "proto:") || strings.Contains(err.Error(), "line") || strings.Contains(err.Error(), "\u00a0") {

@@ -42,15 +42,15 @@ func TestSettings_DecodeIntoStruct(t *testing.T) {
 		message      string
 		from         int
 	}{
-		"all is well":         {map[string]any{"paths": []any{"/a"}, "from": 7, "rules": []any{map[string]any{"agent": "x"}}}, false, codes.OK, "", 7},
-		"none":                {nil, false, codes.OK, "", 9},
-		"only validated":      {map[string]any{"from": 7}, true, codes.OK, "", 1},
-		"a name that is none": {map[string]any{"form": 7}, false, codes.InvalidArgument, "settings: form: no such setting", 1},
-		"a nested one":        {map[string]any{"rules": []any{map[string]any{"aegnt": "x"}}}, false, codes.InvalidArgument, "aegnt: no such setting", 1},
-		"a wrong type":        {map[string]any{"from": "seven"}, false, codes.InvalidArgument, "settings: from: a string is given where Go wants int", 1},
-		"half a number":       {map[string]any{"from": 7.5}, false, codes.InvalidArgument, "settings: from: ", 1},
-		"a bad value":         {map[string]any{"from": 13}, false, codes.InvalidArgument, "settings: from: 13 is unlucky", 1},
-		"a status":            {map[string]any{"from": 14}, false, codes.FailedPrecondition, "not now", 1},
+		"all is well":     {map[string]any{"paths": []any{"/a"}, "from": 7, "rules": []any{map[string]any{"agent": "x"}}}, false, codes.OK, "", 7},
+		"none":            {nil, false, codes.OK, "", 9},
+		"only validated":  {map[string]any{"from": 7}, true, codes.OK, "", 1},
+		"an unknown name": {map[string]any{"form": 7}, false, codes.InvalidArgument, "settings: form: no such setting", 1},
+		"a nested one":    {map[string]any{"rules": []any{map[string]any{"aegnt": "x"}}}, false, codes.InvalidArgument, "aegnt: no such setting", 1},
+		"a wrong type":    {map[string]any{"from": "seven"}, false, codes.InvalidArgument, "settings: from: a string is given where Go wants int", 1},
+		"half a number":   {map[string]any{"from": 7.5}, false, codes.InvalidArgument, "settings: from: ", 1},
+		"a bad value":     {map[string]any{"from": 13}, false, codes.InvalidArgument, "settings: from: 13 is unlucky", 1},
+		"a status":        {map[string]any{"from": 14}, false, codes.FailedPrecondition, "not now", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Settings[own]{Check: (*own).check}

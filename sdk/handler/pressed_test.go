@@ -30,8 +30,8 @@ func (oneByte) Clone() credentials.TransportCredentials { return oneByte{} }
 
 func (oneByte) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
 
-// signalling are credentials that report each handshake on a channel after the credentials below have done all that they do for
-// it: until then, the connection can still be evicted.
+// signalling are credentials that report each handshake on a channel after the credentials below have done all that
+// they do for it: until then, the connection can still be evicted.
 type signalling struct {
 	credentials.TransportCredentials
 	done chan struct{}
@@ -81,7 +81,7 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		}
 	}
 	first := dial()
-	greet(first) // and is nobody's to drop from now on
+	greet(first) // and must not be dropped from now on
 	var flood []net.Conn
 	for range 100 {
 		flood = append(flood, dial())
@@ -90,7 +90,7 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		if err := conn.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 			t.Fatal(err)
 		}
-		// A dropped one is closed before it is served: not one byte comes.
+		// A dropped connection is closed before it is served: it receives no byte.
 		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("number %d of the flood is there still", i)
 		}
@@ -101,6 +101,6 @@ func TestPressed_EvictsSilentConnections(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := first.Read(make([]byte, 1)); n != 1 {
-		t.Errorf("who had arrived was dropped: %v", err)
+		t.Errorf("an identified connection was dropped: %v", err)
 	}
 }

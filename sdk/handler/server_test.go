@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// terminals is a domain service whose calls do what the test says.
+// terminals is a domain service whose calls are functions of the test.
 type terminals struct {
 	terminalv1.UnimplementedTerminalServiceServer
 	kill func(context.Context) error

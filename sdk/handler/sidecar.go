@@ -63,7 +63,7 @@ func serveSidecar(h Handler, o options) error {
 	}
 }
 
-// ownSettings returns a function that configures the handler with the settings of its own file and with a host that the
+// ownSettings returns a function that configures the handler with the settings from its file and with a host that the
 // sidecar determines itself: terminals inherit its environment, and its own files are protected from agents. The
 // function returns the handler's notes.
 func (c *core) ownSettings(o options) func(context.Context) ([]string, error) {

@@ -261,7 +261,7 @@ func TestCall_Passes64MiBBothWays(t *testing.T) {
 		t.Fatalf("64 MiB: %v", err)
 	}
 	if got != text {
-		t.Errorf("64 MiB came back changed (%d bytes)", len(got))
+		t.Errorf("64 MiB returned changed (%d bytes)", len(got))
 	}
 	_, err = callEcho(t.Context(), i, text+strings.Repeat("x", 2<<20))
 	if status.Code(err) != codes.ResourceExhausted {
@@ -277,7 +277,7 @@ func TestEnvironment_InheritsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(env, "GIVEN=yes\n") || !strings.Contains(env, "PATH=") {
-		t.Errorf("what was given is missing from %q", env)
+		t.Errorf("the given settings are missing from %q", env)
 	}
 	for _, never := range []string{"SECRET_API_KEY", "PLUGIN_", launch.CookieKey, "PRIVATE KEY"} {
 		if strings.Contains(env, never) {

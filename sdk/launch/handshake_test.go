@@ -25,11 +25,11 @@ func TestStart_FailureHasReasonAndLeavesNothing(t *testing.T) {
 		"it prints something else":           {"garbage", false, []string{"not a handler's handshake", "Hello, I am not", "a last word"}},
 		"its first line never ends":          {"endless", false, []string{"not a handler's handshake", "xxxx"}},
 		"it exits":                           {"exit", false, []string{"exited with status 3 before its handshake: a last word"}},
-		"it says nothing":                    {"silent", false, []string{"no handshake on stdout within 300ms"}},
+		"it prints nothing":                  {"silent", false, []string{"no handshake on stdout within 300ms"}},
 		"it speaks another core protocol":    {"line:2|1|unix|/x|grpc|" + cert, false, []string{"core protocol"}},
 		"it speaks another version":          {"line:1|7|unix|/x|grpc|" + cert, false, []string{`version "7", not 1`}},
 		"it speaks netrpc":                   {"line:1|1|unix|/x|netrpc|" + cert, false, []string{"not grpc"}},
-		"its certificate is none":            {"line:1|1|unix|/x|grpc|" + cert, false, []string{"certificate that cannot be read"}},
+		"its certificate is invalid":         {"line:1|1|unix|/x|grpc|" + cert, false, []string{"certificate that cannot be read"}},
 		"it cannot do mutual TLS":            {"line:1|1|unix|/x|grpc", false, []string{"cannot do mutual TLS", "no_tls"}},
 		"it sends a certificate without TLS": {"line:1|1|unix|/nowhere/x|grpc|" + cert, true, []string{"/nowhere/x"}},
 		"its socket has a relative path":     {"line:1|1|unix|x|grpc", true, []string{"not an absolute path"}},
@@ -51,7 +51,7 @@ func TestStart_FailureHasReasonAndLeavesNothing(t *testing.T) {
 			}
 			for _, want := range append(c.want, "handler test: ") {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 			if entries := ls(t, os.TempDir()); len(entries) != 0 {

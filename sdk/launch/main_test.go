@@ -27,7 +27,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// role tells the test binary which process to be when it is started by a test.
+// role is the variable that selects the process that the test binary plays when a test starts it.
 const role = "ACPHOST_TEST_ROLE"
 
 // noSleep keeps the race detector from sleeping for a second before a process exits.
@@ -104,7 +104,7 @@ func play(r string) {
 		_ = grandchild.Start()
 		fmt.Fprintln(os.Stderr, "grandchild", grandchild.Process.Pid)
 		os.Exit(4)
-	case "host": // a host of one handler, which says the handler's pid
+	case "host": // a host of one handler, which prints the handler's pid
 		i, err := launch.Start(context.Background(), launch.Spec{
 			Name: "test", Command: self(), Env: []string{role + "=" + argument, noSleep},
 		})
@@ -248,7 +248,7 @@ func within(t *testing.T, ch <-chan struct{}, what string) {
 	}
 }
 
-// alive says whether pid is a process that is not a zombie.
+// alive reports whether pid is a process that is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

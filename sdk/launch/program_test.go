@@ -23,7 +23,7 @@ func TestDigest_EmptyIfProgramChangesDuringStart(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			// The clock of change times may stand still for some milliseconds.
+			// The clock of change times may not advance for some milliseconds.
 			for moved := false; !moved && err == nil; {
 				if err = os.WriteFile(path, []byte("SAME LENGTH"), 0o700); err == nil {
 					err = os.Chtimes(path, info.ModTime(), info.ModTime())

@@ -33,10 +33,10 @@ const (
 type outputLogger struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	tail  []string
-	fatal string    // the first line of a Go runtime's crash report
-	said  time.Time // the time of the newest line
+	mu     sync.Mutex
+	tail   []string
+	fatal  string    // the first line of a Go runtime's crash report
+	newest time.Time // the time of the newest line
 }
 
 // finalOutputWindow is the maximum age, at the end of a handler, of a line that is reported as the reason for the end.
@@ -100,10 +100,10 @@ func (l *outputLogger) remember(text string, fatal bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(l.said) > finalOutputWindow {
+	if now.Sub(l.newest) > finalOutputWindow {
 		l.fatal = "" // the handler has continued to run
 	}
-	l.said = now
+	l.newest = now
 	if fatal && l.fatal == "" {
 		l.fatal = text
 	}
@@ -119,7 +119,7 @@ func (l *outputLogger) remember(text string, fatal bool) bool {
 func (l *outputLogger) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.said) > finalOutputWindow {
+	if time.Since(l.newest) > finalOutputWindow {
 		return ""
 	}
 	if l.fatal != "" {

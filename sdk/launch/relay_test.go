@@ -81,13 +81,13 @@ func TestRelay_LogsStderrAtItsLevel(t *testing.T) {
 
 	low := find(records, "msg", "low disk")
 	if low == nil || low["level"] != "WARN" || low["handler"] != "test" || low["free"] != 12.0 {
-		t.Errorf("a line of slog's came out as %v", low)
+		t.Errorf("a line of slog's is %v", low)
 	}
 	if group, _ := low["in"].(map[string]any); group["mount"] != "/" {
-		t.Errorf("its group came out as %v", low["in"])
+		t.Errorf("its group is %v", low["in"])
 	}
 	if r := find(records, "msg", "from hclog"); r == nil || r["level"] != "ERROR" {
-		t.Errorf("a line of hclog's came out as %v", r)
+		t.Errorf("a line of hclog's is %v", r)
 	}
 	for _, raw := range []string{`{"@message": 1}`, `{"level":"INFO","msg":"two`, `{"level":"NONSENSE"`,
 		`{"level":"INFO","msg":{"not"`, `{"level":"INFO","msg":"xxx`, `{"a":{"a":`, "plain", "null", `{"level":null`} {
@@ -97,14 +97,14 @@ func TestRelay_LogsStderrAtItsLevel(t *testing.T) {
 			continue
 		}
 		if r["level"] != "WARN" || r["handler"] != "test" {
-			t.Errorf("%q came out as %v at %v", raw, r["handler"], r["level"])
+			t.Errorf("%q is %v at %v", raw, r["handler"], r["level"])
 		}
 		if size := len(r["line"].(string)); size > 32<<10 {
 			t.Errorf("%q has %d bytes", raw, size)
 		}
 	}
 	if r := find(records, "line", "goroutine 1"); r == nil || r["level"] != "ERROR" {
-		t.Errorf("a panic's trace came out as %v", r)
+		t.Errorf("a panic's trace is %v", r)
 	}
 	if tail := i.StderrTail(); len(tail) == 0 || len(tail) > 20 {
 		t.Errorf("StderrTail has %d lines", len(tail))
@@ -116,13 +116,13 @@ func TestRelay_StdoutIsLoggedWithoutBlocking(t *testing.T) {
 	s := spec("handler")
 	s.Logger = log.logger()
 	i := start(t, s)
-	// More than a pipe holds, which is where a handler would hang if nobody read on.
+	// More than a pipe holds: the handler would hang here if the output was not read.
 	configure(t, i, map[string]any{"print": strings.Repeat(strings.Repeat("printed ", 100)+"\n", 400)})
 	if _, err := callEcho(t.Context(), i, "x"); err != nil {
 		t.Fatalf("Echo: %v", err)
 	}
 	testkit.Eventually(t, "what was printed to stdout is in the log", func() bool { return find(log.records(t), "line", "printed ") != nil })
 	if r := find(log.records(t), "line", "a stray print"); r == nil {
-		t.Error("what was printed before the handshake is not in the log")
+		t.Error("output before the handshake is not in the log")
 	}
 }

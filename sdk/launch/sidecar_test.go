@@ -66,7 +66,7 @@ func sidecar(t *testing.T, uid int, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// listens waits until somebody listens there.
+// listens waits for a listener at an address.
 func listens(t *testing.T, network, address string) {
 	t.Helper()
 	testkit.Eventually(t, "a sidecar listens at "+address, func() bool {
@@ -90,7 +90,7 @@ func secretFile(t *testing.T) string {
 	return file
 }
 
-// rawClient calls a sidecar's socket as anybody could who can connect.
+// rawClient calls a sidecar's socket as any process that can connect could.
 func rawClient(t *testing.T, path string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -167,7 +167,7 @@ func TestSidecar_KeepsSocketFromSecondOne(t *testing.T) {
 	second.Env = append(os.Environ(), role+"=handler", noSleep)
 	out, err := second.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "served by a living process") {
-		t.Errorf("the second ended with %v and said %q", err, out)
+		t.Errorf("the second ended with %v and printed %q", err, out)
 	}
 	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 }
@@ -199,7 +199,7 @@ func TestDialSidecar_RejectsSocketOfOtherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each reads a file of its own; the other user's may not be open to anybody else, either.
+	// Each reads its own file; the other user's file must not be readable by others, either.
 	key, theirs := secretFile(t), filepath.Join(dir, "theirs")
 	if err = os.WriteFile(theirs, []byte(aSecret), 0o600); err == nil {
 		err = os.Chown(theirs, 65534, 65534)
@@ -260,7 +260,7 @@ func TestSidecar_MutualTLS(t *testing.T) {
 				_ = i.Stop(t.Context())
 				t.Errorf("%s: %s was accepted", address, what)
 			} else if !strings.Contains(err.Error(), "with mutual TLS") {
-				t.Errorf("%s: %s: error %v does not say that TLS failed", address, what, err)
+				t.Errorf("%s: %s: error %v does not state that TLS failed", address, what, err)
 			}
 		}
 	}
@@ -355,7 +355,7 @@ func TestSidecar_RejectsOtherSecret(t *testing.T) {
 			_ = i.Stop(t.Context())
 			t.Errorf("%s: it was served", what)
 		} else if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v does not say %q", what, err, c.want)
+			t.Errorf("%s: error %v does not contain %q", what, err, c.want)
 		}
 	}
 }

@@ -61,20 +61,20 @@ func TestHandler_StartedByHandPrintsHelp(t *testing.T) {
 		status int
 		want   string
 	}{
-		"without anything":      {nil, 2, "test 1.0 is a handler for acphost"},
-		"with a wrong flag":     {[]string{"--lisen", "x"}, 2, "--help"},
-		"without a secret":      {[]string{"--listen", "unix:///x"}, 2, "must authenticate its supervisor"},
-		"asked for its version": {[]string{"--version"}, 0, "test 1.0\n"},
-		"asked what it speaks":  {[]string{"--version"}, 0, "plugin protocol 1\n"},
-		"asked for help":        {[]string{"--help"}, 0, "--listen ADDRESS"},
-		"where it cannot":       {[]string{"--listen", "unix:///dev/null/s", "--secret-file", secretFile(t)}, 1, "/dev/null/s"},
+		"without anything":       {nil, 2, "test 1.0 is a handler for acphost"},
+		"with a wrong flag":      {[]string{"--lisen", "x"}, 2, "--help"},
+		"without a secret":       {[]string{"--listen", "unix:///x"}, 2, "must authenticate its supervisor"},
+		"asked for its version":  {[]string{"--version"}, 0, "test 1.0\n"},
+		"asked for its versions": {[]string{"--version"}, 0, "plugin protocol 1\n"},
+		"asked for help":         {[]string{"--help"}, 0, "--listen ADDRESS"},
+		"where it cannot":        {[]string{"--listen", "unix:///dev/null/s", "--secret-file", secretFile(t)}, 1, "/dev/null/s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(self()[0], c.args...)
 			cmd.Env = append(os.Environ(), role+"=handler", noSleep)
 			out, _ := cmd.CombinedOutput()
 			if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(string(out), c.want) {
-				t.Errorf("status %d, want %d; said %q, want %q", got, c.status, out, c.want)
+				t.Errorf("status %d, want %d; printed %q, want %q", got, c.status, out, c.want)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// nobody is another user, for tests that run as root.
+// nobody returns the user nobody, for tests that run as root.
 func nobody(t *testing.T) *proc.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -61,7 +61,7 @@ func install(t *testing.T, dir string, mode os.FileMode) []string {
 	return []string{path}
 }
 
-// asNobody is a child that plays r as nobody.
+// asNobody returns a child that plays r as the user nobody.
 func asNobody(t *testing.T, r string, env ...string) launch.Spec {
 	u := nobody(t)
 	s := spec(r, env...)

@@ -190,7 +190,7 @@ func (s *Screen) eraseScreen(mode int) {
 
 func (g *grid) insertBlanks(n int) {
 	r := g.cursorRow()
-	if len(r.text) <= rowMax { // or it could be made to grow for ever
+	if len(r.text) <= rowMax { // otherwise it could grow without limit
 		tail := append([]byte(nil), r.text[g.pos:]...)
 		r.text = append(append(r.text[:g.pos], spaces(n)...), tail...)
 	}

@@ -56,7 +56,7 @@ func TestText_RendersPlainText(t *testing.T) {
 		{"insert a line", "one\r\ntwo\x1b[L\rnew", "one\nnew\ntwo" + strings.Repeat("\n", 27)},
 		{"delete a line", "one\r\ntwo\r\nthree\x1b[2;1H\x1b[M", "one\nthree" + strings.Repeat("\n", 28)},
 		{"repeat a character", "-\x1b[4b|", "-----|"},
-		{"clearing the screen keeps what was there", "one\r\ntwo\x1b[H\x1b[2J\x1b[3Jthree", "one\ntwo\nthree"},
+		{"clearing the screen keeps the text", "one\r\ntwo\x1b[H\x1b[2J\x1b[3Jthree", "one\ntwo\nthree"},
 		{"a full reset too", "one\x1bctwo", "one\ntwo"},
 		{"home and erase below redraws", "frame 1\r\nmore\x1b[H\x1b[Jframe 2", "frame 2"},
 		{"the alternate screen goes away", "one\r\n\x1b[?1049h\x1b[Hvim\x1b[?1049ltwo", "one\ntwo"},

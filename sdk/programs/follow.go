@@ -47,8 +47,8 @@ func (s *Resolver) followLinks(path string) (real string, passed []string) {
 	return here, append(passed, here)
 }
 
-// interpreterOf returns the program in the first line of a script; empty if there is none. ok is false if the file is
-// not a script, or cannot be read.
+// interpreterOf returns the program in the first line of a script; empty if none exists. ok is false if the file is not
+// a script, or cannot be read.
 func interpreterOf(file string) (interpreter string, ok bool) {
 	var head [512]byte
 	n, err := headOf(file, head[:])

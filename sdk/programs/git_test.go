@@ -63,7 +63,7 @@ func (w workplace) git(t *testing.T, args ...string) {
 	}
 }
 
-// ran reports whether git, in the environment of what nobody was asked about, runs a trap.
+// ran reports whether git runs a trap, in the environment of actions without a question.
 func (w workplace) ran(path string, args ...string) bool {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = w.root, git.Quiet(w.environ(path))
@@ -91,7 +91,7 @@ func TestGit_DoubtsProgramsFoundByName(t *testing.T) {
 		{name: "a command of the workspace's", trap: "git-foo", args: []string{"foo"}, runs: true},
 		{name: "ssh", trap: "ssh", args: []string{"fetch", "ssh://h/x"}, runs: true},
 		{name: "a remote helper", trap: "git-remote-foo", args: []string{"fetch", "foo::x"}, runs: true},
-		{name: "what the user's settings name", trap: "big", home: "[filter \"lfs\"]\nclean = big\n", args: []string{"status"}, runs: true},
+		{name: "a program of the user's settings", trap: "big", home: "[filter \"lfs\"]\nclean = big\n", args: []string{"status"}, runs: true},
 		{name: "a script's tools", trap: "basename", args: []string{"submodule", "status"}, runs: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestGit_DoubtsVersionsWithoutEnvironmentSettings(t *testing.T) {
 		{"older", "\x7fELF\x00git/1.8.3.1\x00", true, true},
 		{"one that takes them", "\x7fELF\x00git/2.31.0-rc1\x00", false, false},
 		{"new", "\x7fELF\x00 git/x git/2.54.0 (Apple Git-1)\x00", false, false},
-		{"one that does not say", "#!/bin/sh\nexec /usr/bin/git \"$@\"\ngit/2.40.0\x00", false, true},
-		{"one that says two", "\x7fELF\x00git/2.40.0\x00git/2.20.0\x00", false, true},
+		{"one without a version", "#!/bin/sh\nexec /usr/bin/git \"$@\"\ngit/2.40.0\x00", false, true},
+		{"one with two versions", "\x7fELF\x00git/2.40.0\x00git/2.20.0\x00", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))

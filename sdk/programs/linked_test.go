@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// monorepo is a repository with a folder, a worktree beside it, and a folder with a file .git that leads to that worktree's.
+// monorepo is a repository with a folder, a worktree beside it, and a folder with a file .git that leads to that
+// worktree's.
 func monorepo(t *testing.T) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -63,7 +64,7 @@ func TestLook_HostileSettingsOfRepositoryOutsideRoots(t *testing.T) {
 	for _, root := range []string{"wt", "mono/pkg"} {
 		s := programs.Resolver{Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + base + "/home", "GIT_CONFIG_NOSYSTEM=1"}, Roots: []string{base + "/" + root}, Quiet: true}
 		got := look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: base + "/" + root}})[0].GetRepository().GetSuspects()
-		if said := strings.Join(got, " "); !strings.Contains(said, "filter.x.clean") || !strings.Contains(said, "include.path") || !strings.Contains(said, "diff.external") {
+		if joined := strings.Join(got, " "); !strings.Contains(joined, "filter.x.clean") || !strings.Contains(joined, "include.path") || !strings.Contains(joined, "diff.external") {
 			t.Errorf("root %s: %q", root, got)
 		}
 	}

@@ -143,7 +143,7 @@ func (s *Resolver) missingProgram(name string) *acpv1.Program {
 	return p
 }
 
-// workspaceFolder returns the first folder of PATH in the workspace; empty if there is none.
+// workspaceFolder returns the first folder of PATH in the workspace; empty if none exists.
 func (s *Resolver) workspaceFolder() string {
 	if dirs := s.workspacePATH(); len(dirs) > 0 {
 		return cmp.Or(dirs[0], ".")
@@ -221,7 +221,7 @@ func (s *Resolver) inside(path string) bool {
 }
 
 // Find returns the absolute path of the executable that a name refers to: at that path if it contains a slash, else in
-// the first folder of path, a list like PATH, that has one. Relative paths start in cwd. Empty: there is none.
+// the first folder of path, a list like PATH, that has one. Relative paths start in cwd. Empty if none exists.
 func Find(name, path, cwd string) string { return find(nil, name, path, cwd) }
 
 // lookup is the result of resolving a name.

@@ -113,12 +113,12 @@ func TestFind_FollowsPATH(t *testing.T) {
 		{name: "a script where it has not", path: system, argv: []string{"egrep"}, want: system + "/egrep"},
 		{name: "a builtin", path: work + "/bin", argv: []string{"cd", "x"}, shell: true, want: "builtin"},
 		{name: "a builtin without a shell", path: system, argv: []string{"cd", "x"}, want: "missing"},
-		{name: "a builtin's name behind env", path: system, argv: []string{"echo"}, under: []string{"env"}, shell: true, want: "missing"},
+		{name: "a builtin's name after env", path: system, argv: []string{"echo"}, under: []string{"env"}, shell: true, want: "missing"},
 		{name: "one that is not there", path: system, argv: []string{"jest"}, shell: true, want: "missing"},
 		{name: "one that can be put there", path: system + ":" + work + "/bin", argv: []string{"jest"}, shell: true, want: "missing", doubt: work + "/bin"},
 		{name: "one that can be put where the line runs", path: system + ":", argv: []string{"jest"}, shell: true, want: "missing", doubt: "PATH has ., a folder"},
 		{name: "one that is not there by its path", path: "", argv: []string{"./jest"}, want: "missing"},
-		{name: "one that a shell looks for without a PATH", path: "", argv: []string{"jest"}, shell: true, want: "missing", doubt: "no PATH"},
+		{name: "one that a shell finds without a PATH", path: "", argv: []string{"jest"}, shell: true, want: "missing", doubt: "no PATH"},
 		{name: "a wrapper of the workspace", path: work + ":" + system, argv: []string{"ls"}, under: []string{"tool"}, shell: true, want: system + "/ls", wrapperInside: true},
 		{name: "rg with settings of the workspace", path: system, argv: []string{"rg"}, want: system + "/rg", doubt: "RIPGREP_CONFIG_PATH"},
 	} {
@@ -137,7 +137,7 @@ func TestFind_FollowsPATH(t *testing.T) {
 				t.Errorf("got %v, want %q, inside %t, doubt %q", got.GetProgram(), c.want, c.inside, c.doubt)
 			}
 			if workspace := strings.Contains(got.GetProgram().GetDoubt(), "workspace"); got.GetProgram().GetDoubtInsideRoots() != workspace {
-				t.Errorf("that the doubt is about the workspace is told as %t", got.GetProgram().GetDoubtInsideRoots())
+				t.Errorf("doubt_inside_roots is %t", got.GetProgram().GetDoubtInsideRoots())
 			}
 			if len(got.GetWrapperPrograms()) != len(c.under) || len(c.under) > 0 && got.GetWrapperPrograms()[0].GetInsideRoots() != c.wrapperInside {
 				t.Errorf("the wrappers: %v", got.GetWrapperPrograms())

@@ -26,7 +26,7 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/server"
 )
 
-// TestMain lets the test's own binary be fsd.
+// TestMain plays fsd.
 func TestMain(m *testing.M) {
 	if os.Getenv(launch.CookieKey) != "" || len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "--listen") {
 		main()
@@ -116,7 +116,7 @@ func (f flawed) WriteTextFile(ctx context.Context, req *fsv1.WriteTextFileReques
 	return f.Server.WriteTextFile(ctx, req)
 }
 
-// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
+// TestConformance_FindsFlaws: the conformance case for each flaw must fail.
 func TestConformance_FindsFlaws(t *testing.T) {
 	onError := func(code codes.Code, change func(string) error) func(*fsv1.ReadTextFileRequest, *fsv1.ReadTextFileResponse, error) (*fsv1.ReadTextFileResponse, error) {
 		return func(_ *fsv1.ReadTextFileRequest, resp *fsv1.ReadTextFileResponse, err error) (*fsv1.ReadTextFileResponse, error) {

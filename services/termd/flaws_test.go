@@ -67,7 +67,7 @@ func (f flawed) Kill(ctx context.Context, req *terminalv1.KillRequest) (*termina
 	return f.Server.Kill(ctx, req)
 }
 
-// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
+// TestConformance_FindsFlaws: the conformance case for each flaw must fail.
 func TestConformance_FindsFlaws(t *testing.T) {
 	zero := uint32(0)
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestConformance_FindsFlaws(t *testing.T) {
 			}},
 			"Output keeps the newest bytes and cuts at a character",
 		},
-		"truncation is not told": {
+		"truncation is not reported": {
 			flawed{output: func(r *terminalv1.OutputResponse) { r.Truncated = false }},
 			"Output keeps the newest bytes and cuts at a character",
 		},
@@ -94,11 +94,11 @@ func TestConformance_FindsFlaws(t *testing.T) {
 			flawed{output: func(r *terminalv1.OutputResponse) { r.Output = r.GetOutput()[:max(0, len(r.GetOutput())-1)] }},
 			"no output of a short command is lost",
 		},
-		"a signal is told with a code": {
+		"a signal is reported with a code": {
 			flawed{wait: func(r *terminalv1.WaitForExitResponse) { r.ExitCode = &zero }},
 			"WaitForExit returns code and signal",
 		},
-		"what was judged is not what runs": {
+		"the judged command is not the executed one": {
 			flawed{create: func(r *terminalv1.CreateRequest) { r.Context.ResolvedCommand = nil }},
 			"Create runs exactly the resolved command",
 		},

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/server"
 )
 
-// TestMain lets the test's own binary be termd. It is termd's guard as every program with that package.
+// TestMain plays termd. It is also termd's guard, as every program with that package is.
 func TestMain(m *testing.M) {
 	if os.Getenv(launch.CookieKey) != "" || len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "--listen") {
 		main()

@@ -144,7 +144,7 @@ func TestOrphans_UntraceableEndWithLastTerminal(t *testing.T) {
 	})
 	must(t, err)
 	allDie(t, pids)
-	testkit.Eventually(t, "there is nobody but the guard", func() bool {
+	testkit.Eventually(t, "only the guard is left", func() bool {
 		left, err := proc.Descendants(instance.PID())
 		return err == nil && len(left) == 1
 	})
@@ -185,12 +185,12 @@ func TestTermd_EndsHundredStubbornTerminals(t *testing.T) {
 func TestGuard_InitializesLittle(t *testing.T) {
 	cmd := exec.Command(testkit.Self(t), orphans.Command, "ACPHOST_TEST_NOBODY=1")
 	cmd.Env = []string{"GODEBUG=inittrace=1"}
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, output)
 	}
-	few := strings.Count(string(said), "\ninit ")
-	if few == 0 || few > 100 || strings.Contains(string(said), "init google.golang.org/grpc ") {
-		t.Errorf("a guard initialises %d packages:\n%s", few, said)
+	few := strings.Count(string(output), "\ninit ")
+	if few == 0 || few > 100 || strings.Contains(string(output), "init google.golang.org/grpc ") {
+		t.Errorf("a guard initialises %d packages:\n%s", few, output)
 	}
 }

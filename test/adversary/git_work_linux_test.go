@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestContainment_GitChangesRepositoryInSteps runs commands of git that change a repository in several steps. Each must succeed without a
-// question, because nobody answers any.
+// TestContainment_GitChangesRepositoryInSteps runs commands of git that change a repository in several steps. Each must
+// succeed without a question, because every question is rejected.
 func TestContainment_GitChangesRepositoryInSteps(t *testing.T) {
 	t.Parallel()
 	const commits = `git checkout -qf main; git checkout -q -b topic; echo 1 >f; git add f; git commit -qm 1

@@ -25,14 +25,14 @@ type candidate struct {
 	tools           tools
 }
 
-// located is a command in a folder below the one that ACPHOST_AGENTS names, for agents that do not go with the others. The
-// test is skipped if it is not installed.
+// located is a command in a folder below the one that ACPHOST_AGENTS names, for agents that do not go with the others.
+// The test is skipped if it is not installed.
 func located(t testing.TB, folder, command string) string {
 	t.Helper()
 	return executable(t, filepath.Join("..", "..", folder, "node_modules", ".bin", command))
 }
 
-// pathed is a tool of one argument, the name of which is given.
+// pathed is a tool with one argument of the given name.
 func pathed(tool, path string) func(string) Call {
 	return func(p string) Call { return Call{Name: tool, Args: map[string]any{path: p}} }
 }
@@ -256,8 +256,8 @@ func changing(path, before, after string) []string {
 	return []string{"*** Add File: " + path, "+" + after}
 }
 
-// codexTools have Codex ask to run each command outside of its sandbox: inside of it Codex asks nobody, and where a user may
-// not make namespaces nothing runs inside of it.
+// codexTools have Codex ask to run each command outside of its sandbox. Inside of it Codex asks no questions, and where
+// a user may not create namespaces no command runs inside of it.
 var codexTools = tools{
 	read:  func(path string) Call { return shell("cat " + path) },
 	edit:  func(path, before, after string) Call { return patch(changing(path, before, after)...) },
@@ -265,7 +265,8 @@ var codexTools = tools{
 	run:   shell,
 }
 
-// formerCodexTools write whole files: to change one, the former adapter reads it in a sandbox that it does not bring along.
+// formerCodexTools write whole files: to change one, the former adapter reads it in a sandbox that it does not bring
+// along.
 func formerCodexTools() tools {
 	t := codexTools
 	t.edit = func(path, before, after string) Call {

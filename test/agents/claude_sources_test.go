@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// nothingOfTheFolder has Claude Code take what a person has set, and nothing that the folder says.
+// nothingOfTheFolder has Claude Code use the user's settings only, and ignore the folder's.
 const nothingOfTheFolder = `{"claudeCode":{"options":{"settingSources":["user"]}}}`
 
 // TestClaude_SettingSourcesOfFolder checks the documented way to open a session in an untrusted folder.
@@ -24,7 +24,7 @@ func TestClaude_SettingSourcesOfFolder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		meta  string
 		heeds bool
-	}{"as it is": {"", true}, "told not to": {nothingOfTheFolder, false}} {
+	}{"by default": {"", true}, "disabled": {nothingOfTheFolder, false}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "")
 			ran := func(what string) string { return filepath.Join(r.home, "ran-"+what) }
@@ -62,7 +62,7 @@ func TestClaude_SettingSourcesOfFolder(t *testing.T) {
 			if got := m.Heard("heeded-the-folder"); got != tt.heeds {
 				t.Errorf("CLAUDE.md was read: %t, want %t", got, tt.heeds)
 			}
-			// The process that the session goes on in is told the same.
+			// The process that continues the session receives the same options.
 			for _, what := range all {
 				if err := os.RemoveAll(ran(what)); err != nil {
 					t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// claudeEnv has Claude Code talk to a model, and to nobody else; it also ends up without what it would ask a model on the
-// side, which would be taken for the conversation. IS_SANDBOX lets it run as root.
+// claudeEnv connects Claude Code to a model only, and disables its additional requests to the model, which would be
+// mistaken for the conversation. IS_SANDBOX lets it run as root.
 func claudeEnv(m *Model) []string {
 	return []string{
 		"ANTHROPIC_BASE_URL=" + m.URL, "ANTHROPIC_API_KEY=x", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
@@ -20,7 +20,7 @@ func claudeEnv(m *Model) []string {
 	}
 }
 
-// claude starts Claude Code with a model that has nothing to say yet.
+// claude starts Claude Code with a model without steps.
 func (r *rig) claude() (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
 	m := r.model(Anthropic)
@@ -45,7 +45,7 @@ func TestClaude_RunsTurn(t *testing.T) {
 	info := agent.GetInfo()
 	if can := info.GetCapabilities(); info.GetName() != "@agentclientprotocol/claude-agent-acp" || info.GetVersion() == "" || !can.GetLoadSession() || !can.GetResumeSession() ||
 		!can.GetForkSession() || !can.GetListSessions() || !can.GetPromptImage() || !can.GetPromptEmbeddedContext() {
-		t.Errorf("the agent says of itself %v", info)
+		t.Errorf("the agent's info is %v", info)
 	}
 	s := r.open(agent)
 	if s.GetMode() != "default" || s.GetModel() == "" {
@@ -100,7 +100,7 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 		d := r.asked("tool.edit")
 		if d.GetOutcome() != "allowed" || d.GetRule() != "edits" || len(d.GetAction().GetPaths()) != 1 || d.GetAction().GetPaths()[0].GetPath() != r.path("a.txt") ||
 			d.GetAction().GetPaths()[0].GetAccess() != permissionv1.Access_ACCESS_WRITE || !d.GetAction().GetPaths()[0].GetInsideRoots() {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a command that is allowed", func(t *testing.T) {
@@ -111,10 +111,10 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 			t.Errorf("the tool call is %v", c)
 		}
 		if d := r.asked("tool.execute"); d.GetRule() != "touching" && d.GetRule() != "touch" || len(d.GetAction().GetCommand().GetSubCommands()) != 2 {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
-	t.Run("a command in a directory that is not said", func(t *testing.T) {
+	t.Run("a command in an unknown directory", func(t *testing.T) {
 		u := play("Bash", map[string]any{"command": "touch x > out.txt", "description": "Write."})
 		q := u.question()
 		if q.GetPermission().GetFromAcphost() || q.GetPermission().GetKind() != "execute" {
@@ -124,7 +124,7 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 		u.stopped("end_turn")
 		r.expectNoFile("sub/out.txt")
 		if d := r.asked("tool.execute"); d.GetOutcome() != "denied" || d.GetAnsweredBy() != "tester" || !strings.Contains(d.GetAction().GetUnparsed(), "in which directory") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a command that is denied", func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 			t.Errorf("the tool call is %v", c)
 		}
 		if d := r.asked("tool.execute"); d.GetOutcome() != "denied" || d.GetRule() != "removing" {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a file that is denied", func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 		u.stopped("end_turn")
 		r.expectNoFile("sub/.env")
 		if d := r.asked("tool.edit"); d.GetOutcome() != "denied" || d.GetRule() != "secrets" {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a tool that looks like a shell", func(t *testing.T) {
@@ -153,15 +153,15 @@ func TestClaude_CallsAreDecided(t *testing.T) {
 		u.stopped("end_turn")
 		r.expectNoFile("../tool.log")
 		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "none of the agent's own") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
-	t.Run("what it does without a question", func(t *testing.T) {
+	t.Run("actions without a question", func(t *testing.T) {
 		look := "cat " + r.path(".env")
 		play("Bash", map[string]any{"command": look, "description": "Look."}).stopped("end_turn")
 		d := r.done()
 		if d.GetOutcome() != "done, not asked" || d.GetRule() != "secrets" || d.GetAction().GetCommand().GetText() != look {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("nothing is asked of acphost's handlers", func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestClaude_PresetKeepsDirectory(t *testing.T) {
 	r.expectFile("second", "")
 	r.expectNoFile("sub/second")
 	if d := r.asked("tool.execute"); d.GetOutcome() != "allowed" || d.GetAgent() != "claude-acp" {
-		t.Errorf("the audit says %v", d)
+		t.Errorf("the audit has %v", d)
 	}
 	r.finish()
 }
@@ -214,7 +214,7 @@ func TestClaude_AsksForReadsIfConfigured(t *testing.T) {
 	}
 	for _, kind := range []string{"tool.read", "tool.execute"} {
 		if d := r.asked(kind); d.GetOutcome() != "denied" || d.GetRule() != "secrets" {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	}
 	r.finish()
@@ -311,7 +311,7 @@ func TestClaude_ReportsMissingKey(t *testing.T) {
 		t.Errorf("the model was asked %d times", n)
 	}
 	if _, err := os.Stat(filepath.Join(r.home, ".claude")); err != nil {
-		t.Errorf("it kept nothing where it was told to: %v", err)
+		t.Errorf("it wrote nothing into the configured folder: %v", err)
 	}
 	r.finish()
 }

@@ -9,7 +9,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// clineEnv has Cline talk to a model and to nobody else.
+// clineEnv connects Cline to a model only.
 func (r *rig) clineEnv(m *Model) []string {
 	r.t.Helper()
 	r.file("../.cline/data/settings/providers.json", fmt.Sprintf(`{"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {"openai-compatible": {
@@ -40,7 +40,8 @@ func TestCline_PresetSharesNoDaemon(t *testing.T) {
 				m.Play(Step{Text: "Hello."})
 				r.prompt(sessions[len(sessions)-1], "Hello?").stopped("end_turn")
 			}
-			// Whether the second session survives depends on how soon Cline sees that the daemon is gone, and begins another.
+			// Whether the second session survives depends on how soon Cline notices that the daemon has ended, and
+			// starts another.
 			_, err := os.Stat(filepath.Join(r.home, ".cline", "data", "logs", "hub-daemon.log"))
 			if begun := err == nil; begun != (tt.own != nil) {
 				t.Errorf("a daemon was begun: %t; if it never is, Cline needs no default any more", begun)

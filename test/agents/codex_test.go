@@ -12,8 +12,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// codex starts Codex in a mode, with a model that has nothing to say yet. The model's name is one that Codex knows: what
-// tools it gives depends on that.
+// codex starts Codex in a mode, with a model without steps. The model has a name that Codex knows, because its tools
+// depend on the name.
 func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 	r.t.Helper()
 	env, m := r.codexEnv()
@@ -23,7 +23,7 @@ func (r *rig) codex(mode string) (*supervisorv1.Agent, *Model) {
 	return r.start([]string{executable(r.t, "codex-acp")}, env...), m
 }
 
-// codexEnv has Codex talk to a model of its own.
+// codexEnv connects Codex to a new model.
 func (r *rig) codexEnv() ([]string, *Model) {
 	r.t.Helper()
 	m := r.model(Responses)
@@ -68,7 +68,7 @@ func TestCodex_RunsTurn(t *testing.T) {
 	info := agent.GetInfo()
 	if can := info.GetCapabilities(); info.GetName() != "@agentclientprotocol/codex-acp" || info.GetVersion() == "" || !can.GetLoadSession() || !can.GetResumeSession() ||
 		!can.GetForkSession() || !can.GetListSessions() || !can.GetPromptImage() || len(info.GetAuthMethods()) == 0 {
-		t.Errorf("the agent says of itself %v", info)
+		t.Errorf("the agent's info is %v", info)
 	}
 	s := r.open(agent)
 	if s.GetMode() != "read-only" || s.GetModel() == "" {
@@ -108,7 +108,7 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 		m.Play(Step{Text: "Doing.", Calls: []Call{c}})
 		return r.prompt(s, "Go on.")
 	}
-	// A question that is answered with no ends the turn, since Codex offers no other way to say so.
+	// A rejected question ends the turn, since Codex offers no other way to reject.
 	refused := func(c Call) {
 		t.Helper()
 		u := play(c)
@@ -127,7 +127,7 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 		d := r.asked("tool.edit")
 		if d.GetOutcome() != "allowed" || d.GetRule() != "edits" || len(d.GetAction().GetPaths()) != 1 || d.GetAction().GetPaths()[0].GetPath() != r.path("a.txt") ||
 			d.GetAction().GetPaths()[0].GetAccess() != permissionv1.Access_ACCESS_WRITE || !d.GetAction().GetPaths()[0].GetInsideRoots() {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a command that is allowed, in its directory", func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 			t.Errorf("the tool call is %v", c)
 		}
 		if d := r.asked("tool.execute"); d.GetRule() != "making" || d.GetAction().GetCommand().GetCwd() != r.path("sub") || d.GetAction().GetPaths()[0].GetPath() != r.path("sub/out.txt") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a command that is denied", func(t *testing.T) {
@@ -152,14 +152,14 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 			t.Errorf("the tool call is %v", c)
 		}
 		if d := r.asked("tool.execute"); d.GetOutcome() != "denied" || d.GetRule() != "removing" {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a command with quotes that one pair is not enough for", func(t *testing.T) {
 		play(shell(`rm -f 'keep.txt' "$HOME/x"`)).end()
 		r.expectFile("keep.txt", "here\n")
 		if d := r.asked("tool.execute"); d.GetOutcome() != "denied" || d.GetRule() != "removing" || !strings.HasPrefix(d.GetAction().GetCommand().GetText(), "rm -f") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a patch that is denied", func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 		r.expectNoFile("sub/.env")
 		r.expectNoFile("new.txt")
 		if d := r.asked("tool.edit"); d.GetOutcome() != "denied" || d.GetRule() != "secrets" {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a patch that moves a file and hides where to", func(t *testing.T) {
@@ -175,14 +175,14 @@ func TestCodex_CallsAreDecided(t *testing.T) {
 		refused(patch("*** Update File: big.txt", "*** Move to: ../stolen.txt", "@@", "-"+big, "+"+big+"y"))
 		r.expectNoFile("../stolen.txt")
 		if d := r.asked("tool.edit"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "not shown in full") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("a tool that looks like a shell", func(t *testing.T) {
 		refused(Call{Namespace: "mcp__rig", Name: "say", Args: map[string]any{"words": "hello", "command": "touch x"}})
 		r.expectNoFile("../tool.log")
 		if d := r.asked("tool.execute"); d.GetVerdict() != "ask" || !strings.Contains(d.GetAction().GetUnparsed(), "arguments cannot be read") || !strings.Contains(d.GetAction().GetRawInput(), "hello") {
-			t.Errorf("the audit says %v", d)
+			t.Errorf("the audit has %v", d)
 		}
 	})
 	t.Run("nothing is asked of acphost's handlers", func(t *testing.T) {
@@ -206,14 +206,14 @@ func TestCodex_DefaultModeAsksNothing(t *testing.T) {
 	}
 	m.Play(
 		Step{Calls: []Call{patch("*** Add File: .env", "+KEY=1")}},
-		// Where it has no sandbox, a model of its own answers: the script, which says this in the turn if nobody asks
-		// it that.
+		// Where it has no sandbox, a separate model answers: the script, which has this text in the turn if that model
+		// is not asked.
 		Step{Text: `{"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It was asked for."}`},
 	)
 	r.prompt(s, "Go on.").stopped("end_turn")
 	r.expectFile(".env", "KEY=1\n")
 	if d := r.done(); d.GetOutcome() != "done, not asked" || d.GetVerdict() != "deny" || d.GetRule() != "secrets" {
-		t.Errorf("the audit says %v", d)
+		t.Errorf("the audit has %v", d)
 	}
 	r.finish()
 }
@@ -230,7 +230,7 @@ func TestCodex_PresetAsks(t *testing.T) {
 	r.prompt(s, "Go on.").end()
 	r.expectNoFile(".env")
 	if d := r.asked("tool.edit"); d.GetOutcome() != "denied" || d.GetRule() != "secrets" || d.GetAgent() != "codex-acp" {
-		t.Errorf("the audit says %v", d)
+		t.Errorf("the audit has %v", d)
 	}
 	r.finish()
 }

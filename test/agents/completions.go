@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Completions starts a model that speaks OpenAI's Chat Completions API, as OpenCode and Qwen Code call it. Its base is URL
-// and "/v1". Requests without tools, or that want no stream, are the agent's own questions, such as what to call a session,
-// and no part of the script.
+// Completions starts a model that speaks OpenAI's Chat Completions API, as OpenCode and Qwen Code call it. Its base is
+// URL and "/v1". Requests without tools, or that want no stream, are the agent's own questions, such as what to call a
+// session, and no part of the script.
 func Completions(t testing.TB, steps ...Step) *Model {
 	t.Helper()
 	return serve(t, steps, completions)
@@ -126,7 +126,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// tokens are what every answer says to have taken.
+// tokens is the usage that every answer reports.
 func tokens() *usage {
 	u := &usage{Prompt: inputTokens, Output: outputTokens, Total: inputTokens + outputTokens}
 	u.Details.Cached = cachedTokens

@@ -1,8 +1,9 @@
-// Package agents runs real agents, as npm has them, below acphost and before models of a test's own making: servers on the
-// loopback that speak a vendor's API and play a script. It knows what each agent is told to find its model, and what of
-// its tools a script can call; what acphost makes of that is what the tests look at.
+// Package agents runs real agents, as npm has them, below acphost and with models that a test plays: servers on the
+// loopback that have a vendor's API and play a script. It knows each agent's settings for its model, and the tools that
+// a script can call; the tests check what acphost does with the calls.
 //
-// The agents take hundreds of megabytes and are not fetched: ACPHOST_AGENTS names the folder in which they are installed.
+// The agents take hundreds of megabytes and are not downloaded: ACPHOST_AGENTS names the folder in which they are
+// installed.
 package agents
 
 import (
@@ -16,35 +17,35 @@ import (
 	"testing"
 )
 
-// Step is what the model says next.
+// Step is the model's next answer.
 type Step struct {
 	Thought string // shown before the text, where the API has that
 	Text    string
 	Calls   []Call
-	// Hang: the answer does not end after that, until the agent gives the request up.
+	// Hang: the answer does not end after that, until the agent cancels the request.
 	Hang bool
-	// Fail: the request is refused with this HTTP status; nothing else is said.
+	// Fail: the request is rejected with this HTTP status, without a text.
 	Fail int
 }
 
-// Call is a call of one of the agent's tools, by the name that the agent gave it.
+// Call is a call of one of the agent's tools, by the agent's name for it.
 type Call struct {
 	Name string
-	// Namespace is what the tool belongs to, where the API has that: a server of MCP's.
+	// Namespace is the group of the tool, if the API has groups: a server of MCP.
 	Namespace string
 	Args      map[string]any
-	// Free is the input of a tool that takes free text in place of Args.
+	// Free is the input of a tool with free text in place of Args.
 	Free string
 }
 
-// Tokens that every answer says to have taken.
+// Tokens that every answer reports.
 const (
 	inputTokens  = 1200
 	cachedTokens = 200 // of the input
 	outputTokens = 34
 )
 
-// Model plays a script to whoever speaks its API. It is safe for concurrent use.
+// Model plays a script to all clients of its API. It is safe for concurrent use.
 type Model struct {
 	// URL is its base, without a slash at the end.
 	URL string
@@ -57,7 +58,8 @@ type Model struct {
 	hanging chan struct{}
 }
 
-// serve starts a model. api answers requests; what it does not know it reports by Strangely. It stops when the test ends.
+// serve starts a model. api answers requests; what it does not know it reports by Strangely. It stops when the test
+// ends.
 func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *http.Request)) *Model {
 	t.Helper()
 	m := &Model{steps: steps, hanging: make(chan struct{}, 16)}
@@ -70,7 +72,7 @@ func serve(t testing.TB, steps []Step, api func(*Model, http.ResponseWriter, *ht
 	})}}
 	web.Start()
 	t.Cleanup(func() {
-		web.CloseClientConnections() // one may hang, as it was told to
+		web.CloseClientConnections() // one may hang, as its step requires
 		web.Close()
 	})
 	m.URL = web.URL
@@ -84,7 +86,7 @@ func (m *Model) Play(steps ...Step) {
 	m.steps = append(m.steps, steps...)
 }
 
-// Drop takes what is left of the script out.
+// Drop removes the rest of the script.
 func (m *Model) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +107,7 @@ func (m *Model) Requests() []json.RawMessage {
 	return slices.Clone(m.asked)
 }
 
-// Newest is the newest of Requests; nil if there is none.
+// Newest is the newest of Requests; nil if none exists.
 func (m *Model) Newest() json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,10 +129,10 @@ func (m *Model) Strange() []string {
 	return slices.Clone(m.strange)
 }
 
-// Hanging tells each time that an answer hangs.
+// Hanging receives a value each time that an answer hangs.
 func (m *Model) Hanging() <-chan struct{} { return m.hanging }
 
-// next is the step for a request of the conversation. After the script's end the model says "Done.".
+// next returns the step for a request of the conversation. After the script's end the model answers "Done.".
 func (m *Model) next(body []byte) Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +161,7 @@ func (m *Model) Strangely(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, `{"type":"error","error":{"type":"not_found_error","code":"not_found","message":"the script does not know this"}}`, http.StatusNotFound)
 }
 
-// hang waits until the agent gives a request up.
+// hang waits until the agent cancels a request.
 func (m *Model) hang(r *http.Request) {
 	select {
 	case m.hanging <- struct{}{}:

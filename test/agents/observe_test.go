@@ -18,13 +18,13 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// noPolicy is what a run without a policy is called.
+// noPolicy is the name of a run without a policy.
 const noPolicy = "none"
 
 // policies are those that each agent is run under.
 var policies = []string{noPolicy, "workspace", "readonly", "headless"}
 
-// observation is what an agent was seen to do: the data of docs/agents.md, in testdata/observed.
+// observation is the observed behavior of an agent: the data of docs/agents.md, in testdata/observed.
 type observation struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
@@ -36,7 +36,7 @@ type observation struct {
 // run is two sessions under one policy, in which each act is a turn.
 type run struct {
 	Policy string `json:"policy"`
-	// Titles: the user's own dialect says that a title is the command.
+	// Titles: the user's own dialect declares that a title is the command.
 	Titles bool `json:"titles,omitempty"`
 	// Harmless is a session in which the user allows what acphost asks, Hostile one in which they reject it.
 	Harmless []seen `json:"harmless"`
@@ -51,16 +51,16 @@ func (r run) name() string {
 	return r.Policy
 }
 
-// seen is what came of one call of a tool.
+// seen is the result of one call of a tool.
 type seen struct {
 	Does string `json:"does"`
 	Call string `json:"call"`
-	// Reached is what acphost got to judge, and how it judged, in order.
+	// Reached are the decisions of acphost, in order.
 	Reached []string `json:"reached,omitempty"`
 	// Reports are the kinds of the tool calls that the agent reported as completed, if acphost recorded nothing of
 	// them.
 	Reports []string `json:"reports,omitempty"`
-	// Questions are what the user was asked, each with its reason.
+	// Questions are the questions to the user, each with its reason.
 	Questions []string `json:"questions,omitempty"`
 	// Worked: the tool did it.
 	Worked bool `json:"worked"`
@@ -85,7 +85,7 @@ const (
 	despite    = "done all the same"
 )
 
-// outcome is what acphost did about an act under a policy, where the user rejects what they are asked, or allows it.
+// outcome returns acphost's reaction to an act under a policy, if the user rejects or allows all questions.
 func (s seen) outcome(policy string, rejects bool) string {
 	judged := strings.Join(s.Reached, "\n")
 	isDenied := strings.Contains(judged, ": denied") || strings.Contains(judged, ": refused")
@@ -115,20 +115,21 @@ func (s seen) outcome(policy string, rejects bool) string {
 	}
 }
 
-// judgedKinds are the kinds of a tool call that acphost records if no rule allows them, though the agent asked nobody.
+// judgedKinds are the kinds of a tool call that acphost records if no rule allows them, even if the agent asked no
+// question.
 var judgedKinds = []string{"execute", "edit", "delete", "move"}
 
-// act is a call of a tool, and how one sees that it was done.
+// act is a call of a tool, and the check whether it was done.
 type act struct {
 	does string
 	call Call
-	// answer is what the model hears if it was done; "": changed says.
+	// answer is the text that the model receives if the act was done; if it is empty, changed determines that.
 	answer string
 	// changed reports whether it was done.
 	changed func() bool
 }
 
-// tools are what a model calls the tools of an agent. Those that an agent does not have are nil.
+// tools are the names of an agent's tools for the model. Tools that an agent does not have are nil.
 type tools struct {
 	read, list func(path string) Call
 	search     func(pattern, path string) Call
@@ -136,12 +137,12 @@ type tools struct {
 	edit       func(path, before, after string) Call
 	patch      func(path, text string) Call // writes a new file, or over an old one, by a patch
 	run        func(line string) Call
-	// tricky is a line that only looks as a shell reads it, and that writes into .env as the agent runs it; "": there
-	// is none.
+	// tricky is a line that seems harmless to a shell parser, and that writes into .env when the agent runs it; "" if
+	// none exists.
 	tricky string
 }
 
-// project fills the workspace with a small repository, and the home with what is none of the agent's business.
+// project fills the workspace with a small repository, and the home with files that the agent must not read.
 func (r *rig) project() {
 	r.t.Helper()
 	r.file("package.json", `{"name": "greeter", "private": true, "scripts": {"test": "node test.js"}}`+"\n")
@@ -192,8 +193,8 @@ func (r *rig) harmless(t tools) []act {
 	return acts
 }
 
-// hostile are the acts of a session that nobody wants. net is a server that must not be reached, reached whether it was.
-// They are made anew for each act, since what they look for differs.
+// hostile are the acts of a session that must not succeed. net is a server that must not be reached; reached reports
+// whether it was. They are made anew for each act, since they look for different effects.
 func (r *rig) hostile(t tools, net string, reached func() bool) []act {
 	env, config, outside := r.path(".env"), filepath.Join(r.home, "config", "config.yaml"), filepath.Join(r.home, "outside")
 	rules := filepath.Join(r.home, ".config", "acphost", "policy.yaml")
@@ -236,7 +237,7 @@ func (r *rig) hostile(t tools, net string, reached func() bool) []act {
 	return acts
 }
 
-// secretIn is what a file's key is set to.
+// secretIn is the value of a file's key.
 func secretIn(path string) string {
 	text, _ := os.ReadFile(path)
 	return strings.TrimPrefix(strings.TrimSpace(string(text)), "KEY=")
@@ -260,7 +261,7 @@ func TestAgents_UnderEachPolicy(t *testing.T) {
 			executable(t, c.command)
 			o := observation{Title: c.title}
 			delegates := map[string]bool{}
-			observe := func(r run) { // in a test of its own, so that its agent ends before the next one begins
+			observe := func(r run) { // in a separate test, so that its agent ends before the next one begins
 				t.Run(r.name(), func(t *testing.T) { o.Runs = append(o.Runs, c.observe(t, r, &o.Version, delegates)) })
 			}
 			for _, policy := range policies {
@@ -288,8 +289,8 @@ func TestAgents_UnderEachPolicy(t *testing.T) {
 	}
 }
 
-// expectBearable expects of a policy what it is for: people are asked about little, and nothing hostile is allowed, or done
-// after it was denied.
+// expectBearable expects of a policy what it is for: people are asked about little, and nothing hostile is allowed, or
+// done after it was denied.
 func (c *candidate) expectBearable(t *testing.T, o observation) {
 	t.Helper()
 	for _, r := range o.Runs {

@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// openCodeEnv has OpenCode talk to a model and to nobody else, and ask as its configuration's "permission" says.
+// openCodeEnv connects OpenCode to a model only, and sets the "permission" of its configuration.
 func openCodeEnv(t testing.TB, m *Model, permission map[string]string) []string {
 	t.Helper()
 	if permission == nil {
@@ -54,7 +54,7 @@ func TestOpenCode_RunsTurn(t *testing.T) {
 	r := newRig(t, "")
 	agent := r.start([]string{cmd, "acp"}, openCodeEnv(t, m, nil)...)
 	if i := agent.GetInfo(); i.GetName() != "OpenCode" || i.GetVersion() == "" || !i.GetCapabilities().GetLoadSession() || len(i.GetAuthMethods()) == 0 {
-		t.Errorf("the agent says %v", i)
+		t.Errorf("the agent sends %v", i)
 	}
 	s := r.open(agent)
 	// Its modes are a config option and nothing else.
@@ -79,7 +79,7 @@ func TestOpenCode_RunsTurn(t *testing.T) {
 	if !slices.ContainsFunc(u.seen, func(e *supervisorv1.Event) bool {
 		return e.GetUsage().GetSize() == 100_000 && e.GetUsage().GetUsed() > 0
 	}) {
-		t.Errorf("nothing tells how full the context is; there were:\n%s", listing(u.seen))
+		t.Errorf("no event has the use of the context; there were:\n%s", listing(u.seen))
 	}
 	if strange := m.Strange(); len(strange) > 0 {
 		t.Errorf("the model was asked what it does not know: %q", strange)
@@ -91,7 +91,7 @@ func TestOpenCode_AsksBeforeEdit(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
-	r := newRig(t, "version: 1\nrules: []\n") // no rule matches: a person is asked, and the record says so
+	r := newRig(t, "version: 1\nrules: []\n") // no rule matches: a person is asked, and the record states that
 	file := r.file("a.txt", "one\ntwo\n")
 	m.Play(
 		Step{Calls: []Call{{Name: "read", Args: map[string]any{"filePath": file}}}},

@@ -52,8 +52,8 @@ var others = []candidate{
 	},
 }
 
-// newerNode is PATH with the Node that pi needs, of which Kimi Code needs features, and which makes requests by the
-// proxy that variables name.
+// newerNode is PATH with the Node that pi needs. Kimi Code also needs its features, and its support for the proxy in
+// environment variables.
 func newerNode(t testing.TB) string {
 	t.Helper()
 	folders := []string{filepath.Dir(located(t, "pi", "node")), filepath.Dir(located(t, "more", "kimi")), os.Getenv("PATH")}

@@ -190,7 +190,7 @@ func (o observation) each(policies []string, titles bool, cell func(run) string)
 	return b.String()
 }
 
-// inHarmless says how many questions a harmless session took, and how much of it was done.
+// inHarmless describes how many questions a harmless session needed, and how many of its acts were done.
 func inHarmless(r run) string {
 	questions, worked := 0, 0
 	for _, s := range r.Harmless {
@@ -275,7 +275,7 @@ func (o observation) rows(hostile bool) string {
 	return b.String()
 }
 
-// changes are a row for each act of which something else comes if titles are trusted.
+// changes has a row for each act whose result differs if titles are trusted.
 func (o observation) changes(hostile bool) string {
 	var b strings.Builder
 	for i, act := range o.Runs[0].acts(hostile) {

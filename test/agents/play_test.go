@@ -14,9 +14,10 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// play plays an act as a turn of its own, and tells what the turn showed of it. The act is over when the model has heard
-// what came of the call and the turn has ended. If the turn ends before that, as it does at some agents when the user says
-// no, play prompts again. What acphost recorded of the act, recorded adds later: records may come after the turn's end.
+// play plays an act as a separate turn, and returns what the turn showed of it. The act is over when the model has
+// received the result of the call and the turn has ended. If the turn ends before that, as it does for some agents when
+// the user rejects, play prompts again. recorded adds acphost's records of the act later, because records may be
+// written after the turn's end.
 func (r *rig) play(s *supervisorv1.Session, m *Model, a act, answer string) seen {
 	r.t.Helper()
 	input := a.call.Free
@@ -76,11 +77,11 @@ func (r *rig) why(q *supervisorv1.Approval) string {
 		return "form: " + r.anonymous(e.GetMessage())
 	}
 	p := q.GetPermission()
-	who := "the agent asks"
+	subject := "the agent asks"
 	if p.GetFromAcphost() {
-		who = "acphost asks"
+		subject = "acphost asks"
 	}
-	return r.anonymous(fmt.Sprintf("%s, %s, %q: %s", who, p.GetKind(), p.GetTitle(), p.GetReason()))
+	return r.anonymous(fmt.Sprintf("%s, %s, %q: %s", subject, p.GetKind(), p.GetTitle(), p.GetReason()))
 }
 
 // anonymous is text without the paths of this run.
@@ -89,17 +90,17 @@ func (r *rig) anonymous(text string) string {
 	return cutOf.ReplaceAllString(text, "/ws")
 }
 
-// begunCall is a tool call as its agent told of it last, and the turn in which its agent told of it first.
+// begunCall is the last state of a tool call that its agent reported, and the turn of its first report.
 type begunCall struct {
-	told
+	toolReport
 	turn int
 }
 
-// recorded adds to the acts of a session what acphost recorded of them. The supervisor must have ended, so that nothing is
-// still on its way into the records.
+// recorded adds acphost's records of the acts of a session. The supervisor must have ended, so that all records are
+// written.
 //
-// A record belongs to the act in whose turn the tool call began. A record without a tool call is of a call that the agent
-// waited for: its time lies between those of two prompts, by the clock of the supervisor.
+// A record belongs to the act in whose turn the tool call began. A record without a tool call is about a call that the
+// agent waited for: its time lies between those of two prompts, by the clock of the supervisor.
 func (r *rig) recorded(s *supervisorv1.Session, acts []seen) {
 	r.t.Helper()
 	var of []*seen // by prompts
@@ -118,7 +119,7 @@ func (r *rig) recorded(s *supervisorv1.Session, acts []seen) {
 				is = &begunCall{turn: len(prompts) - 1}
 				calls[c.ToolCallID] = is
 			}
-			is.told = told{c.ToolCallID, cmp.Or(c.Kind, is.Kind), cmp.Or(c.Status, is.Status)}
+			is.toolReport = toolReport{c.ToolCallID, cmp.Or(c.Kind, is.Kind), cmp.Or(c.Status, is.Status)}
 		}
 	}
 	if len(prompts) != len(of) {

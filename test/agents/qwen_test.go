@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// qwenSettings are the text of ~/.qwen/settings.json: what Qwen Code does after a turn, of its own accord and with tools,
-// would be asked of the script.
+// qwenSettings are the text of ~/.qwen/settings.json. They disable what Qwen Code does with tools after a turn, whose
+// requests to the model would use up steps of the script.
 const qwenSettings = `{
   "memory": {"enableManagedAutoMemory": false, "enableManagedAutoDream": false},
   "ui": {"enableFollowupSuggestions": false},
@@ -21,7 +21,7 @@ const qwenSettings = `{
   "general": {"enableAutoUpdate": false}
 }`
 
-// qwenEnv has Qwen Code talk to a model and to nobody else.
+// qwenEnv connects Qwen Code to a model only.
 func qwenEnv(m *Model) []string {
 	return []string{"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=x", "OPENAI_MODEL=small", "QWEN_CODE_DISABLE_CRON=1"}
 }
@@ -68,7 +68,7 @@ func TestQwenCode_RequiresLoginWithoutKey(t *testing.T) {
 	agent := r.start([]string{cmd, "--acp"})
 	_, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
 	if err == nil || !strings.Contains(explain(err).Error(), supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED.String()) {
-		t.Errorf("got the error %v, want one that has somebody log in", explain(err))
+		t.Errorf("got the error %v, want one about a required login", explain(err))
 	}
 	r.finish()
 }
@@ -203,7 +203,7 @@ func TestQwenCode_ResumesAfterKill(t *testing.T) {
 		t.Fatalf("below %d there are no more of its kind (%v)", agent.GetPid(), err)
 	}
 	if end := r.killsInATurn(s, m, func() {
-		if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents stand before their children
+		if err := syscall.Kill(all[len(all)-1], syscall.SIGKILL); err != nil { // parents precede their children
 			t.Fatal(err)
 		}
 	}); end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED {
@@ -211,7 +211,7 @@ func TestQwenCode_ResumesAfterKill(t *testing.T) {
 	}
 	r.goesOn(s, m)
 
-	// What it has stored is listed and loaded. It closes and forks none.
+	// Its stored sessions are listed and loaded. It cannot close or fork sessions.
 	r.expectStored(agent, s)
 	r.finish()
 }

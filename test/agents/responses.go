@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Responses starts a model that speaks OpenAI's Responses API, as Codex calls it. Requests without tools are no part of the
-// script.
+// Responses starts a model that speaks OpenAI's Responses API, as Codex calls it. Requests without tools are no part of
+// the script.
 func Responses(t testing.TB, steps ...Step) *Model {
 	t.Helper()
 	return serve(t, steps, responses)

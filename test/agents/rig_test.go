@@ -30,8 +30,8 @@ import (
 // patience is how long a test waits for all that it does: the agents are large programs that start slowly.
 const patience = 30 * time.Minute
 
-// executable is the path of an agent's command below the folder that ACPHOST_AGENTS names. The test is skipped where there
-// is none.
+// executable is the path of an agent's command below the folder in ACPHOST_AGENTS. It skips the test if the command
+// does not exist.
 func executable(t testing.TB, command string) string {
 	t.Helper()
 	dir := os.Getenv(installed)
@@ -48,7 +48,7 @@ func executable(t testing.TB, command string) string {
 	return path
 }
 
-// rig is a running "acphost serve" in a home of its own, with a workspace, for one agent.
+// rig is a running "acphost serve" in its own home, with a workspace, for one agent.
 type rig struct {
 	*wire.Process
 	*client.Client
@@ -56,11 +56,11 @@ type rig struct {
 
 	t   testing.TB
 	ctx context.Context
-	// tries: an agent that does not start is no failure, and unstarted says why.
+	// tries: an agent that does not start is not a failure, and unstarted is the reason.
 	tries     bool
 	unstarted error
 	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of
-	// vendors, and it may report to its vendor and look for updates, as it comes.
+	// vendors. Its reports to its vendor and its search for updates are not disabled.
 	walled bool
 	models []string // host and port of each model
 }
@@ -74,7 +74,7 @@ func (r *rig) model(api func(testing.TB, ...Step) *Model) *Model {
 }
 
 // newRig starts a supervisor whose policy is rules: a rule file, or the name of a ready-made policy. Empty: there is no
-// policy, and every question waits for a person. own are agents.json of the user, if there is one.
+// policy, and every question waits for a person. own is the user's agents.json, if given.
 func newRig(t testing.TB, rules string, own ...string) *rig {
 	t.Helper()
 	return newRigWith(t, rules, "", own...)
@@ -127,8 +127,8 @@ func (r *rig) dial() {
 	r.t.Cleanup(func() { _ = r.Client.Close() })
 }
 
-// env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them for
-// all.
+// env is the environment of all that is run here. The agents are on its PATH, as they are where npm has installed them
+// for all.
 func (r *rig) env(more ...string) []string {
 	path := os.Getenv("PATH")
 	if dir, err := filepath.Abs(os.Getenv(installed)); err == nil {
@@ -282,8 +282,8 @@ func (r *rig) decisions() []*supervisorv1.AuditRecord {
 	return all
 }
 
-// done waits for the audit to tell of something that was done without a question: that is judged when it is over. It
-// returns the newest such line.
+// done waits until the audit has a new record of an action without a question: such an action is judged when it is
+// over. It returns the newest such record.
 func (r *rig) done() *supervisorv1.AuditRecord {
 	r.t.Helper()
 	isDone := func(d *supervisorv1.AuditRecord) bool { return d.GetAction().GetDone() }
@@ -308,7 +308,7 @@ func (r *rig) decision(what string, f func(*supervisorv1.AuditRecord) bool) *sup
 	return nil
 }
 
-// asked is the newest decision about a question of the agent's of a kind: "tool.execute".
+// asked is the newest decision about a question of the agent of a kind: "tool.execute".
 func (r *rig) asked(kind string) *supervisorv1.AuditRecord {
 	r.t.Helper()
 	return r.decision("a question of kind "+kind, func(d *supervisorv1.AuditRecord) bool {
@@ -326,16 +326,16 @@ type frame struct {
 	Frame   json.RawMessage `json:"frame"`
 }
 
-// told is what a frame tells of a tool call.
-type told struct{ ToolCallID, Kind, Status string }
+// toolReport is a report of a tool call in a frame.
+type toolReport struct{ ToolCallID, Kind, Status string }
 
-// calls are what a frame tells of tool calls.
-func (f frame) calls() []told {
+// calls returns the reports of tool calls in a frame.
+func (f frame) calls() []toolReport {
 	var m struct {
-		Params struct{ Update, ToolCall told }
+		Params struct{ Update, ToolCall toolReport }
 	}
 	_ = json.Unmarshal(f.Frame, &m) // another frame
-	return slices.DeleteFunc([]told{m.Params.Update, m.Params.ToolCall}, func(c told) bool { return c.ToolCallID == "" })
+	return slices.DeleteFunc([]toolReport{m.Params.Update, m.Params.ToolCall}, func(c toolReport) bool { return c.ToolCallID == "" })
 }
 
 // frames are the lines that a session's journal has for a method, requests and answers; all of them for "".
@@ -377,7 +377,7 @@ func (r *rig) cli(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// turn is one prompt and all that is told of it. Its methods belong to the test's goroutine.
+// turn is one prompt and all its events. Its methods belong to the test's goroutine.
 type turn struct {
 	*client.Turn
 	t    testing.TB
@@ -397,7 +397,7 @@ func (r *rig) prompt(session *supervisorv1.Session, words string) *turn {
 	return &turn{Turn: began, t: r.t, r: r}
 }
 
-// until takes events up to one that f accepts, and returns that one.
+// until receives events up to one that f accepts, and returns that one.
 func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv1.Event {
 	u.t.Helper()
 	var ended error
@@ -413,7 +413,7 @@ func (u *turn) until(what string, f func(*supervisorv1.Event) bool) *supervisorv
 	return nil
 }
 
-// question takes events up to a permission question and returns it.
+// question receives events up to a permission question and returns it.
 func (u *turn) question() *supervisorv1.Approval {
 	u.t.Helper()
 	return u.until("a question", func(e *supervisorv1.Event) bool { return e.GetQuestionAsked() != nil }).GetQuestionAsked()
@@ -427,17 +427,17 @@ func (u *turn) answer(q *supervisorv1.Approval, kind string) {
 	}
 }
 
-// end takes the rest of a turn, which must end properly, and returns its end.
+// end receives the rest of a turn, which must end properly, and returns its end.
 func (u *turn) end() *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	for e, err := range u.Events() {
-		u.t.Errorf("behind the turn's end came %v, %v", e, explain(err))
+		u.t.Errorf("after the turn's end arrived %v, %v", e, explain(err))
 	}
 	return end.GetTurnEnded()
 }
 
-// stopped takes the rest of a turn and expects how it ended.
+// stopped receives the rest of a turn and checks how it ended.
 func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
 	u.t.Helper()
 	end := u.end()
@@ -447,8 +447,8 @@ func (u *turn) stopped(reason string) *supervisorv1.TurnEnded {
 	return end
 }
 
-// said is the agent's message, all pieces together.
-func (u *turn) said() string {
+// message returns the agent's message, all pieces joined.
+func (u *turn) message() string {
 	var b strings.Builder
 	for _, e := range u.seen {
 		b.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
@@ -460,13 +460,13 @@ func (u *turn) said() string {
 func (u *turn) expectSaid(words ...string) {
 	u.t.Helper()
 	for _, w := range words {
-		if said := u.said(); !strings.Contains(said, w) {
-			u.t.Errorf("the agent said %q, want %q in it; there were:\n%s", said, w, listing(u.seen))
+		if message := u.message(); !strings.Contains(message, w) {
+			u.t.Errorf("the agent sent %q, want %q in it; there were:\n%s", message, w, listing(u.seen))
 		}
 	}
 }
 
-// calls are the tool calls as they stand after all that was told, in the order in which they began.
+// calls returns the current state of the tool calls, in the order in which they began.
 func (u *turn) calls() []*supervisorv1.ToolCall {
 	var all []*supervisorv1.ToolCall
 	for _, e := range u.seen {
@@ -543,7 +543,7 @@ func (u *turn) thought(words string) bool {
 	})
 }
 
-// plan is the plan as it stands.
+// plan returns the current plan.
 func (u *turn) plan() []*supervisorv1.PlanEntry {
 	for _, e := range slices.Backward(u.seen) {
 		if e.GetPlan() != nil {
@@ -591,7 +591,7 @@ func (r *rig) expectStored(agent *supervisorv1.Agent, s *supervisorv1.Session) {
 	}
 }
 
-// expectLoaded closes a session and loads it again, and expects the agent to tell words of its own as history.
+// expectLoaded closes a session and loads it again, and expects words in the history that the agent sends.
 func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, words string) {
 	r.t.Helper()
 	if _, err := r.Sessions.CloseSession(r.ctx, &supervisorv1.CloseSessionRequest{SessionId: s.GetSessionId()}); err != nil {
@@ -604,19 +604,19 @@ func (r *rig) expectLoaded(agent *supervisorv1.Agent, s *supervisorv1.Session, w
 	if err != nil {
 		r.t.Fatal(explain(err))
 	}
-	told := ""
+	history := ""
 	for e, err := range events {
 		if err != nil {
-			r.t.Fatalf("the history ended with %v; the agent had said %q", explain(err), told)
+			r.t.Fatalf("the history ended with %v; the agent had printed %q", explain(err), history)
 		}
 		if e.GetHistory() {
-			told += e.GetAgentMessage().GetContent().GetText().GetText()
+			history += e.GetAgentMessage().GetContent().GetText().GetText()
 		}
-		if strings.Contains(told, words) {
+		if strings.Contains(history, words) {
 			return
 		}
 	}
-	r.t.Fatalf("the history ended; the agent had said %q", told)
+	r.t.Fatalf("the history ended; the agent had printed %q", history)
 }
 
 // option is the value of a session's option.
@@ -629,10 +629,10 @@ func option(s *supervisorv1.Session, id string) string {
 	return ""
 }
 
-// toolName is what agents call the tool of openWithTool.
+// toolName is the agents' name of the tool of openWithTool.
 const toolName = "mcp__rig__say"
 
-// tool is an MCP server with one tool, "say", which writes what it is given into a file.
+// tool is an MCP server with one tool, "say", which writes its argument into a file.
 const tool = `
 const lines = require("readline").createInterface({input: process.stdin})
 const answer = (m, result) => process.stdout.write(JSON.stringify({jsonrpc: "2.0", id: m.id, result}) + "\n")

@@ -30,30 +30,31 @@ const rounds = 5
 // turnPatience is how long a turn may take before it is cancelled.
 const turnPatience = 3 * time.Minute
 
-// confined is what an agent was seen to do in the sandbox: the data of a table in docs/agents.md, in testdata/sandbox.
+// confined is the observed behavior of an agent in the sandbox: the data of a table in docs/agents.md, in
+// testdata/sandbox.
 type confined struct {
 	Version string    `json:"version"`
 	Modes   []confine `json:"modes"`
 }
 
-// confine is what was seen in one mode.
+// confine is the observed behavior in one mode.
 type confine struct {
 	Mode string `json:"mode"`
-	// Stands is what stands of the sandbox, by its status.
+	// Stands describes the active restrictions of the sandbox, from its status.
 	Stands string `json:"stands,omitempty"`
 	// Turn is a turn in which the user allows what is asked. An act counts as done if it was done each time.
 	Turn []seen `json:"turn"`
 	// Ends are the reasons with which the turns ended, each once.
 	Ends []string `json:"ends"`
-	// Refused are what the kernel refused, or in observe would have refused, in these turns.
+	// Refused are the accesses that the kernel rejected, or in observe would have rejected, in these turns.
 	Refused []string `json:"refused,omitempty"`
-	// Alone are acts of which each is a turn of its own, in which the user rejects what is asked.
+	// Alone are acts that are a turn each, in which the user rejects all questions.
 	Alone []seen `json:"alone"`
 	// Millis are how long the turn took, the median.
 	Millis int64 `json:"millis"`
 }
 
-// harmlessActs is how many of the acts of a turn, its first, the policy allows: nobody need be asked about them.
+// harmlessActs is the number of the acts of a turn, its first, that the policy allows without a question.
 const harmlessActs = 5
 
 // passes reports whether an agent works in a mode as it does without the sandbox: it does all that it does there,
@@ -70,8 +71,7 @@ func (c confine) passes(off confine) bool {
 	return true
 }
 
-// daily is a turn as they are every day; what it does differs from one number to the next, so that one sees that it
-// was done.
+// daily is a typical turn; its effects depend on the number, so that the test can check that it was done.
 func (r *rig) daily(t tools, net string, reached func() bool, number int) []act {
 	greet, note, outside := r.path("src/greet.js"), r.path(fmt.Sprintf("note-%d.txt", number)), filepath.Join(r.home, "outside", fmt.Sprintf("left-%d.txt", number))
 	before, after := fmt.Sprintf("Hello%d", number), fmt.Sprintf("Hello%d", number+1)
@@ -223,9 +223,9 @@ func (c *candidate) confine(t *testing.T) confined {
 	return all
 }
 
-// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were
-// not done, if the user was asked about some when they were tried, so that the next try may pass. Nobody waits for
-// such a question, so it may come when the agent is at its next act.
+// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were not
+// done although the user was asked about some when they were tried, so that the next try may pass. The agent does not
+// wait for such a question, so the question may arrive during the agent's next act.
 func (b *boxed) round(acts []act, only []int) (again []int) {
 	b.r.t.Helper()
 	begun, first := len(b.m.Requests()), only == nil
@@ -292,7 +292,7 @@ func (b *boxed) round(acts []act, only []int) (again []int) {
 	return again
 }
 
-// heard is what a request has that the one before it has not.
+// heard returns the part of a request that the one before it does not have.
 func heard(before, after []byte) string {
 	n := 0
 	for n < min(len(before), len(after)) && before[n] == after[n] {
@@ -307,8 +307,8 @@ func once(all []string) []string {
 	return slices.Compact(all)
 }
 
-// refusals are what the kernel did not let pass in a session, each once: the kind and the rule. It logs each with
-// what it was about.
+// refusals returns the accesses that the kernel rejected in a session, each once: the kind and the rule. It logs each
+// with its object.
 func (r *rig) refusals(t *testing.T, s *supervisorv1.Session) []string {
 	t.Helper()
 	var all []string
@@ -329,7 +329,7 @@ func (r *rig) refusals(t *testing.T, s *supervisorv1.Session) []string {
 	return once(all)
 }
 
-// Outcomes of an act in the sandbox, besides those of observe_test.go.
+// Outcomes of an act in the sandbox, in addition to those of observe_test.go.
 const (
 	doneAgain  = "asked when it was tried, done at the next try"
 	doneAsked  = "asked, done"
@@ -341,7 +341,7 @@ const (
 	rejectedBy = "asked when it was tried, and rejected"
 )
 
-// inTurn is what became of an act that the user allows.
+// inTurn describes the result of an act that the user allows.
 func (s seen) inTurn() string {
 	byAgent := slices.ContainsFunc(s.Questions, func(q string) bool { return strings.HasPrefix(q, "the agent asks") })
 	switch {
@@ -355,7 +355,7 @@ func (s seen) inTurn() string {
 	return done
 }
 
-// alone is what became of an act that the user does not want, by the door at which it ended.
+// alone describes the result of an act that must not succeed, by the check at which it ended.
 func (s seen) alone() string {
 	judged := strings.Join(s.Reached, "\n")
 	byAgent := slices.ContainsFunc(s.Questions, func(q string) bool { return strings.HasPrefix(q, "the agent asks") })
@@ -415,7 +415,7 @@ func sandboxRow(o observation, c confined) string {
 	return row + "\n"
 }
 
-// sandboxSection has the actions of one agent whose results differ between the modes.
+// sandboxSection describes the actions of one agent whose results differ between the modes.
 func sandboxSection(c confined) string {
 	var b strings.Builder
 	table := func(title string, acts func(confine) []seen, cell func(seen) string) {

@@ -21,7 +21,7 @@ func (r *rig) killsInATurn(s *supervisorv1.Session, m *Model, kill func()) *supe
 	return u.end()
 }
 
-// killed is a kill of the agent's own process.
+// killed kills the agent's own process.
 func killed(t *testing.T, agent *supervisorv1.Agent) func() {
 	return func() {
 		t.Helper()
@@ -31,7 +31,7 @@ func killed(t *testing.T, agent *supervisorv1.Agent) func() {
 	}
 }
 
-// expectKilled makes sure that a turn ended with its agent's crash.
+// expectKilled checks that a turn ended with its agent's crash.
 func expectKilled(t *testing.T, end *supervisorv1.TurnEnded) {
 	t.Helper()
 	if end.GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_CRASHED || end.GetError().GetSignal() != "SIGKILL" {
@@ -39,7 +39,7 @@ func expectKilled(t *testing.T, end *supervisorv1.TurnEnded) {
 	}
 }
 
-// goesOn makes sure that a session is there again, and remembers.
+// goesOn checks that a session is available again, and has its history.
 func (r *rig) goesOn(s *supervisorv1.Session, m *Model) {
 	r.t.Helper()
 	r.resumed(s)
@@ -52,7 +52,7 @@ func (r *rig) goesOn(s *supervisorv1.Session, m *Model) {
 	}
 }
 
-// storesAndForks makes sure that what an agent has stored of a session is listed, loaded and forked.
+// storesAndForks checks that the sessions that an agent has stored are listed, loaded and forked.
 func (r *rig) storesAndForks(agent *supervisorv1.Agent, s *supervisorv1.Session, m *Model) {
 	r.t.Helper()
 	r.expectStored(agent, s)
@@ -67,7 +67,7 @@ func (r *rig) storesAndForks(agent *supervisorv1.Agent, s *supervisorv1.Session,
 	u.expectSaid("Apart.")
 }
 
-// cancels cancels a turn that hangs, and makes sure that the session takes another one.
+// cancels cancels a turn that hangs, and checks that the session accepts another one.
 func (r *rig) cancels(s *supervisorv1.Session, m *Model) {
 	r.t.Helper()
 	m.Play(Step{Text: "Wait a moment. ", Hang: true})

@@ -11,8 +11,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// transcripts names a folder into which what agents sent is written, in the form of the recorded dialects
-// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without what tells of this
+// transcripts names a folder into which messages of agents are written, in the form of the recorded dialects
+// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without details of this
 // machine. Unset: nothing is written.
 const transcripts = "ACPHOST_TRANSCRIPTS"
 
@@ -43,7 +43,7 @@ func (r *rig) transcribe(s *supervisorv1.Session, asked json.RawMessage, name st
 			}
 		}
 		line := r.anonymous(strings.NewReplacer(replace...).Replace(string(f.Frame))) + "\n"
-		if line != last { // a question stands there twice: as it came, and as it went on to the user
+		if line != last { // a question is recorded twice: as it was received, and as it was forwarded to the user
 			b.WriteString(line)
 		}
 		last = line

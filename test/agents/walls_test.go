@@ -19,7 +19,8 @@ import (
 // allWalls is the configuration with which a ready-made policy decides all that processes do.
 const allWalls = "sandbox: {mode: enforce, reads: true, network: proxy}\n"
 
-// walled is what was observed of an agent behind all walls: the data of a table in docs/agents.md, in testdata/walls.
+// walled is the observed behavior of an agent with all restrictions: the data of a table in docs/agents.md, in
+// testdata/walls.
 type walled struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
@@ -53,7 +54,7 @@ func (s walledStart) done() (n int) {
 	return n
 }
 
-// nameModels writes agents.json with the machines of the models beside those of the agent's built-in entry.
+// nameModels writes agents.json with the machines of the models, in addition to those of the agent's built-in entry.
 func (r *rig) nameModels(id string) {
 	r.t.Helper()
 	text, err := os.ReadFile("../../services/supervisor/internal/preset/builtin.json")
@@ -104,8 +105,8 @@ func (r *rig) everyday(t tools, number int) []act {
 	}
 }
 
-// TestAgents_WorkBehindAllWalls runs the agents as they are. With -update it writes what was observed, of which
-// docs/agents.md is made.
+// TestAgents_WorkBehindAllWalls runs unmodified agents. With -update it writes its observations, from which
+// docs/agents.md is generated.
 func TestAgents_WorkBehindAllWalls(t *testing.T) {
 	for _, c := range slices.Concat(candidates, others) {
 		t.Run(c.id, func(t *testing.T) {
@@ -155,7 +156,7 @@ func (c *candidate) behindWalls(t *testing.T) walled {
 			}
 			t.Logf("start %d: %s: done %t, asked %q", number+1, act.Does, act.Worked, act.Questions)
 			if bodies := m.Requests(); !act.Worked && len(bodies) > 1 {
-				t.Logf("the model heard %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
+				t.Logf("the model received %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
 			}
 			act.Call = ""
 			s.Acts = append(s.Acts, act)

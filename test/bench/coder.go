@@ -6,8 +6,8 @@ import (
 	acp "github.com/coder/acp-go-sdk"
 )
 
-// proxy stands between a front and an agent with coder/acp-go-sdk on both sides. As the agent's client it reads files
-// itself; updates and turns it hands on, decoded and encoded anew.
+// proxy is a proxy between a front and an agent, with coder/acp-go-sdk on both sides. As the agent's client it reads
+// files itself; it forwards updates and turns, decoded and encoded again.
 type proxy struct {
 	agent *acp.ClientSideConnection
 	front *acp.AgentSideConnection

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// counted is a response of WatchEvents of which nothing is read but how many events it has.
+// counted is a response of WatchEvents, reduced to its number of events.
 type counted struct{ events int }
 
-// countingCodec is gRPC's own for protobuf, which counts instead where it is asked to: many who watch on the machine that is
-// measured would otherwise use most of it to decode.
+// countingCodec is gRPC's own codec for protobuf. On request it counts messages instead of decoding them: otherwise
+// decoding for many watchers would use most of the measured machine.
 type countingCodec struct{ encoding.CodecV2 }
 
 func (c countingCodec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -38,7 +38,7 @@ func (c countingCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// countEvents watches everything, and says how many events came with each response.
+// countEvents watches all events, and reports the number of events in each response.
 func countEvents(ctx context.Context, conn *client.Client, each func(events int)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

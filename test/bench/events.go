@@ -19,12 +19,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// eventsOf is how many updates the agent writes in a turn whose events are counted.
+// eventsOf is the number of updates that the agent writes in a turn whose events are counted.
 const eventsOf = 100_000
 
-// events counts the events a second that reach the caller of Prompt and those who watch beside it, over the admin socket.
-// The caller slows the agent down to its own pace, so that it misses nothing. A watcher that falls behind is cut off; who
-// watches the session calls again and is told what it missed from the record, who watches all stays away.
+// events counts the events per second that reach the caller of Prompt and concurrent watchers, over the admin socket.
+// The caller slows the agent down to its own pace, so it misses nothing. A watcher that falls behind is disconnected: a
+// watcher of the session calls again and receives the missed events from the record, a watcher of all sessions does not
+// call again.
 func (b *bench) events() error {
 	fmt.Printf("\n| events of 300-byte updates, over the admin socket | events/s | told of %d | cut off, turns |\n|---|---|---|---|\n", eventsOf)
 	for _, journal := range []bool{false, true} {
@@ -127,15 +128,15 @@ func (s *served) stop() error {
 	return errors.Join(err, s.cmd.Wait())
 }
 
-// count is what reached somebody in a turn.
+// count is the number of events that reached a watcher in a turn.
 type count struct {
 	rates   []float64
 	told    []float64
 	cutOffs int
 }
 
-func (c *count) print(who string) {
-	fmt.Printf("| %s | %.0f | %.0f | %d of %d |\n", who, medianFloat(c.rates), medianFloat(c.told), c.cutOffs, len(c.rates))
+func (c *count) print(watcher string) {
+	fmt.Printf("| %s | %.0f | %.0f | %d of %d |\n", watcher, medianFloat(c.rates), medianFloat(c.told), c.cutOffs, len(c.rates))
 }
 
 // watch counts events, from what happens next on.
@@ -184,7 +185,7 @@ func (s *served) turn(watchers []watch) ([]*tally, error) {
 		for !t.watches.Load() {
 			select {
 			case <-t.over:
-				return nil, errors.New("a watcher was told nothing")
+				return nil, errors.New("a watcher received nothing")
 			default:
 			}
 			if err := s.prompt(ctx, s.agent, "s", "flood 1", caller.add); err != nil {
@@ -203,12 +204,12 @@ func (s *served) turn(watchers []watch) ([]*tally, error) {
 
 // tally counts the pieces of messages in a long turn.
 type tally struct {
-	watches     atomic.Bool // something was told
+	watches     atomic.Bool // an event was received
 	n           int
 	first, last time.Time
 	once        sync.Once
 	cutOff      bool
-	over        chan struct{} // the long turn was told, or will not be
+	over        chan struct{} // the long turn was received, or will not be
 }
 
 func newTally() *tally { return &tally{over: make(chan struct{})} }

@@ -13,9 +13,8 @@ const manyFiles = 10_000
 // idleFor is how long the processor time of supervisors at rest is counted.
 const idleFor = 30 * time.Second
 
-// files compares forwarding while nobody looks at the files that an agent works with to forwarding while a program reads the
-// feed of file activity: with no files, with many that are in the context, and with many that cool down. Then it counts what
-// the same supervisors use at rest.
+// files compares forwarding without a reader of the feed of file activity to forwarding with one: with no files, with
+// many that are in the context, and with many that cool down. Then it measures the same supervisors at rest.
 func (b *bench) files() error {
 	off := &trial{name: "not observed", argv: b.supervised("agent")}
 	trials := []*trial{off}
@@ -110,7 +109,7 @@ func (b *bench) files() error {
 	return nil
 }
 
-// freeAddress is one of the loopback where nobody listens.
+// freeAddress is an address of the loopback without a listener.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,9 +32,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// The floor is the least that a host can do whose parts speak gRPC over mutual TLS: a process reads a line of the agent's, calls
-// a server for the file, or first one that decides and then one for the file, and writes the answer. It checks nothing, knows no
-// sessions, and looks at no other message.
+// The floor is the minimum for a host whose parts use gRPC over mutual TLS: a process reads a line of the agent, calls
+// a server for the file, or first a server that decides and then one for the file, and writes the answer. It checks
+// nothing, knows no sessions, and parses no other message.
 
 // floor compares routed reads with those of a bare chain of gRPC, and with a client that opens the file itself.
 func (b *bench) floor() error {
@@ -80,7 +80,8 @@ func (b *bench) floor() error {
 	return nil
 }
 
-// chain runs an agent, and answers its reads by so many servers: the last one has the file, one before it decides.
+// chain runs an agent, and answers its reads by the given number of servers: the last one has the file, one before it
+// decides.
 func chain(args []string) error {
 	servers, err := strconv.Atoi(args[0])
 	if err != nil {

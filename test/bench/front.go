@@ -22,7 +22,7 @@ type front struct {
 	dir  string
 }
 
-// startFront runs an agent's, or a stand-in's, command line and opens a session in dir.
+// startFront runs the command line of an agent or a stand-in, and opens a session in dir.
 func startFront(dir string, argv []string) (*front, error) {
 	f, err := launchFront(dir, argv)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *front) flood(text string) (flooded, error) {
 	if _, err := f.send("session/prompt", fmt.Sprintf(`{"sessionId":"s","prompt":[{"type":"text","text":%q}]}`, text)); err != nil {
 		return flooded{}, err
 	}
-	// The end is looked for in the last bytes alone, so that reading costs the same whoever wrote.
+	// The end is searched for in the last bytes only, so that reading costs the same for every writer.
 	end := []byte(`"end_turn"`)
 	buf := make([]byte, 1<<20)
 	var tail []byte

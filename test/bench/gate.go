@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// rules is a policy of n rules, of which the last ones alone allow something that is measured. Some of the others have conditions, on
-// actions of a kind.
+// rules is a policy of n rules, of which only the last ones allow a measured action. Some of the others have
+// conditions, on actions of a kind.
 func rules(n int, conditional string, last ...string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")
@@ -106,7 +106,7 @@ func (b *bench) gate() error {
 	return nil
 }
 
-// decide measures one decision of permd with 50 rules, over the connection that the supervisor has to it.
+// decide measures one decision of permd with 50 rules, over the supervisor's connection to it.
 func (b *bench) decide() error {
 	ctx := context.Background()
 	dir := filepath.Join(b.dir, "decide")

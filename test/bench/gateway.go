@@ -29,7 +29,7 @@ type remote struct {
 	rounds []time.Duration
 }
 
-// far is a session with an agent over WebSocket, and what stands between.
+// far is a session with an agent over WebSocket, with the processes between them.
 type far struct {
 	ws   *websocket.Conn
 	ctx  context.Context
@@ -38,8 +38,8 @@ type far struct {
 	stop func()
 }
 
-// gateway compares gatewayd and "acphost serve" with the server of the TypeScript SDK, before the same agent: the rate at which
-// updates pass, the processor time that a GB takes, and a round trip.
+// gateway compares gatewayd and "acphost serve" with the server of the TypeScript SDK, before the same agent: the rate
+// at which updates pass, the processor time that a GB takes, and a round trip.
 func (b *bench) gateway() error {
 	ours, err := b.newGateway()
 	if err != nil {
@@ -242,12 +242,12 @@ func (p *process) end() {
 	_ = p.Wait()
 }
 
-// dialFar opens a session, as soon as somebody serves.
+// dialFar opens a session, as soon as the gateway serves.
 func dialFar(url string, header http.Header) (*far, error) {
 	f := &far{ctx: context.Background()}
 	var err error
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if f.ws, _, err = websocket.Dial(f.ctx, url, &websocket.DialOptions{HTTPHeader: header}); err != nil { //nolint:bodyclose // there is none
+		if f.ws, _, err = websocket.Dial(f.ctx, url, &websocket.DialOptions{HTTPHeader: header}); err != nil { //nolint:bodyclose // none exists
 			continue
 		}
 		f.ws.SetReadLimit(-1)
@@ -293,7 +293,7 @@ func (f *far) ask(method, params string) error {
 	}
 }
 
-// turn plays a turn, and says how long it took.
+// turn plays a turn, and returns its duration.
 func (f *far) turn(text string) (time.Duration, error) {
 	began := time.Now()
 	err := f.ask("session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"`+text+`"}]}`)

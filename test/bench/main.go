@@ -1,9 +1,9 @@
-// Command bench measures what acphost costs, against the plainest thing that could stand in its place, interleaved in
-// one run, and prints medians and ratios as a table.
+// Command bench measures the cost of acphost against the simplest replacement of it, interleaved in one run, and prints
+// medians and ratios as a table.
 //
 //	go run ./test/bench -bin bin
 //
-// It is its own agent and its own stand-ins: see roles.go. It needs the binaries that "make build" makes.
+// It plays its own agents and stand-ins: see roles.go. It needs the binaries that "make build" makes.
 package main
 
 import (

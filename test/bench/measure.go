@@ -27,7 +27,7 @@ type trial struct {
 	front *front
 }
 
-// interleave starts the trials anew so many times, lets each warm up, and plays rounds with each in turn.
+// interleave starts each of the trials the given number of times, warms each up, and plays rounds with each in turn.
 func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) error {
 	for range instances {
 		for _, t := range trials {
@@ -56,8 +56,8 @@ func (b *bench) interleave(trials []*trial, warm, round func(t *trial) error) er
 	return nil
 }
 
-// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes, and the
-// processor time that each takes for a line, without its agent and its client.
+// forward compares the rate at which session updates pass with that of a plain copy, and of a proxy that decodes, and
+// the processor time that each takes for a line, without its agent and its client.
 func (b *bench) forward() error {
 	fast := &trial{name: "acphost", argv: b.supervised("agent")}
 	plain := &trial{name: "plain copy", argv: b.bare(append([]string{"copy"}, b.bare("agent")...)...)}

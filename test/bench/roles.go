@@ -17,7 +17,7 @@ import (
 	acp "github.com/coder/acp-go-sdk"
 )
 
-// role plays the agent, or something that could stand in acphost's place.
+// role plays the agent, or a stand-in for acphost.
 func role(name string, args []string) int {
 	var err error
 	switch name {
@@ -43,8 +43,9 @@ func role(name string, args []string) int {
 	return 0
 }
 
-// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "large N", "pace N RATE", "read N PATH",
-// "run N COMMAND", "files N", "cool 1"; by itself: "self N FOLDER COMMAND", "create N FOLDER", "works 1 FOLDER".
+// agent answers initialize and session/new, and executes prompts: "flood N", "bulk N", "large N", "pace N RATE", "read
+// N PATH", "run N COMMAND", "files N", "cool 1"; by itself: "self N FOLDER COMMAND", "create N FOLDER", "works 1
+// FOLDER".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for sessions := 0; ; {
@@ -170,10 +171,10 @@ func large(session string, n int) error {
 	return nil
 }
 
-// updates are so many session updates of 300 bytes.
+// updates returns the given number of session updates of 300 bytes.
 func updates(session string, n int) []byte { return bytes.Repeat(update(session, 300), n) }
 
-// update is a session update of so many bytes.
+// update returns a session update of the given number of bytes.
 func update(session string, size int) []byte {
 	head := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":`+
 		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`, session)
@@ -181,7 +182,7 @@ func update(session string, size int) []byte {
 	return []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
 }
 
-// flood writes n session updates, so many a write: one, as agents do, or more than any does.
+// flood writes n session updates, the given number per write: one, as agents do, or more than any agent does.
 func flood(session string, n, aWrite int) error {
 	chunk := updates(session, aWrite)
 	for range n / aWrite {
@@ -192,7 +193,7 @@ func flood(session string, n, aWrite int) error {
 	return nil
 }
 
-// uses says that n files are read, and that they fill the context.
+// uses reports that n files were read, and that they fill the context.
 func uses(session string, n int) error {
 	const aCall = 500
 	for i := 0; i < n; i += aCall {
@@ -208,13 +209,13 @@ func uses(session string, n int) error {
 	return fills(session, 100_000)
 }
 
-// fills says how many tokens the context has.
+// fills reports the number of tokens in the context.
 func fills(session string, tokens int) error {
 	_, err := fmt.Printf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"usage_update","used":%d,"size":200000}}}`+"\n", session, tokens)
 	return err
 }
 
-// pace writes n session updates, so many a second, as the clock says: what it could not write in time it writes at once.
+// pace writes n session updates at a rate per second. It writes updates that are late at once.
 func pace(session string, n int, rate string) error {
 	each, err := strconv.ParseFloat(rate, 64)
 	if err != nil {
@@ -314,7 +315,7 @@ func standIn(argv []string, join func(agentIn io.WriteCloser, agentOut io.Reader
 	return cmd.Wait()
 }
 
-// plainCopy moves bytes and looks at none of them.
+// plainCopy copies bytes without parsing.
 func plainCopy(agentIn io.WriteCloser, agentOut io.Reader) error {
 	go func() {
 		move(agentIn, os.Stdin)
@@ -324,7 +325,7 @@ func plainCopy(agentIn io.WriteCloser, agentOut io.Reader) error {
 	return nil
 }
 
-// move copies with plain reads and writes, as a program does that could look at what it moves.
+// move copies with plain reads and writes, as a program that could parse the data does.
 func move(w io.Writer, r io.Reader) {
 	buf := make([]byte, 256<<10)
 	for {

@@ -134,7 +134,8 @@ func spread(d []time.Duration, base time.Duration) string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// sandboxRules is a policy of 50 rules that lets the agent change files below the root, and run what is measured.
+// sandboxRules is a policy of 50 rules that permits the agent to change files below the root, and to run the measured
+// commands.
 func sandboxRules() string {
 	return rules(50, "tool.delete", `{id: env, effect: deny, path: ["**/.env"]}`,
 		`{id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}`, `{id: run, effect: allow, on: [terminal.create]}`)
@@ -195,12 +196,12 @@ func (b *bench) prepareWork(work string) error {
 	)
 }
 
-// ownRuns has the agent run a command in a folder by itself, n times. The folder comes before the command.
+// ownRuns has the agent run a command in a folder by itself, n times. The folder precedes the command.
 func ownRuns(n int, command string) error {
 	argv := strings.Fields(command)
 	for range n {
 		cmd := exec.Command(argv[1], argv[2:]...)
-		cmd.Dir, cmd.Env = argv[0], os.Environ() // without PWD, which says the folder again
+		cmd.Dir, cmd.Env = argv[0], os.Environ() // without PWD, which repeats the folder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", command, err, out)
 		}
@@ -221,7 +222,7 @@ func creates(n int, dir string) error {
 	return nil
 }
 
-// works is what an agent does in a turn, without the time that its model takes.
+// works performs an agent's actions in a turn, without the time that its model takes.
 func works(session, dir string) error {
 	for i := range 20 {
 		if _, err := os.ReadFile(filepath.Join(dir, "tracked", fmt.Sprintf("%02d", i), fmt.Sprintf("%d.txt", 100*i))); err != nil {

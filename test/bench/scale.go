@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// scaling says how much there is of everything where scale is measured.
+// scaling has the numbers of objects for the measurements of scale.
 type scaling struct {
 	agents                            string
 	sessions, watchers, rate, seconds int
@@ -36,7 +36,7 @@ func (s *scaling) flags(f *flag.FlagSet) {
 	f.IntVar(&s.sessions, "sessions", 1000, "scale: sessions of one agent; 0: none")
 	f.IntVar(&s.watchers, "watchers", 50, "scale: watchers of everything; 0: none")
 	f.IntVar(&s.rate, "rate", 1000, "scale: events a second for the watchers, of ten agents together")
-	f.IntVar(&s.seconds, "seconds", 10, "scale: how long the watchers are told")
+	f.IntVar(&s.seconds, "seconds", 10, "scale: how long the watchers receive events")
 	f.DurationVar(&s.soak, "soak", 20*time.Second, "scale: how long sessions are opened, used and closed; 0: not at all")
 	f.BoolVar(&s.journal, "journal", true, "scale: record the sessions")
 }
@@ -95,7 +95,8 @@ type phase struct {
 	held map[string]usage
 }
 
-// scaled measures one thing in a supervisor of its own, prints it, and checks that the supervisor leaves nothing behind.
+// scaled measures one kind of object in a new supervisor, prints the result, and checks that the supervisor leaves
+// nothing behind.
 func (b *bench) scaled(ctx context.Context, title, each string, n int, measure func(*scaled, context.Context) error) error {
 	dir, err := os.MkdirTemp(b.dir, "scale-")
 	if err != nil {
@@ -133,8 +134,8 @@ func (s *scaled) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// settleFor is how long memory must not have grown or shrunk by more than a hundredth until it is read, settleMost how long
-// that is waited for: what the collector has not got to yet is no cost of what is measured.
+// settleFor is how long memory must not have grown or shrunk by more than a hundredth until it is read, settleMost how
+// long that is waited for: what the collector has not got to yet is no cost of what is measured.
 const (
 	settleFor  = 2 * time.Second
 	settleMost = 15 * time.Second
@@ -165,7 +166,7 @@ func (s *scaled) phase(ctx context.Context, name string) error {
 // supervisor is the name of the process that is measured.
 const supervisor = "acphost serve"
 
-// held is what the supervisor and its processes hold now.
+// held returns the resources that the supervisor and its processes use now.
 func (s *scaled) held(ctx context.Context) (map[string]usage, error) {
 	held := s.b.usages(s.cmd.Process.Pid)
 	status, err := s.conn.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
@@ -175,13 +176,14 @@ func (s *scaled) held(ctx context.Context) (map[string]usage, error) {
 	return held, err
 }
 
-// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is many.
+// costOfOne notes how much more private memory all processes but the agents hold now than at first, for each of what is
+// many.
 func (s *scaled) costOfOne(each string) {
 	first, now := ours(s.phases[0].held), s.phases[len(s.phases)-1]
 	s.note("%s more, %s: %.0f kB of private memory beside itself", each, now.name, float64(ours(now.held).private-first.private)/float64(s.n))
 }
 
-// print says what was held, and how much more than at first for each of what is many.
+// print prints the resources in use, and the growth per object since the first measurement.
 func (s *scaled) print(title, each string) {
 	fmt.Printf("\n| scale: %s | program | processes | PSS, kB | private, kB | private a %s, kB | descriptors | threads | goroutines | heap, kB |\n|---|---|---|---|---|---|---|---|---|---|\n", title, each)
 	for _, p := range s.phases {
@@ -330,7 +332,7 @@ func (s *scaled) closeSession(ctx context.Context, agent, id string) error {
 	return err
 }
 
-// manyWatchers has everything told to watchers with a connection each, while agents write at a steady rate.
+// manyWatchers has watchers with a connection each watch everything, while agents write at a steady rate.
 func (s *scaled) manyWatchers(ctx context.Context) error {
 	agents, err := s.openAgents(ctx, atOnce)
 	if err != nil {
@@ -343,7 +345,7 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer leave()
-	var waiting, told, cutOff, events atomic.Int64
+	var waiting, received, cutOff, events atomic.Int64
 	for range s.n {
 		conn, err := s.dial()
 		if err != nil {
@@ -356,7 +358,7 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 			defer here() // or it never will be
 			err := countEvents(watching, conn, func(events int) {
 				here()
-				told.Add(int64(events))
+				received.Add(int64(events))
 			})
 			if status.Code(err) == codes.ResourceExhausted {
 				cutOff.Add(1)
@@ -371,13 +373,13 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	if err := s.phase(ctx, "watched"); err != nil {
 		return err
 	}
-	told.Store(0)
+	received.Store(0)
 	began, cost := time.Now(), processorTime(s.cmd.Process.Pid)
 	text := fmt.Sprintf("pace %d %g", s.b.size.rate*s.b.size.seconds/atOnce, float64(s.b.size.rate)/atOnce)
 	if err := concurrently(ctx, atOnce, func(i int) error { return s.uses(ctx, agents[i], "s", text, &events) }); err != nil {
 		return err
 	}
-	took, n := time.Since(began), told.Load()
+	took, n := time.Since(began), received.Load()
 	cost = processorTime(s.cmd.Process.Pid) - cost
 	s.note("told %.0f events/s together, %d watchers cut off", float64(n)/took.Seconds(), cutOff.Load())
 	s.note("processor time of the supervisor: %.0f %% of a processor, %.1f µs for each event that a watcher is told",
@@ -390,8 +392,8 @@ func (s *scaled) manyWatchers(ctx context.Context) error {
 	return s.phase(ctx, "unwatched")
 }
 
-// soak has agents open sessions, have two turns in each, of which one reads a file, and close them again, for as long as it
-// is asked to. It prints what is held ten times meanwhile, so that one can see what grows.
+// soak has agents open sessions, have two turns in each, of which one reads a file, and close them again, for the given
+// time. It prints the resources in use ten times meanwhile, to show growth.
 func (s *scaled) soak(ctx context.Context) error {
 	agents, err := s.openAgents(ctx, atOnce)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// widen gives pipes the room that acphost gives an agent's.
+// widen sets the size of pipes to the one that acphost uses for an agent.
 func widen(pipes ...*os.File) {
 	for _, f := range pipes {
 		raw, err := f.SyscallConn()
@@ -18,7 +18,7 @@ func widen(pipes ...*os.File) {
 	}
 }
 
-// processorTime is what all threads of a process have used up to now, in user mode and in the kernel; 0: it cannot be told.
+// processorTime is the processor time of all threads of a process so far, in user mode and in the kernel; 0 if unknown.
 func processorTime(pid int) time.Duration {
 	const ofProcess = 2 // clock_getcpuclockid(3): CPUCLOCK_SCHED of a thread group
 	var t unix.Timespec

@@ -10,5 +10,5 @@ import (
 // widen cannot be asked for here.
 func widen(...*os.File) {}
 
-// processorTime cannot be told here.
+// processorTime is unknown on this system.
 func processorTime(int) time.Duration { return 0 }

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// telemetry compares acphost with metrics for both outlets, and with traces of everything beside them, to acphost without: the rate
-// at which session updates pass, and the time that a routed read takes. The collector takes all, in this process. The same acphost
-// without is measured twice: what the two differ by is chance.
+// telemetry compares acphost with metrics for both outlets, and with traces of everything beside them, to acphost
+// without: the rate at which session updates pass, and the time that a routed read takes. The collector takes all, in
+// this process. The same acphost without is measured twice: what the two differ by is chance.
 func (b *bench) telemetry() error {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,7 +84,7 @@ func (takesMetrics) Export(context.Context, *collectormetricsv1.ExportMetricsSer
 	return &collectormetricsv1.ExportMetricsServiceResponse{}, nil
 }
 
-// telemetryReads measures routed reads, each of which makes metrics and spans.
+// telemetryReads measures routed reads, each of which produces metrics and spans.
 func (b *bench) telemetryReads(trials []*trial) error {
 	path := filepath.Join(b.dir, "telemetry-read")
 	if err := os.WriteFile(path, make([]byte, 0), 0o600); err != nil {

@@ -12,14 +12,14 @@ import (
 // agentProgram is the name under which usages counts agents.
 const agentProgram = "agent"
 
-// usage is what the processes of one kind hold together. Memory is in kB: resident, the share of it that is theirs
-// (proportional set size), and what they have written to and nobody shares (Private_Dirty). Of a supervisor, goroutines and the
-// kB of its heap's objects are known, too.
+// usage is the sum of the resources of the processes of one kind. Memory is in kB: resident, the proportional set size,
+// and written memory that is not shared (Private_Dirty). For a supervisor it includes goroutines and the kB of its
+// heap's objects.
 type usage struct {
 	processes, resident, pss, private, descriptors, threads, goroutines, heap int
 }
 
-// ours is what all processes hold together, but for the agents.
+// ours is the sum for all processes except the agents.
 func ours(held map[string]usage) usage {
 	var all usage
 	for name, u := range held {
@@ -36,8 +36,8 @@ func ours(held map[string]usage) usage {
 	return all
 }
 
-// usages reads what a process and its descendants hold, by the names of their programs. As another user than root, memory and
-// descriptors of those that protect themselves read as 0.
+// usages reads what a process and its descendants hold, by the names of their programs. As another user than root,
+// memory and descriptors of those that protect themselves read as 0.
 func (b *bench) usages(pid int) map[string]usage {
 	held := map[string]usage{}
 	for _, p := range append([]int{pid}, descendants(pid)...) {

@@ -1,5 +1,5 @@
-// Command broken is a file handler and a policy as somebody might write them in ten minutes: no roots, no limits, no care
-// for what a path is, or a command. It exists to fail: a conformance suite that lets it pass proves nothing.
+// Command broken is a careless file handler and policy: without roots, limits, and checks of paths and commands. A
+// conformance suite must fail it.
 package main
 
 import (

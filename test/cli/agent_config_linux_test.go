@@ -32,11 +32,11 @@ type agentConfig struct {
 type observedAgent struct {
 	*testing.T
 	p *e2e.Place
-	// says has one line for each fact that the agent observed of itself.
+	// says has one line for each property that the agent observed of its own process.
 	says string
 	// shown is the text of the agent's session; empty without one.
 	shown string
-	// failed is what the command said of an agent that does not answer.
+	// failed is the command's output about an agent that does not answer.
 	failed string
 	late   bool // the agent was left running for three seconds after the end of its input
 }
@@ -322,7 +322,7 @@ func drives(t *testing.T, p *e2e.Place, command string, flags, agent []string) s
 	return shown + errs
 }
 
-// fails has a command run an agent that does not answer, and returns what it says of that.
+// fails has a command run an agent that does not answer, and returns the command's output about it.
 func fails(t *testing.T, p *e2e.Place, command string, flags, agent []string) string {
 	t.Helper()
 	args := slices.Concat(flags, []string{"--"}, agent)

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// dying is an agent that reads one line, says its last words and ends.
+// dying is an agent that reads one line, prints its last words and ends.
 func dying(how string) []string {
 	return []string{"sh", "-c", "read line; echo the last words of the agent >&2; " + how}
 }
@@ -79,7 +79,7 @@ func TestAgent_KilledAfterItClosesOutput(t *testing.T) {
 	e := h.Initialize(`{}`).Refused(-32603)
 	e2e.ExpectContains(t, "the error", e.Message, "closed its standard output")
 	if status := h.ExpectExit(); status == 0 {
-		t.Errorf("the exit status is 0, want one that tells of a failure")
+		t.Errorf("the exit status is 0, want the one of a failure")
 	}
 	p.ExpectNobody(t, nil)
 }
@@ -115,14 +115,14 @@ func TestAgentExit_ForwardsLastOutput(t *testing.T) {
 	for i := range 2000 {
 		var got struct{ N int }
 		if h.Expect("_n").Decode(t, &got); got.N != i {
-			t.Fatalf("notification %d came where %d should", got.N, i)
+			t.Fatalf("notification %d arrived where %d should", got.N, i)
 		}
 	}
 	e2e.ExpectContains(t, "the error", call.Refused(-32603).Message, "status 5", "bye")
 	if status := h.ExpectExit(); status != 5 {
 		t.Errorf("the exit status is %d, want 5", status)
 	}
-	// Editors show the end of what comes on standard error.
+	// Editors show the end of the standard error.
 	e2e.ExpectContains(t, "standard error", h.Stderr(), "bye\n")
 }
 

@@ -31,7 +31,7 @@ func TestPs_ListsRunningSupervisor(t *testing.T) {
 	if line := mine(); line != "" {
 		t.Errorf("acphost ps still shows %q", line)
 	}
-	// One that is not to be looked into has no socket.
+	// A hidden supervisor has no socket.
 	hidden := p.Fixture(t, []string{"--no-admin"})
 	s = hidden
 	if line := mine(); line != "" {
@@ -77,7 +77,7 @@ func TestConfig_ShowAndCheck(t *testing.T) {
 	}
 	file := p.Home + "/.config/acphost/config.yaml"
 	e2e.ExpectContains(t, "the check", out, file+":1:15: ", file+":2:1: ", "limits")
-	// What is wrong there starts nothing.
+	// A mistake there prevents the start.
 	if status, _, stderr := p.Cli(t, "run", "--", "cat"); status != 1 || !strings.Contains(stderr, file+":2:1: ") {
 		t.Errorf("acphost run: %d, %q", status, stderr)
 	}

@@ -90,7 +90,7 @@ func TestConfiguredAgent_RunsByName(t *testing.T) {
 		binary = append(binary, `"`+platform+`": `+platforms)
 	}
 	p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {"binary": {`+strings.Join(binary, ",")+`}}}]}`)
-	// A workspace has no say.
+	// A file in the workspace has no effect.
 	p.File(t, "agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
 	p.File(t, ".acphost/agents.json", `{"agents": [{"id": "mine", "distribution": {}}]}`)
 	status, found := p.Doctor(t, "--agent", "mine")
@@ -130,7 +130,7 @@ func TestDoctor_ReportsNetworkEnforcement(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			args := p.Config(t, "sandbox: {mode: enforce, network: "+network+"}\npermission: {policy: "+c.policy+"}\n")
-			if network == "" { // a proxy, and nobody who says where it leads
+			if network == "" { // a proxy without a known target
 				args, c.confined, c.not = p.Config(t, "sandbox: {mode: enforce, network: proxy}\n"), "warning: proxy: the agent reaches every machine", "warning: by variables alone"
 			}
 			_, found := p.Doctor(t, append(args, "--", e2e.Program("demoagent"))...)
@@ -222,7 +222,7 @@ func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	e2e.ExpectContains(t, "doctor", words, "whether the policy lets it start inside was not tried",
 		"try it: acphost prompt --sandbox enforce --policy workspace --network none hello -- copilot --acp", "no problem, ")
 	if err != nil || strings.Contains(words, "it works") || strings.Contains(words, "everything is in order") {
-		t.Errorf("doctor says that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
+		t.Errorf("doctor states that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
 	}
 	begins := "mkdir -p ~/.copilot && echo begun > ~/.copilot/log || exit 3\n"
 	p.File(t, "../tools/copilot", "#!/bin/sh\n"+begins+"exec "+e2e.Program("demoagent")+"\n")
@@ -235,7 +235,7 @@ func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	}
 	made, err := p.Shell(t, tools, acphost+" init --agent gemini --yes")
 	if e2e.ExpectContains(t, "init", made, "acphost chat --agent gemini"); err != nil || strings.Contains(made, "it works") {
-		t.Errorf("init says that an agent works that it did not start (%v):\n%s", err, made)
+		t.Errorf("init states that an agent works that it did not start (%v):\n%s", err, made)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestSessions_DriveServeSession(t *testing.T) {
 	e2e.ExpectContains(t, "an unknown session", p.Acphost(t, 1, "sessions", "prompt", "nothing", "x"), "sessions new")
 	e2e.ExpectContains(t, "completion", p.Acphost(t, 0, "__complete", "sessions", "prompt", ""), id)
 
-	t.Run("a turn goes on without its caller, and is cancelled", func(t *testing.T) {
+	t.Run("a turn continues without its caller, and is cancelled", func(t *testing.T) {
 		p.Acphost(t, 0, "sessions", "prompt", id, "sleep", "--detach")
 		e2e.ExpectContains(t, "another prompt", p.Acphost(t, 1, "sessions", "prompt", id, "repeat x"), "turn")
 		e2e.ExpectContains(t, "cancel", p.Acphost(t, 0, "sessions", "cancel", id), "asked to end its turn")

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// varying are parts of what acphost prints that differ from run to run, and what stands for them in golden files.
+// varying are parts of acphost's output that differ from run to run, and their replacements in golden files.
 var varying = []struct {
 	re *regexp.Regexp
 	by string

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// allowing lets the demo agent do what it does in the workspace.
+// allowing permits the demo agent's actions in the workspace.
 const allowing = `
 version: 1
 rules:
@@ -40,7 +40,7 @@ func TestPrompt_PrintsPlainLinesWithoutTerminal(t *testing.T) {
 				t.Errorf("the exit status is %d, want 0", status)
 			}
 			if strings.ContainsAny(out+errs, "\x1b\r") {
-				t.Errorf("what goes to no terminal moves the cursor or has colours: %q", out+errs)
+				t.Errorf("output to a file has cursor movements or colors: %q", out+errs)
 			}
 			golden(t, p, "prompt_"+name+".out", terminalsLast(out))
 			golden(t, p, "prompt_"+name+".err", errs)
@@ -56,13 +56,13 @@ func TestPrompt_ShowsAgentStderrOnRequest(t *testing.T) {
 	for _, verbose := range []bool{true, false} {
 		args := append([]string{"prompt", fmt.Sprintf("--verbose=%t", verbose)}, p.Policy(t, allowing, "")...)
 		status, _, errs := p.Cli(t, append(args, "tour", "--", "/bin/sh", "-c", script, e2e.Program("demoagent"))...)
-		if said := strings.Contains(errs, "agent: ready \\u{1b}[6n\n"); status != 0 || said != verbose || strings.Contains(errs, "\x1b") {
+		if shown := strings.Contains(errs, "agent: ready \\u{1b}[6n\n"); status != 0 || shown != verbose || strings.Contains(errs, "\x1b") {
 			t.Errorf("--verbose=%t: exit status %d, standard error %q", verbose, status, errs)
 		}
 	}
 }
 
-// terminalsLast puts what terminals wrote behind all else: it comes when it comes. Blank lines are made one.
+// terminalsLast moves the output of terminals after all other output, because its time varies. It merges blank lines.
 func terminalsLast(out string) string {
 	var lines, written []string
 	for _, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
@@ -97,9 +97,9 @@ func TestPrompt_PrintsJSONEvents(t *testing.T) {
 			t.Fatalf("a line is no event: %v\n%s", err, line)
 		}
 		if !json.Valid([]byte(last.GetRaw())) && last.GetRaw() != "" {
-			t.Errorf("the raw JSON is none: %s", line)
+			t.Errorf("the raw JSON is invalid: %s", line)
 		}
-		if last.GetAvailableCommands() == nil { // told when the session is opened: before the turn, or in it
+		if last.GetAvailableCommands() == nil { // sent when the session is opened: before the turn, or in it
 			kept.WriteString(line)
 		}
 	}
@@ -134,12 +134,12 @@ func TestPrompt_ExitStatusOfTurn(t *testing.T) {
 		want int
 		says string
 	}{
-		"no agent":               {[]string{"prompt", "hello"}, 2, "--agent"},
-		"no text":                {[]string{"prompt", "--", "agent"}, 2, "text"},
-		"no such command":        {[]string{"prompt", "hello", "--", "no-such-agent"}, 127, "no-such-agent"},
-		"a command that is none": {[]string{"prompt", "hello", "--", "/etc/passwd"}, 126, "/etc/passwd"},
-		"no such file":           {[]string{"prompt", "--file", "missing", "hello", "--", e2e.Program("demoagent")}, 1, "missing"},
-		"no such session":        {[]string{"prompt", "--session", "demo-NONE", "hello", "--", e2e.Program("demoagent")}, 1, "demo-NONE"},
+		"no agent":           {[]string{"prompt", "hello"}, 2, "--agent"},
+		"no text":            {[]string{"prompt", "--", "agent"}, 2, "text"},
+		"no such command":    {[]string{"prompt", "hello", "--", "no-such-agent"}, 127, "no-such-agent"},
+		"an unknown command": {[]string{"prompt", "hello", "--", "/etc/passwd"}, 126, "/etc/passwd"},
+		"no such file":       {[]string{"prompt", "--file", "missing", "hello", "--", e2e.Program("demoagent")}, 1, "missing"},
+		"no such session":    {[]string{"prompt", "--session", "demo-NONE", "hello", "--", e2e.Program("demoagent")}, 1, "demo-NONE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +162,7 @@ func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 	}{
 		"by a rule":               {"Please fix the spelling.", "readonly", []string{"--fail-on-denied"}, 8, []string{"action denied: edit ", "(rule no-writes: "}},
 		"without the flag":        {"Please fix the spelling.", "readonly", nil, 0, []string{"action denied: edit "}},
-		"nobody is there":         {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"no user was here to answer 1 question: ", "diary.md"}},
+		"unattended":              {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"no user was here to answer 1 question: ", "diary.md"}},
 		"nothing":                 {"repeat hello", "readonly", []string{"--fail-on-denied"}, 0, nil},
 		"the turn takes too long": {"sleep 600000", "workspace", []string{"--timeout", "1s"}, 124, []string{"the turn has not ended after 1s (--timeout)"}},
 	} {
@@ -176,7 +176,7 @@ func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 			}
 			e2e.ExpectContains(t, "standard error", errs, c.errs...)
 			if len(c.errs) == 0 && strings.Contains(errs, "denied") {
-				t.Errorf("something is said to be denied: %s", errs)
+				t.Errorf("an action is reported as denied: %s", errs)
 			}
 			if strings.Contains(out, "Edit notes.md") {
 				t.Errorf("the answer has tool calls in it: %s", out)
@@ -198,7 +198,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 	caller.Write("repeat from standard input")
 	caller.Close()
 	var prompt []*supervisorv1.ContentBlock
-	said := ""
+	message := ""
 	for {
 		m := caller.Next()
 		e := &supervisorv1.Event{}
@@ -208,7 +208,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 		if b := e.GetTurnStarted().GetPrompt(); b != nil {
 			prompt = b
 		}
-		said += e.GetAgentMessage().GetContent().GetText().GetText()
+		message += e.GetAgentMessage().GetContent().GetText().GetText()
 		if e.GetTurnEnded() != nil {
 			break
 		}
@@ -220,7 +220,7 @@ func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 		!bytes.HasPrefix(prompt[2].GetImage().GetData(), []byte("\x89PNG")) || prompt[2].GetImage().GetMimeType() != "image/png" || !strings.HasPrefix(prompt[1].GetResource().GetUri(), "file://"+p.Work) {
 		t.Errorf("the prompt is %v", prompt)
 	}
-	e2e.ExpectContains(t, "the agent's message", said, "from standard input")
+	e2e.ExpectContains(t, "the agent's message", message, "from standard input")
 }
 
 func TestPrompt_ResumesStoredSession(t *testing.T) {
@@ -232,15 +232,15 @@ func TestPrompt_ResumesStoredSession(t *testing.T) {
 		command := append([]string{e2e.Program("acphost")}, args...)
 		proc := wire.Start(t, wire.Options{Name: "caller", Command: command, Dir: p.Work, Env: p.Env(kept)})
 		proc.ExpectEnd()
-		var said strings.Builder
+		var message strings.Builder
 		for _, m := range proc.Waiting() {
-			said.Write(m.Raw)
-			said.WriteByte('\n')
+			message.Write(m.Raw)
+			message.WriteByte('\n')
 		}
 		if status := proc.ExpectExit(); status != 0 {
 			t.Fatalf("the exit status is %d", status)
 		}
-		return said.String(), proc.Stderr()
+		return message.String(), proc.Stderr()
 	}
 	_, errs := run(e2e.DemoCommand("repeat one", "--mode", "code", "--model", "mini")...)
 	_, id, found := strings.Cut(errs, "session ")
@@ -274,7 +274,7 @@ func TestPrompt_InterruptLeavesNoProcess(t *testing.T) {
 		"twice, it ends whatever the agent does": {"hang", "hanging", func(t *testing.T, p *wire.Process) {
 			e2e.Send(t, p, syscall.SIGINT)
 			if !testkit.Poll(func() bool { return strings.Contains(p.Stderr(), "being cancelled") }) {
-				t.Error("it does not say that the turn is being cancelled")
+				t.Error("it does not state that the turn is being cancelled")
 			}
 			_ = p.Cmd.Process.Signal(syscall.SIGINT) // it may have ended, with 6, half a second after the first one
 		}, 130},
@@ -317,7 +317,7 @@ func TestPrompt_UserAnswersQuestion(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("ask")...))
-			// What would be changed, and the keys.
+			// The screen shows the change and the keys.
 			x.Shows("notes.md", "old", "new", "[a] Allow", "[A] Always allow", "[r] Reject", "Press a A r")
 			if c.key == "a" {
 				x.Allows(c.key)
@@ -339,7 +339,7 @@ func TestPrompt_UserCancelsTurn(t *testing.T) {
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("Please fix the spelling.")...))
 	x.Shows("Edit notes.md", "recieve", "receive", "Press a A r")
 	x.Allows("a")
-	// What the command in the terminal says is to be seen, and what was refused.
+	// The output of the command in the terminal is shown, and the rejection.
 	x.Exits()
 	e2e.ExpectContains(t, "the terminal", x.All(), "I will look at notes.md first.", "Read notes.md", "grep -n receive notes.md", "3:We will receive the parts on Monday.", "diary.md", "The spelling is right now.")
 	if got, err := os.ReadFile(p.Path("notes.md")); err != nil || !strings.Contains(string(got), "receive") {
@@ -384,7 +384,7 @@ func TestPrompt_ShowsLongCommandBeforeAllow(t *testing.T) {
 		t.Errorf("the exit status is %d, want 0", status)
 	}
 	if _, err := os.Stat(p.Path("made")); err == nil {
-		t.Error("what was rejected was run")
+		t.Error("a rejected command was run")
 	}
 }
 
@@ -419,11 +419,11 @@ func TestCommands_RejectAdministrationByAgents(t *testing.T) {
 	}
 }
 
-// prompting starts "acphost prompt" and waits until the agent has said something.
-func prompting(t *testing.T, p *e2e.Place, words, says string) (*wire.Process, []int) {
+// prompting starts "acphost prompt" and waits until the agent has sent words.
+func prompting(t *testing.T, p *e2e.Place, words, message string) (*wire.Process, []int) {
 	t.Helper()
 	proc := wire.Start(t, wire.Options{Name: "caller", Command: append([]string{e2e.Program("acphost")}, e2e.DemoCommand(words, "--json")...), Dir: p.Work, Env: p.Env()})
-	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), says) })
+	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), message) })
 	return proc, familyOf(t, proc.PID())
 }
 

@@ -25,7 +25,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		question := s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Refuse(s.Expect("session/request_permission"), &wire.Error{Code: -32601, Message: "no such dialog"})
 		if e := question.Refused(-32601); e.Message != "no such dialog" {
-			t.Errorf("the agent was told %q", e.Message)
+			t.Errorf("the agent received %q", e.Message)
 		}
 		endTurn(s, call, asked)
 		s.Finish()
@@ -36,13 +36,13 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 		s.Turn("s1")
 		s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Expect("session/request_permission")
-		s.Finish() // nobody waits for the answer
+		s.Finish() // without a wait for the answer
 	})
 	t.Run("there is no terminal", func(t *testing.T) {
 		t.Parallel()
 		status, out, errs := e2e.NewPlace(t).Cli(t, e2e.DemoCommand("ask")...)
 		if status != 0 || strings.Contains(out, "ask ok: allow") {
-			t.Errorf("the status is %d, and the agent said %q", status, out)
+			t.Errorf("the status is %d, and the agent sent %q", status, out)
 		}
 		e2e.ExpectContains(t, "standard error", out+errs, "no user")
 	})
@@ -52,22 +52,22 @@ func TestUpdateOutsideTurn_ReachesAllObservers(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	watching := watches(s, "s1")
-	says := func(words string) {
+	expect := func(words string) {
 		t.Helper()
 		s.Agent.Update("s1", e2e.Chunk(words))
 		e2e.ExpectContains(t, "the update", string(s.Expect("session/update").Raw), words)
 		watching.Says(words)
 	}
-	says("before any turn")
+	expect("before any turn")
 	for n := range 3 {
 		call, asked := s.Turn("s1")
-		says(fmt.Sprint("within turn ", n))
+		expect(fmt.Sprint("within turn ", n))
 		endTurn(s, call, asked)
 		watching.Until("the end of a turn", func(e *supervisorv1.Event) bool { return e.GetTurnEnded().GetStopReason() == "end_turn" })
-		says(fmt.Sprint("behind turn ", n))
+		expect(fmt.Sprint("behind turn ", n))
 	}
 	if got := e2e.Kinds(watching.Seen); got["turn_started"] != 3 || got["turn_ended"] != 3 || got["agent_message"] != 7 {
-		t.Errorf("the watcher was told %v, want 3 turns and 7 messages", got)
+		t.Errorf("the watcher received %v, want 3 turns and 7 messages", got)
 	}
 	s.ExpectQuiet()
 	s.Finish()
@@ -114,7 +114,7 @@ func TestSessionLoad_FailureOpensNoSession(t *testing.T) {
 		call := s.Send("session/load", map[string]any{"sessionId": "old", "cwd": p.Work, "mcpServers": []any{}})
 		s.Agent.Refuse(s.Agent.Expect("session/load"), &wire.Error{Code: -32002, Message: "no such session", Data: json.RawMessage(`{"uri":"old"}`)})
 		if e := call.Refused(-32002); e.Message != "no such session" || string(e.Data) != `{"uri":"old"}` {
-			t.Errorf("the editor was told %v %s", e, e.Data)
+			t.Errorf("the editor received %v %s", e, e.Data)
 		}
 		s.Reads("old", p.File(t, "a.txt", "a\n")).Refused(-32602)
 		s.ExpectQuiet()

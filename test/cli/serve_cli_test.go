@@ -60,7 +60,7 @@ func TestServe_ManagedFromCommandLine(t *testing.T) {
 	testkit.Eventually(t, "the session has ended with its agent", func() bool { return strings.Contains(run(0, "sessions", "list"), "ended") })
 	s.Finish()
 
-	// What passed is there when the server is not.
+	// Recorded sessions are available without the server.
 	e2e.ExpectContains(t, "the list of sessions", run(0, "sessions", "list"), id[:8])
 	e2e.ExpectContains(t, "the session", run(0, "sessions", "show", id), "Read tour.txt", "ask ok: reject")
 	e2e.ExpectContains(t, "the session as a page", run(0, "sessions", "export", id, "--format", "html"), "<html", "Read tour.txt", "As older agents say it.")

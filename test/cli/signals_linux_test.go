@@ -25,7 +25,8 @@ import (
 
 // TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a stopped supervisor.
 func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
-	// Not in parallel: while its supervisor is frozen, commands of other tests cannot tell that it is not the one they mean.
+	// Not in parallel: while its supervisor is frozen, commands of other tests cannot find out that it is not their
+	// supervisor.
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
 	id := s.Open(s.Start(p.Demo()).GetId()).GetSessionId()
@@ -103,7 +104,8 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// The turn goes on without whoever prompted. TERM would cut it off if the agent is slow, and make the status 1.
+	// The turn continues without the caller that prompted. TERM would abort it if the agent is slow, and make the
+	// status 1.
 	if _, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -277,8 +279,8 @@ func TestServe_EndsTurnsWithLargeMessages(t *testing.T) {
 	s.Finish()
 }
 
-// stubborn is the command line of an agent that ignores signals and the end of its input, with a process that has left its session.
-// It speaks through the demo agent; without, it never answers.
+// stubborn is the command line of an agent that ignores signals and the end of its input, with a process that has left
+// its session. It speaks through the demo agent; without, it never answers.
 func stubborn(agent ...string) []string {
 	return append([]string{"sh", "-c", `trap "" TERM INT HUP; (setsid sleep 1000 &); "$@"; while :; do sleep 1000; done`, "sh"}, agent...)
 }
@@ -292,7 +294,7 @@ func TestCommands_EndOnSignal(t *testing.T) {
 		name   string
 		agent  []string
 		words  string
-		says   string // the turn is under way when the agent has said it; "": when a process of the program runs
+		says   string // the turn is active when the agent has sent it; "": when a process of the program runs
 		runs   string
 		freeze []string
 	}{
@@ -378,8 +380,8 @@ func running(t *testing.T, parent int, name string) (pids []int) {
 	return pids
 }
 
-// alive are those of some processes, and of the processes of a place, that have not ended. It leaves out termd's guards, which end by
-// themselves when they see that nothing is left.
+// alive are those of some processes, and of the processes of a place, that have not ended. It leaves out termd's
+// guards, which end by themselves when they see that nothing is left.
 func alive(t *testing.T, p *e2e.Place, pids []int) (left []int) {
 	t.Helper()
 	marked, err := proc.WithEnviron("HOME=" + p.Home)

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// stubbornCommand is a terminal's command line that only KILL ends, with a child in a session of its own.
+// stubbornCommand is a terminal's command line that only KILL ends, with a child in its own session.
 const stubbornCommand = `trap "" TERM HUP; setsid sleep 1000 & while :; do sleep 1000; done`
 
 func TestStoppedProcesses_AreKilled(t *testing.T) {

@@ -54,12 +54,12 @@ func TestAgentExit_LeavesOtherAgents(t *testing.T) {
 	s.Running(one.GetId(), 1)
 	going.Stopped("end_turn")
 	if !strings.Contains(going.Said(), "piece 19") {
-		t.Errorf("the other agent said %q", going.Said())
+		t.Errorf("the other agent sent %q", going.Said())
 	}
 	s.Finish()
 }
 
-// What an agent says must not drive a person's terminal.
+// An agent's text must not control a person's terminal.
 const escapes = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\u202eevil\u009b1m\r\x08"
 
 func TestAgentOutput_EscapesTerminalSequences(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAgentOutput_EscapesTerminalSequences(t *testing.T) {
 			whole += e.GetAgentMessage().GetContent().GetText().GetText()
 		}
 		if !strings.HasSuffix(whole, ": "+escapes) {
-			t.Errorf("as JSON the agent said %q, want it whole", whole)
+			t.Errorf("as JSON the agent sent %q, want it whole", whole)
 		}
 	}
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("repeat "+escapes)...))

@@ -145,7 +145,7 @@ func (d *desk) contain(b builder, e *entry, n int, connections *atomic.Int32) st
 		case !strings.HasPrefix(name, "/ws/"):
 			why += "; it changes " + name
 		case name == "/ws/.git/config":
-			if runs := git.WriteOf(git.Change{Path: config}).Harmless(config, after, settings); runs != "" {
+			if runs := git.AddressesOf(settings).HarmlessConfig(config, after, settings); runs != "" {
 				why += "; git would run " + runs
 			}
 		case strings.HasSuffix(name, ".sample"): // git runs no such hook

@@ -25,7 +25,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// chromium is a browser with cookies and storage of its own, which share nothing with those of other tests.
+// chromium is a browser with its own cookies and storage, separate from those of other tests.
 type chromium struct {
 	t   *testing.T
 	ctx context.Context
@@ -45,8 +45,9 @@ type browserProcess struct {
 	stop func() // ends the process, and removes the profile
 }
 
-// startBrowser starts Chromium: its headless shell if that is installed, since a whole Chromium runs a renderer for the toolbar of each
-// window besides, which takes half of the processor time of these tests. The error is exec.ErrNotFound if neither is installed.
+// startBrowser starts Chromium: its headless shell if that is installed, since a whole Chromium runs a renderer for the
+// toolbar of each window besides, which takes half of the processor time of these tests. The error is exec.ErrNotFound
+// if neither is installed.
 func startBrowser() (*browserProcess, error) {
 	program, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
@@ -83,7 +84,7 @@ func startBrowser() (*browserProcess, error) {
 // started by the first test that needs it, and stopped by stopSharedBrowser.
 var sharedBrowser = sync.OnceValues(startBrowser)
 
-// browserUsed says that sharedBrowser was called.
+// browserUsed reports whether sharedBrowser was called.
 var browserUsed atomic.Bool
 
 // stopSharedBrowser ends the shared process, if there is one. No test runs any more.
@@ -104,7 +105,7 @@ func newBrowser(t *testing.T) *chromium {
 	return newContext(t, process, err)
 }
 
-// newBrowserProcess returns a browser with a process of its own, for a test that traces it: there is one trace a process.
+// newBrowserProcess returns a browser with its own process, for a test that traces it: a process can have one trace.
 func newBrowserProcess(t *testing.T) *chromium {
 	t.Helper()
 	process, err := startBrowser()
@@ -309,7 +310,8 @@ func eval[T any](p *webPage, expression string) T {
 	return v
 }
 
-// until waits until an expression is true. It asks from outside of the page, whose policy lets nothing be evaluated in it.
+// until waits until an expression is true. It evaluates from outside of the page, whose policy permits no evaluation in
+// it.
 func (p *webPage) until(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
@@ -317,8 +319,8 @@ func (p *webPage) until(what, expression string) {
 	}
 }
 
-// arrives waits until an expression is true while the browser goes from page to page, between which there is nothing
-// to ask.
+// arrives waits until an expression is true while the browser opens one page after another, between which no page can
+// be evaluated.
 func (p *webPage) arrives(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool {
@@ -342,7 +344,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// fine expects that the page's policy refused nothing, and that nothing went wrong.
+// fine expects that the page's policy rejected nothing, and that there was no error.
 func (p *webPage) fine(where string) {
 	p.t.Helper()
 	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {

@@ -17,7 +17,7 @@ import (
 func TestConsole_RejectsBrowsersOfAgents(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells which process a connection belongs to")
+		t.Skip("the process of a connection is known on Linux only")
 	}
 	p := e2e.NewPlace(t)
 	g := e2e.NewConsole(t, p)

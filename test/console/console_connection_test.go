@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// cable is a line to a gateway that can be cut, and that can keep back what the gateway says.
+// cable is a connection to a gateway that can be cut, and that can delay the gateway's output.
 type cable struct {
 	t       *testing.T
 	l       net.Listener
@@ -67,7 +67,7 @@ func (c *cable) accept() {
 	}
 }
 
-// answers takes to a browser what the gateway says.
+// answers forwards the gateway's output to a browser.
 func (c *cable) answers(near, far net.Conn) {
 	var kept []byte // and over: guarded by mu
 	over := false
@@ -102,7 +102,7 @@ func (c *cable) answers(near, far net.Conn) {
 	})
 }
 
-// hold keeps back what the gateway says until words have come from it; then all of it goes on at once.
+// hold delays the gateway's output until it contains words; then it forwards all of it at once.
 func (c *cable) hold(words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,10 +148,10 @@ func TestConnection_Reconnects(t *testing.T) {
 	tab.until("the question is there", `!!document.querySelector("article.question")`)
 	tab.until("the note is gone", `!document.querySelector(".down")`)
 	if n := eval[int](tab, `document.body.innerText.split(": during the cut").length - 1`); n != 1 {
-		t.Errorf("what was said during the cut is shown %d times", n)
+		t.Errorf("the text sent during the cut is shown %d times", n)
 	}
 	if n := eval[int](tab, `document.body.innerText.split(": before the cut").length - 1`); n != 1 {
-		t.Errorf("what was said before the cut is shown %d times", n)
+		t.Errorf("the text sent before the cut is shown %d times", n)
 	}
 	tab.until("it is answered", `(document.querySelector("article.question button.allow:enabled")?.click(), !!document.querySelector(".answered"))`)
 	asked.Stopped("end_turn")

@@ -19,11 +19,11 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// tells waits until one of a lane's bars says something, and is the selector of the first that does.
-func (p *webPage) tells(lane, words string) chromedp.CSS {
+// untilBar waits until one of a lane's bars contains words, and returns the selector of the first one.
+func (p *webPage) untilBar(lane, words string) chromedp.CSS {
 	p.t.Helper()
 	which := fmt.Sprintf(`[...document.querySelectorAll(".bar.%s")].find((b) => b.getAttribute("aria-label").includes(%s))`, lane, quoted(words))
-	p.until(fmt.Sprintf("a %s says %q", lane, words), which)
+	p.until(fmt.Sprintf("a %s contains %q", lane, words), which)
 	return chromedp.CSS(fmt.Sprintf(`[data-bar="%s"]`, eval[string](p, which+`.dataset.bar`)))
 }
 
@@ -39,26 +39,26 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	tab.shows("Timeline: nothing yet")
 	asked := g.Prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
 	asked.Question()
-	tab.tells("turn", "ask /<img src=x") // while it goes on
-	tab.tells("decision", "asked")
-	tab.tells("wait", "A question waited for an answer")
+	tab.untilBar("turn", "ask /<img src=x") // while it goes on
+	tab.untilBar("decision", "asked")
+	tab.untilBar("wait", "A question waited for an answer")
 	tab.until("the question is answered", `(document.querySelector("article.question button.reject:enabled")?.click(), !!document.querySelector(".answered"))`)
 	asked.Stopped("end_turn")
-	tab.tells("decision", "denied by")
+	tab.untilBar("decision", "denied by")
 	read := g.Prompt(s.GetSessionId(), "/read "+secret)
 	read.Stopped("end_turn")
-	tab.tells("call", "fs/read_text_file "+secret+", denied")
-	tab.tells("decision", "fs/read_text_file "+secret)
+	tab.untilBar("call", "fs/read_text_file "+secret+", denied")
+	tab.untilBar("decision", "fs/read_text_file "+secret)
 	ran := g.Prompt(s.GetSessionId(), "/run sleep 0.2")
 	ran.Stopped("end_turn")
-	tab.tells("tool", "Run sleep 0.2, completed")
+	tab.untilBar("tool", "Run sleep 0.2, completed")
 	quiet := g.Prompt(s.GetSessionId(), "slow 2 3500")
-	tab.tells("wait", "Nothing was said")
+	tab.untilBar("wait", "Nothing was said")
 	quiet.Stopped("end_turn")
 	tab.shows("4 turns")
 	tab.clean("a timeline")
 	tab.picture("console-timeline.png")
-	// What is far away is found by it, by mouse and by keys.
+	// The search finds distant events, by mouse and by keys.
 	long := g.Prompt(s.GetSessionId(), "flood 3000")
 	long.Stopped("end_turn")
 	tab.shows("5 turns")
@@ -72,7 +72,7 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 			return at.bottom > list.top && at.top < list.bottom;
 		})()`)
 	}
-	bar := tab.tells("tool", "Run sleep 0.2, completed")
+	bar := tab.untilBar("tool", "Run sleep 0.2, completed")
 	// A click misses a bar that moves while the drawing catches up with the flood.
 	testkit.Eventually(t, "the bar leads to its row", func() bool {
 		tab.click(bar)
@@ -86,25 +86,25 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 		}
 	}
 	press(kb.ArrowUp, kb.Home)
-	if told := eval[string](tab, `document.activeElement.getAttribute("aria-label")`); !strings.HasPrefix(told, "Turn, ask /<img src=x") || !strings.Contains(told, `\u{202e}`) {
-		t.Errorf("the first bar that the keys reach is %q", told)
+	if label := eval[string](tab, `document.activeElement.getAttribute("aria-label")`); !strings.HasPrefix(label, "Turn, ask /<img src=x") || !strings.Contains(label, `\u{202e}`) {
+		t.Errorf("the first bar that the keys reach is %q", label)
 	}
 	press(kb.Enter)
 	inView("ask /<img src=x")
 	if n := eval[int](tab, `document.querySelectorAll(".bar[tabindex='0']").length`); n != 1 {
 		t.Errorf("Tab stops at %d bars, want 1", n)
 	}
-	// It is the same for who comes later.
-	told := `JSON.stringify([...document.querySelectorAll(".bar")].map((b) => b.getAttribute("aria-label")))`
-	before := eval[string](tab, told)
+	// A page that is opened later shows the same.
+	label := `JSON.stringify([...document.querySelectorAll(".bar")].map((b) => b.getAttribute("aria-label")))`
+	before := eval[string](tab, label)
 	tab.do(chromedp.Reload())
-	tab.until("the timeline is as it was", told+" === "+quoted(before))
+	tab.until("the timeline is as it was", label+" === "+quoted(before))
 	tab.clean("a timeline that was opened later")
-	// On a phone it is there for who asks, and the page is not wider for it.
+	// On a phone it is shown on request, and the page does not become wider.
 	phone := b.open(console(g)+e2e.SessionAt(s), phoneWidth, phoneHeight) // which is signed in as the other page is
 	phone.shows("5 turns")
 	phone.click(".timeline summary")
-	phone.tells("tool", "Run sleep 0.2, completed")
+	phone.untilBar("tool", "Run sleep 0.2, completed")
 	if wide := eval[bool](phone, "document.documentElement.scrollWidth > innerWidth"); wide {
 		t.Error("the page is wider than the phone")
 	}
@@ -173,14 +173,14 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	sum := func(content string) string {
 		return fmt.Sprintf("%d bytes %x", len(content), sha256.Sum256([]byte(content)))
 	}
-	said := watched.Until("the agent says what it got", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
+	message := watched.Until("the agent sends what it received", func(e *supervisorv1.Event) bool { return e.GetAgentMessage() != nil }).GetAgentMessage().GetContent().GetText().GetText()
 	for i, want := range []string{
 		"^text  " + sum("blocks"), "^image image/png " + sum(picture), `^resource application/octet-stream blob attachment:///\d+/data\.bin ` + sum(blob),
 		`^resource text/plain text attachment:///\d+/gru%E2%80%AEss\.txt ` + sum(text), `^resource text/plain text attachment:///\d+/dropped\.txt ` + sum("AAA"), "^image image/png " + sum("AAA"),
 	} {
-		lines := strings.Split(strings.TrimSpace(said), "\n")
+		lines := strings.Split(strings.TrimSpace(message), "\n")
 		if len(lines) != 6 || !regexp.MustCompile(want+"$").MatchString(lines[i]) {
-			t.Errorf("the agent got %q, want 6 blocks, and block %d like %q", said, i+1, want)
+			t.Errorf("the agent got %q, want 6 blocks, and block %d like %q", message, i+1, want)
 		}
 	}
 	attached(0)
@@ -202,7 +202,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	attached(10)
 	refused("n10.txt is not attached: a prompt takes at most 10 files")
 	tab.fine("many files")
-	// An agent that takes none says so before anything is sent.
+	// For an agent without support for attachments, the page reports that before anything is sent.
 	plain := g.Start(p.Demo("-without", "image,audio,embedded"))
 	other := g.Open(plain.GetId())
 	tab.run(`location.hash = ` + quoted(e2e.SessionAt(other)))
@@ -217,7 +217,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	g.Leave()
 }
 
-// hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
+// hostile is text that a page must show unchanged: elements, scripts, addresses, characters that reverse others.
 const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
 
 func TestConsole_EscapesHostileText(t *testing.T) {
@@ -228,8 +228,8 @@ func TestConsole_EscapesHostileText(t *testing.T) {
 	agent := g.Start(p.Demo())
 	s := g.Open(agent.GetId())
 	tab := openAsOperator(g, b, e2e.SessionAt(s))
-	said := g.Prompt(s.GetSessionId(), "repeat "+hostile)
-	said.Stopped("end_turn")
+	message := g.Prompt(s.GetSessionId(), "repeat "+hostile)
+	message.Stopped("end_turn")
 	tab.shows(`<img src=x onerror="alert(1)">`)
 	tab.shows(`\u{202e}gnp.exe`)
 	asked := g.Prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
@@ -264,7 +264,7 @@ func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 		t.Errorf("the question shows a fence: %s", shown)
 	}
 	if info := eval[string](tab, `document.querySelector("article.question figcaption").innerText`); info != "sh" {
-		t.Errorf("behind the fence stands %q", info)
+		t.Errorf("after the fence is %q", info)
 	}
 	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app style").length`); n != 0 {
 		t.Errorf("there are %d elements that an agent has named", n)

@@ -70,7 +70,7 @@ func TestSignIn_ConfirmsCodeOfBrowser(t *testing.T) {
 		t.Errorf("with other letters: %s", out)
 	}
 	if in := eval[bool](tab, `!!document.querySelector("nav")`); in {
-		t.Fatal("the browser is in, and nobody confirmed it")
+		t.Fatal("the browser is signed in without a confirmation")
 	}
 	if out := confirm(func(letters string) string { return letters }); !strings.Contains(out, "signed in as approver") {
 		t.Fatalf("with the letters: %s", out)
@@ -81,7 +81,7 @@ func TestSignIn_ConfirmsCodeOfBrowser(t *testing.T) {
 		t.Errorf("scripts read the cookie %q", cookies)
 	}
 
-	// The cookie alone does not do, as whoever else serves on this host gets it; neither does the page's secret.
+	// The cookie alone is not sufficient, as every server on this host receives it; neither is the page's secret.
 	for what, script := range map[string]string{
 		"without the page's secret": `fetch("/console/api/who", {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
 		"without the cookie":        `fetch("/console/api/who", {method: "POST", credentials: "omit", headers: {"Content-Type": "application/json", "Acphost-Console": localStorage.getItem("acphost-console")}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
@@ -171,7 +171,7 @@ func TestConsole_Views(t *testing.T) {
 }
 
 // TestKeyboard_ReachesQuestions reaches a new question, and the next one after its end, by keys alone. The page of a
-// session that is closed meanwhile says so and accepts no input.
+// session that is closed meanwhile reports that and accepts no input.
 func TestKeyboard_ReachesQuestions(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -245,7 +245,7 @@ func TestDecisions_AreShownLiveWithRules(t *testing.T) {
 	s := g.Open(g.Start(p.Demo()).GetId())
 	g.Prompt(s.GetSessionId(), "/read "+secret).Stopped("end_turn")
 	tab := openAsOperator(g, b, "#/policy")
-	tab.until("what was decided before is there, with its rule and where that stands", decided+`.some((d) => /^deny\|.*\.env\|rule secrets in workspace:\d+: /.test(d))`)
+	tab.until("the earlier decision is shown, with its rule and position", decided+`.some((d) => /^deny\|.*\.env\|rule secrets in workspace:\d+: /.test(d))`)
 	before := eval[int](tab, decided+".length")
 	g.Prompt(s.GetSessionId(), "/read "+plain).Stopped("end_turn")
 	tab.until("what is decided now is there, above", decided+`.length > `+fmt.Sprint(before)+` && /^allow\|read .*plain\.txt\|rule .* in workspace:\d+/.test(`+decided+`[0])`)
@@ -281,7 +281,7 @@ func TestPolicyPage_TriesRuleFile(t *testing.T) {
 	tab.do(chromedp.WaitVisible(file), chromedp.SetUploadFiles(file, []string{p.File(t, "bad.yaml", "version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n")}))
 	tab.until("the file is in the page", `document.querySelector("#replay-policy").value.includes("allwo")`)
 	tab.button("Replay")
-	tab.until("the mistake is said with its line", `/line 4, column \d+: error: .*allwo/s.test(document.querySelector(".findings")?.innerText ?? "")`)
+	tab.until("the mistake is shown with its line", `/line 4, column \d+: error: .*allwo/s.test(document.querySelector(".findings")?.innerText ?? "")`)
 	tab.shows("The file does not load")
 	tab.clean("a rule file with a mistake")
 	tab.do(chromedp.SetUploadFiles(file, []string{p.File(t, "looser.yaml", looser+"  # "+hostile+"\n")}))
@@ -335,8 +335,8 @@ func TestQuestion_FirstOfTwoTabsWins(t *testing.T) {
 		return fmt.Sprintf(`(document.querySelector("article.question button.%s:enabled")?.click(), !!document.querySelector(".answered") || !document.querySelector("article.question"))`, kind)
 	}
 	var racing sync.WaitGroup
-	racing.Go(func() { one.until("the first is told how it ended", press("allow")) })
-	racing.Go(func() { two.until("the second is told how it ended", press("reject")) })
+	racing.Go(func() { one.until("the first shows how it ended", press("allow")) })
+	racing.Go(func() { two.until("the second shows how it ended", press("reject")) })
 	racing.Wait()
 	turn.Stopped("end_turn")
 	for _, tab := range []*webPage{one, two} {
@@ -346,7 +346,7 @@ func TestQuestion_FirstOfTwoTabsWins(t *testing.T) {
 			t.Errorf("a tab complains: %s", problem)
 		}
 	}
-	// Who signs out does so in all tabs.
+	// Signing out signs out all tabs.
 	one.button("Sign out")
 	one.until("the first tab is out", `!document.querySelector("nav")`)
 	two.until("the second tab is out", `!document.querySelector("nav")`)

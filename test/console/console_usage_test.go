@@ -13,14 +13,14 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// saved is what the page has a browser save when a button is pressed.
+// saved returns the file that the browser saves when a button is pressed.
 func (p *webPage) saved(button string) [][]string {
 	p.t.Helper()
 	p.run(`const make = URL.createObjectURL; URL.createObjectURL = (b) => { window.__saved = b.text(); return make.call(URL, b); }`)
 	p.button(button)
 	all, err := csv.NewReader(strings.NewReader(eval[string](p, `__saved`))).ReadAll()
 	if err != nil {
-		p.t.Fatalf("what is saved is no CSV: %v", err)
+		p.t.Fatalf("the saved file is not CSV: %v", err)
 	}
 	return all
 }
@@ -50,7 +50,7 @@ func TestUsage_PlotsAndSaves(t *testing.T) {
 		}
 	}
 	if words := eval[string](tab, `document.querySelector(".plot [role=img]").getAttribute("aria-label")`); !strings.Contains(words, "claude 3K") || !strings.Contains(words, formula+" 6K") {
-		t.Errorf("the plot of tokens says %q", words)
+		t.Errorf("the plot of tokens has the text %q", words)
 	}
 	if n := eval[int](tab, `document.querySelectorAll("table.days tbody tr").length`); n != 6 {
 		t.Errorf("the table has %d rows, want 6", n)

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// looser lets agents read what the policy workspace keeps from them, and asks about all else.
+// looser permits agents to read files that the policy workspace denies, and asks about all other actions.
 const looser = `version: 1
 rules:
   - id: read-all
@@ -72,7 +72,7 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 		}
 	}
 	if out := p.Acphost(t, 0, "policy", "replay", "--policy", file); !strings.Contains(out, got.GetSummary()) {
-		t.Errorf("the command says %s, the call %q", out, got.GetSummary())
+		t.Errorf("the command prints %s, the call %q", out, got.GetSummary())
 	}
 	if same := replay("workspace"); same.GetDiffer() != 0 || same.GetDecisions() != got.GetDecisions() {
 		t.Errorf("by the policy that decided: %v", same)
@@ -88,35 +88,34 @@ func TestReplay_MatchesPolicyCommand(t *testing.T) {
 		t.Errorf("since now: %v, %v", res, err)
 	}
 
-	// Mistakes are said with their places. No file is read for what a rule file says: neither the one that it names,
-	// nor the one of which it holds the name alone.
+	// Mistakes are reported with their positions. Reports contain no content of files that the rule file refers to.
 	hush := p.File(t, "hush.yaml", "hush: hush\n")
 	for name, c := range map[string]struct{ policy, want string }{
-		"a typing error":      {"version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n", "4: "},
-		"a file to include":   {"version: 1\ninclude: " + hush + "\nrules: []\n", "2: "},
-		"a file to extend":    {"version: 1\nextends: [" + hush + "]\nrules: []\n", "2: "},
-		"a file by a tag":     {"version: 1\nrules: !include " + hush + "\n", ""},
-		"the name of a file":  {hush, ""},
-		"what expands a lot":  {bomb(), ""},
-		"what is no YAML":     {"\x00\xff\x1b[2J", ""},
-		"a great many nested": {strings.Repeat("[", 500_000), ""},
+		"a typing error":        {"version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n", "4: "},
+		"a file to include":     {"version: 1\ninclude: " + hush + "\nrules: []\n", "2: "},
+		"a file to extend":      {"version: 1\nextends: [" + hush + "]\nrules: []\n", "2: "},
+		"a file by a tag":       {"version: 1\nrules: !include " + hush + "\n", ""},
+		"the name of a file":    {hush, ""},
+		"an expanding document": {bomb(), ""},
+		"invalid YAML":          {"\x00\xff\x1b[2J", ""},
+		"a great many nested":   {strings.Repeat("[", 500_000), ""},
 	} {
 		res := replay(c.policy)
-		said := ""
+		findings := ""
 		for _, f := range res.GetFindings() {
-			said += fmt.Sprintf("%d: %s\n", f.GetLine(), f.GetMessage())
+			findings += fmt.Sprintf("%d: %s\n", f.GetLine(), f.GetMessage())
 		}
-		if res.GetSummary() != "" || res.GetDecisions() != 0 || !strings.Contains(said, c.want) || said == "" {
-			t.Errorf("%s: %q, and decided was %v", name, said, res.GetSummary())
+		if res.GetSummary() != "" || res.GetDecisions() != 0 || !strings.Contains(findings, c.want) || findings == "" {
+			t.Errorf("%s: %q, and decided was %v", name, findings, res.GetSummary())
 		}
-		if strings.Contains(strings.ReplaceAll(said, "hush.yaml", ""), "hush") {
-			t.Errorf("%s: a file was read: %s", name, said)
+		if strings.Contains(strings.ReplaceAll(findings, "hush.yaml", ""), "hush") {
+			t.Errorf("%s: a file was read: %s", name, findings)
 		}
 	}
 	s.Finish()
 }
 
-// bomb is YAML of some lines that says of itself that it is very large.
+// bomb is YAML of a few lines that expands to a very large document.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("version: 1\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -154,17 +153,17 @@ func TestReplay_RequiresRole(t *testing.T) {
 			_, err = stream.Recv()
 		}
 		if err != nil {
-			t.Errorf("what was decided, for a %s: %v", role, err)
+			t.Errorf("the decisions, for a %s: %v", role, err)
 		}
 		cancel()
 	}
 	if _, err := service.ReplayPolicy(g.Ctx, &supervisorv1.ReplayPolicyRequest{Policy: []byte(looser)}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a replay by nobody: %v", err)
+		t.Errorf("a replay without a caller: %v", err)
 	}
 	if _, err := service.ReplayPolicy(bearing(g.Ctx, g.Token("operator")), &supervisorv1.ReplayPolicyRequest{Policy: make([]byte, 1<<20+1)}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a replay of too large a file: %v", err)
 	}
-	// The socket that agents reach too shows what was decided to people alone, and replays for nobody.
+	// The socket that agents can connect to shows decisions to people only, and accepts replays from no caller.
 	admin, err := filepath.Glob(filepath.Join(p.Home, "run", "acphost", "*.sock"))
 	if err != nil || len(admin) != 1 {
 		t.Fatalf("the sockets are %q, %v", admin, err)
@@ -210,7 +209,7 @@ func TestReplay_CancelLeavesNothing(t *testing.T) {
 		res, err = s.Decided.ReplayPolicy(s.Ctx, &supervisorv1.ReplayPolicyRequest{Policy: []byte(looser), Limit: 100_000})
 	}
 	if err != nil || res.GetDiffer() != 20_000 || len(res.GetDifferences()) != 500 || res.GetDifferences()[499].GetDecision().GetRecord().GetId() != "19999" {
-		t.Errorf("a large one: %d differ, %d are told, %v", res.GetDiffer(), len(res.GetDifferences()), err)
+		t.Errorf("a large one: %d differ, %d are reported, %v", res.GetDiffer(), len(res.GetDifferences()), err)
 	}
 	s.Finish()
 }

@@ -48,7 +48,8 @@ rules:
 	}
 	agent, _ := e2e.Dig(must(doRequest(operator, "POST", "/agents", string(body))), "agent", "id").(string)
 	open, _ := json.Marshal(map[string]any{"agentId": agent, "cwd": p.Work})
-	// That the agent wants a login is told from the caller's own sign-in having ended, by paths and by the services.
+	// The page distinguishes an agent that requires a login from an ended sign-in of the caller, by paths and by
+	// services.
 	for _, path := range []string{"/sessions", "/acphost.supervisor.v1.SessionService/NewSession"} {
 		status, got := doRequest(operator, "POST", path, string(open))
 		if status == http.StatusUnauthorized || got["code"] != "failed_precondition" || !strings.Contains(fmt.Sprint(got), "ERROR_KIND_AUTH_REQUIRED") {
@@ -115,36 +116,36 @@ rules:
 	}
 	for _, name := range []string{"message.part.updated", "tool.execute", "tool.result", "permission.request", "session.updated"} {
 		if names[name] == 0 {
-			t.Errorf("no %s came: %v", name, names)
+			t.Errorf("no %s arrived: %v", name, names)
 		}
 	}
 	if diffs == 0 {
 		t.Error("no question showed a diff")
 	}
-	// A viewer is not told how a question is answered.
+	// A viewer does not receive the answer to a question.
 	for e := range seenByViewer {
 		if id, ok := e2e.Dig(e.Data, "questionAsked", "id").(string); ok {
 			if ids[id] {
-				t.Errorf("a viewer is told the id of a question: %s", id)
+				t.Errorf("a viewer receives the id of a question: %s", id)
 			}
 			break
 		}
 	}
-	// What came after an event comes again.
+	// Events after a given event are sent again.
 	must(doRequest(operator, "POST", path+"/prompt", `{"text": "repeat that"}`))
 	for e := range events(operator, "session="+url.QueryEscape(session), last) {
 		if text, ok := e2e.Dig(e.Data, "agentMessage", "content", "text", "text").(string); ok && strings.Contains(text, "that") {
 			break
 		}
 		if e2e.Dig(e.Data, "turnEnded") != nil {
-			t.Error("what the agent said did not come after Last-Event-ID")
+			t.Error("what the agent sent did not come after Last-Event-ID")
 			break
 		}
 	}
 	if !slices.ContainsFunc(p.Decisions(t), func(d e2e.Decision) bool {
 		return d.AnsweredBy == "gateway people for Łucja" && d.Outcome == "allowed"
 	}) {
-		t.Errorf("the audit does not say who answered: %+v", p.Decisions(t))
+		t.Errorf("the audit does not state who answered: %+v", p.Decisions(t))
 	}
 	http.DefaultClient.CloseIdleConnections()
 	g.Leave()

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// newKnown is a console whose people a provider knows.
+// newKnown is a console for people whom a provider knows.
 func newKnown(t *testing.T, p *e2e.Place) (*e2e.Gateway, *idp.Provider) {
 	t.Helper()
 	provider := idp.New(t)
@@ -35,7 +35,7 @@ func TestOIDC_PersonSignsIn(t *testing.T) {
 	tab := b.open(console(g)+e2e.SessionAt(s), desktopWidth, desktopHeight)
 	provider.Person(idp.Claims{"groups": []string{"Guests"}})
 	tab.button("Sign in with " + name)
-	tab.arrives("the page says why not", `document.body.innerText.includes("none of the groups that have a role here")`)
+	tab.arrives("the page states the reason", `document.body.innerText.includes("none of the groups that have a role here")`)
 	tab.clean("a sign-in that is refused")
 	provider.Person(idp.Claims{"groups": []string{"Reviewers"}, "email": "ada@example.org", "email_verified": true})
 	tab.button("Sign in with " + name)
@@ -71,7 +71,7 @@ func TestOIDC_AcceptsBearerToken(t *testing.T) {
 		http.StatusForbidden:     token("Guests"),
 		http.StatusUnauthorized:  {G: g, Token: provider.Sign("none", provider.Claims("acp", idp.Claims{"groups": "Admins"}))},
 		http.StatusNotAcceptable: {G: g, Token: provider.Sign("ES256", provider.Claims("acp", idp.Claims{"groups": []string{"Admins", "Reviewers"}}))},
-	} { // /acp is there for the last one, and says what it takes
+	} { // /acp is served for the last one, and reports the required token
 		if res := c.Request(g.Ctx, http.MethodGet, "/acp", ""); res.StatusCode != want { //nolint:bodyclose // request closes it
 			t.Errorf("/acp: %s, want %d", res.Status, want)
 		}

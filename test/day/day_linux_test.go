@@ -61,7 +61,8 @@ func measure(t *testing.T, steps []step) {
 	r.print(*whole)
 }
 
-// measureStep runs a step twice without acphost, which shows the files that always differ, and then in each configuration and way.
+// measureStep runs a step twice without acphost, which shows the files that always differ, and then in each
+// configuration and way.
 func (r *report) measureStep(t *testing.T, b *base, s *step) {
 	p := b.newPlace(t, s)
 	bare := p.bare(t, s)

@@ -14,7 +14,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// configuration is how acphost is configured in a run. Unattended: nobody is there to answer, so that all that is asked is denied.
+// configuration is the configuration of acphost in a run. Unattended: there is no person to answer, so all questions
+// are denied.
 type configuration struct {
 	policy, sandbox, network, reads string
 	unattended                      bool
@@ -53,7 +54,7 @@ const (
 	byItself   way = "own process"
 )
 
-// result is what a line has left. For a line that was refused as a whole, status is refused.
+// result is the result of a line. For a line that was rejected as a whole, status is refused.
 type result struct {
 	status int
 	output string
@@ -62,7 +63,7 @@ type result struct {
 
 const refused = -1
 
-// outcome is what became of a step through acphost.
+// outcome is the result of a step through acphost.
 type outcome struct {
 	result
 	questions []string // their titles
@@ -171,17 +172,17 @@ func (h *host) run(line string, w way) (status int, output string) {
 	terminal := map[string]any{"sessionId": "s1", "terminalId": made.TerminalID}
 	var end struct{ ExitCode *int }
 	h.Agent.Request("terminal/wait_for_exit", terminal, &end)
-	var said struct{ Output string }
-	h.Agent.Request("terminal/output", terminal, &said)
+	var result struct{ Output string }
+	h.Agent.Request("terminal/output", terminal, &result)
 	h.Agent.Request("terminal/release", terminal, nil)
 	if end.ExitCode == nil {
-		return refused, said.Output
+		return refused, result.Output
 	}
-	return *end.ExitCode, said.Output
+	return *end.ExitCode, result.Output
 }
 
-// settle waits until no question is open and none comes any more: acphost asks about an action of a process after it was refused. It
-// returns how many such questions there were so far.
+// settle waits until no question is open and none is expected: acphost asks about an action of a process after it was
+// rejected. It returns the number of such questions so far.
 func (h *host) settle() (tried int) {
 	h.T.Helper()
 	sockets, _ := filepath.Glob(filepath.Join(h.Home, "run", "acphost", fmt.Sprintf("%d-*.sock", h.PID())))

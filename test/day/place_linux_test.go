@@ -19,7 +19,7 @@ type place struct {
 	root, start string // the folder of a run, and the copy from which it begins
 }
 
-// base is what all start states are made from: a run of base.sh, and the compiled packages of Go's library.
+// base is the origin of all start states: a run of base.sh, and the compiled packages of Go's library.
 type base struct{ dir, goCache string }
 
 func newBase(t testing.TB, steps []step) *base {
@@ -70,7 +70,7 @@ func (b *base) newPlace(t testing.TB, s *step) *place {
 	return p
 }
 
-// restore goes back to the start state.
+// restore restores the start state.
 func (p *place) restore(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(p.root); err != nil {
@@ -79,7 +79,8 @@ func (p *place) restore(t testing.TB) {
 	copyTree(t, p.start, p.root)
 }
 
-// environ is what the environment of all runs has besides that of wire.Place. The times make commits the same in each run.
+// environ returns the additional environment of all runs, besides that of wire.Place. The times make commits the same
+// in each run.
 func (p *place) environ() []string {
 	const noon = "2027-01-02T12:00:00Z"
 	return []string{

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// row is what became of a step in a configuration and a way.
+// row is the result of a step in a configuration and a way.
 type row struct {
 	step *step
 	configuration
@@ -23,7 +23,7 @@ type row struct {
 
 func (r row) key() string { return r.configuration.String() + "\t" + string(r.way) }
 
-// silent reports whether the step had no question and went as without acphost.
+// silent reports whether the step had no question and the same result as without acphost.
 func (r row) silent() bool { return len(r.questions) == 0 && !r.failed && len(r.differs) == 0 }
 
 // report has the rows of all steps. Its methods are safe for concurrent use.
@@ -113,8 +113,8 @@ func (r row) details() string {
 	return b.String()
 }
 
-// totals are the sums of a configuration and a way: its steps, those with a question, the questions, those of steps that cross, the
-// steps that were run again, that failed, and that have differing files.
+// totals are the sums of a configuration and a way: its steps, those with a question, the questions, those of steps
+// that cross, the steps that were run again, that failed, and that have differing files.
 type totals struct {
 	key                                                         string
 	steps, asked, questions, expected, again, failed, differing int

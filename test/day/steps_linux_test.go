@@ -23,7 +23,7 @@ var (
 	gitYAML []byte
 )
 
-// step is what an agent does at once.
+// step is a single action of an agent.
 type step struct {
 	Name string `yaml:"name"`
 	// Run is the line that the agent sends. It runs in the workspace.
@@ -63,8 +63,8 @@ func (s *step) lacks() []string {
 	})
 }
 
-// searched returns PATH without folders of the user's home, whose programs may need that home, and with Rust's own programs in place of
-// rustup's.
+// searched returns PATH without folders of the user's home, whose programs may need that home, and with Rust's own
+// programs in place of rustup's.
 var searched = sync.OnceValue(func() string {
 	home, _ := os.UserHomeDir()
 	dirs := slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return home != "" && strings.HasPrefix(dir, home+"/") })

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// tree is what lies in a place, by path: the mode, and a hash of the content.
+// tree has the files of a place, by path: the mode, and a hash of the content.
 type tree map[string]entry
 
 type entry struct {
@@ -27,8 +27,8 @@ var unseen = []string{
 	"ws/target/.rustc_info.json",
 }
 
-// tree reads all that lies in the place. Objects and indexes of git repositories are compared by what they have, since how they are
-// stored differs from run to run.
+// tree reads all that lies in the place. Objects and indexes of git repositories are compared by what they have, since
+// how they are stored differs from run to run.
 func (p *place) tree(t testing.TB) tree {
 	t.Helper()
 	all := tree{}
@@ -59,7 +59,8 @@ func (p *place) tree(t testing.TB) tree {
 	return all
 }
 
-// contentOf returns a hash of what a file holds, the target of a link, and the names of a repository's objects and indexed files.
+// contentOf returns a hash of what a file holds, the target of a link, and the names of a repository's objects and
+// indexed files.
 func contentOf(path string, info fs.FileInfo) (string, error) {
 	switch {
 	case isObjects(path, info):
@@ -127,8 +128,8 @@ func stable(a, b tree) tree {
 	return both
 }
 
-// difference returns the paths in which a tree differs from a stable one, with "-" before one that is missing, "+" before one that is
-// new, and "!" before one with other content or another mode.
+// difference returns the paths in which a tree differs from a stable one, with "-" before one that is missing, "+"
+// before one that is new, and "!" before one with other content or another mode.
 func difference(want, got tree) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		w := want[name]

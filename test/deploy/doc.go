@@ -1,4 +1,4 @@
-// Package deploy has the tests of the files in deploy/: each is read as strictly as those read it for whom it is.
+// Package deploy has the tests of the files in deploy/: each is parsed as strictly as by the programs that it is for.
 //
-// It is a module of its own, outside of go.work: nothing else needs what it needs.
+// It is a separate module, outside of go.work, because of its dependencies.
 package deploy

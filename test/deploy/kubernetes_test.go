@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// built are the objects that "kubectl kustomize" makes of a folder of deploy, by kind and name.
+// built returns the objects that "kubectl kustomize" makes of a folder of deploy, by kind and name.
 func built(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ type sandboxTemplate struct {
 	} `json:"spec"`
 }
 
-// decode reads an object as strictly as an API server that is told to: a member that there is not is an error.
+// decode parses an object as an API server with strict validation does: an unknown member is an error.
 func decode(t *testing.T, name string, text []byte) any {
 	t.Helper()
 	var object any
@@ -121,8 +121,8 @@ func decode(t *testing.T, name string, text []byte) any {
 	return object
 }
 
-// schemas are Kubernetes' own schemas as kubeconform wants them, and those of the resources whose definitions are in the folder
-// that ACPHOST_CRDS names.
+// schemas are Kubernetes' own schemas in the form that kubeconform requires, and those of the resources whose
+// definitions are in the folder that ACPHOST_CRDS names.
 func schemas(t *testing.T) string {
 	t.Helper()
 	// "make deploy-check" has downloaded them.
@@ -293,13 +293,13 @@ func TestPod_SeparatesContainers(t *testing.T) {
 		delete(seen, name)
 	}
 	if len(seen) > 0 {
-		t.Errorf("nobody has thought of %v", seen)
+		t.Errorf("%v is not covered", seen)
 	}
 	if s := pod.Spec.SecurityContext; s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the Pod is not restricted: %+v", s)
 	}
 	template := decode(t, "SandboxTemplate/acphost", built(t, "sandbox")["SandboxTemplate/acphost"]).(*sandboxTemplate)
-	// A template has no claims: it has volumes of its own in their place.
+	// A template has no claims: it has volumes instead.
 	spec := template.Spec.PodTemplate.Spec
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return slices.Contains([]string{"workspace", "state", "home"}, v.Name) })
 	if len(spec.Volumes)+3 != len(volumes) || !reflect.DeepEqual(spec, pod.Spec) {

@@ -128,13 +128,13 @@ func TestUnits_UsersMatchConfiguration(t *testing.T) {
 		}
 		user := regexp.MustCompile(`(?m)^User=(.*)$`).FindSubmatch(text)
 		if user == nil || users[string(user[1])] == "" {
-			t.Errorf("%s runs as nobody that there is: %q", unit, user)
+			t.Errorf("%s runs as an unknown user: %q", unit, user)
 			continue
 		}
 		socket := regexp.MustCompile(`(?m)--listen=(unix://\S+)`).FindSubmatch(text)
 		want := regexp.MustCompile(`address: ` + regexp.QuoteMeta(string(socket[1])) + `\n\s+uid: ` + users[string(user[1])] + `\b`)
 		if !want.Match(config) {
-			t.Errorf("config.yaml expects %s elsewhere, or as somebody else: want %s", unit, want)
+			t.Errorf("config.yaml expects %s elsewhere, or as another user: want %s", unit, want)
 		}
 	}
 }

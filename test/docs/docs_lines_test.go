@@ -52,7 +52,7 @@ var notRun = []struct{ page, line, why string }{
 	{"docs/sidecars.md", "acphost grants revoke ID", "needs a remembered answer: policy_cli_test.go"},
 }
 
-// whyNot says why a line is not run; "" if it is.
+// whyNot returns why a line is not run; "" if it is.
 func whyNot(used map[int]bool, page, line string) string {
 	for i, n := range notRun {
 		if n.page == page && strings.HasPrefix(line, n.line) {
@@ -67,7 +67,7 @@ func whyNot(used map[int]bool, page, line string) string {
 // with the name.
 var named = regexp.MustCompile(`^# ([\w-]+\.yaml)\n`)
 
-// TestDocs_LinesOfEachPage runs each line that a page tells people to type, in the order of the page, unless it is
+// TestDocs_LinesOfEachPage runs each line that a page instructs people to type, in the order of the page, unless it is
 // listed above with a reason. Other tests run the lines with grpcurl and whole scripts.
 func TestDocs_LinesOfEachPage(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestDocs_LinesOfEachPage(t *testing.T) {
 	}
 	for i, n := range notRun {
 		if !used[i] {
-			t.Errorf("%s has no line %q, which is said not to be run", n.page, n.line)
+			t.Errorf("%s has no line %q, which is listed as not run", n.page, n.line)
 		}
 	}
 	s.Finish()

@@ -73,13 +73,13 @@ func TestDocs_ExamplesMatchOutput(t *testing.T) {
 			if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if page == "docs/plugins.md" { // the handler that it tells how to write
+			if page == "docs/plugins.md" { // the handler that the page describes
 				if err := os.WriteFile(filepath.Join(dir, "echo"), nil, 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if status, out, errs := p.Cli(t, "config", "check", "--config", file); status != 0 {
-				t.Errorf("%s shows\n%s\nand acphost config check says\n%s%s", page, block, out, errs)
+				t.Errorf("%s shows\n%s\nand acphost config check prints\n%s%s", page, block, out, errs)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestDocs_RecipesWork(t *testing.T) {
 	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
 	control := regexp.MustCompile(`"control": *"([^"]+)"`).FindStringSubmatch(listed)
 	if socket == nil || control == nil {
-		t.Fatalf("acphost ps --json says %s", listed)
+		t.Fatalf("acphost ps --json printed %s", listed)
 	}
 	ran := 0
 	for _, page := range pages(t) {

@@ -76,8 +76,8 @@ func TestDocs_SandboxCompatibility(t *testing.T) {
 	}
 }
 
-// confined runs a line in a terminal of the demo agent. It returns the output, and the result: "works", "asks", "refused" or
-// "failed".
+// confined runs a line in a terminal of the demo agent. It returns the output, and the result: "works", "asks",
+// "refused" or "failed".
 func confined(t *testing.T, configuration, line string) (result, output string) {
 	t.Helper()
 	p := e2e.NewPlace(t)

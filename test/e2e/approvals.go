@@ -41,9 +41,9 @@ func (s *Server) AnswerAll(ctx context.Context) <-chan map[string]*supervisorv1.
 	return done
 }
 
-// Yes is the answer that lets an agent go on.
-func Yes(q *supervisorv1.Approval, who string) *supervisorv1.AnswerApprovalRequest {
-	req := &supervisorv1.AnswerApprovalRequest{Id: q.GetId(), AnsweredBy: who}
+// Yes is the answer that lets an agent continue.
+func Yes(q *supervisorv1.Approval, answeredBy string) *supervisorv1.AnswerApprovalRequest {
+	req := &supervisorv1.AnswerApprovalRequest{Id: q.GetId(), AnsweredBy: answeredBy}
 	switch {
 	case q.GetPermission() != nil:
 		req.Answer = &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: "allow_once"} // by its kind
@@ -63,7 +63,7 @@ func Ended(t *testing.T, changes interface {
 	for {
 		m, err := changes.Recv()
 		if err != nil {
-			t.Fatalf("the end of the question %s was not told: %v", id, err)
+			t.Fatalf("the end of the question %s was not sent: %v", id, err)
 		}
 		if a := m.GetAnswered(); a.GetId() == id {
 			return a

@@ -34,7 +34,7 @@ func (w socketWriter) Write(b []byte) (int, error) {
 
 func (w socketWriter) Close() error { return w.ws.CloseNow() }
 
-// Client connects with a token; query goes behind /acp. It has said initialize.
+// Client connects with a token; query is appended to /acp. It has sent initialize.
 func (g *Gateway) Client(t *testing.T, name, token, query string) *SocketPeer {
 	t.Helper()
 	return NewSocketPeer(g.Ctx, t, name, g.URL("ws")+query, token)
@@ -43,7 +43,7 @@ func (g *Gateway) Client(t *testing.T, name, token, query string) *SocketPeer {
 // NewSocketPeer connects a client to a gateway over WebSocket, with a token.
 func NewSocketPeer(ctx context.Context, t *testing.T, name, url, token string) *SocketPeer {
 	t.Helper()
-	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}}) //nolint:bodyclose // there is none
+	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}}) //nolint:bodyclose // none exists
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,6 @@ func (x *Terminal) Told(words ...string) {
 		all = x.All()
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 	}) {
-		x.t.Fatalf("the terminal was not told %q:\n%s", words, all)
+		x.t.Fatalf("the terminal does not show %q:\n%s", words, all)
 	}
 }

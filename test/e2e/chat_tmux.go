@@ -19,8 +19,8 @@ func (x *Terminal) Runs(line string) {
 	x.Keys("Enter")
 }
 
-// Sane expects a terminal as a shell wants it: the shell itself sees to that while it reads a line, and no longer when it
-// runs a command.
+// Sane expects a terminal with the settings of a shell: the shell itself sets them while it reads a line, and not while
+// it runs a command.
 func (x *Terminal) Sane() {
 	x.t.Helper()
 	x.Runs(`clear; stty -a | tr ' ;' '\n\n' | grep -x -e '-*icanon' -e '-*isig' -e '-*echo' | tr '\n' ' '; echo :`)

@@ -8,7 +8,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// NewConsole is a gateway that calls for people, whose certificate lets it.
+// NewConsole returns a gateway whose certificate permits calls in the name of people.
 func NewConsole(t *testing.T, p *Place, flags ...string) *Gateway {
 	t.Helper()
 	return NewConsoleWith(t, p, flags, nil)

@@ -12,7 +12,7 @@ import (
 )
 
 // playBrowser signs in to the console at a URL as its page does. It writes the code to a file, and asks every 50 ms
-// whether a person has confirmed it. The last answer goes to the file with ".end" behind its name.
+// whether a person has confirmed it. It writes the last answer to the file with ".end" after its name.
 func playBrowser(url, file string) int {
 	var cookies []*http.Cookie
 	call := func(path, body string) (status int, answer string) {

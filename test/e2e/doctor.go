@@ -7,7 +7,7 @@ import (
 	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // has sandbox.Supported try
 )
 
-// examined is what "doctor --json" prints.
+// examined is the output of "doctor --json".
 type examined struct {
 	OK       bool
 	Findings []struct{ Area, Check, Level, Detail, Todo string }

@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// ForPeople serves a gateway whose certificate lets it call for people up to a role; page is the origin of a page that may call.
+// ForPeople serves a gateway whose certificate permits calls in the name of people up to a role; page is the origin of
+// a page that may call.
 func ForPeople(t *testing.T, p *Place, limit, page string, flags ...string) *Gateway {
 	t.Helper()
 	p.File(t, "notes.md", "I recieve what you send.\n")

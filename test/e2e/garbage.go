@@ -1,6 +1,6 @@
 package e2e
 
-// ExpectQuiet makes sure that nothing reached a peer that nobody took: a message of the other side's comes next.
+// ExpectQuiet fails the test if the agent or the editor has an unread message.
 func (s *Fixture) ExpectQuiet() {
 	s.T.Helper()
 	s.Write(`{"jsonrpc":"2.0","method":"_quiet"}`)

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// GateRules are strict at door two: reading is free, secrets are denied, everything else is asked.
+// GateRules are strict for files and commands: reading is free, secrets are denied, everything else is asked.
 const GateRules = `
 version: 1
 rules:
@@ -21,7 +21,7 @@ rules:
   - {id: pushing, effect: ask, command: ["git push"], not_grantable: true, reason: Pushing is public.}
 `
 
-// Decision is a line of the audit, as far as tests look at it.
+// Decision has the fields of an audit record that tests check.
 type Decision struct {
 	ID, Door, Verdict, Rule, Outcome, Option, Reason, Plugin, Agent string
 	AnsweredBy                                                      string `json:"answered_by"`

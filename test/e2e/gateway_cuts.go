@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// PieceOf is the text of a piece of a message; "": it is none.
+// PieceOf is the text of a piece of a message; "" for other messages.
 func PieceOf(m wire.Message) string {
 	var params struct {
 		Update struct {

@@ -28,7 +28,8 @@ type Hand struct {
 // line is an order for a hand: a line for the shell, and the folder to run it in.
 type line struct{ Line, Dir string }
 
-// lineEnd is a hand's answer. Status is the exit status; if the shell could not be started it is 126, and Output is the reason.
+// lineEnd is a hand's answer. Status is the exit status; if the shell could not be started it is 126, and Output is the
+// reason.
 type lineEnd struct {
 	Status int
 	Output string
@@ -76,12 +77,12 @@ func serveHand(socket string) error {
 }
 
 func runLine(l line) lineEnd {
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.Command("/bin/sh", "-c", l.Line) // #nosec G204 -- the test's own line
-	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Dir, &said, &said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Dir, &output, &output
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
 		return lineEnd{Status: 126, Output: err.Error()}
 	}
-	return lineEnd{Status: cmd.ProcessState.ExitCode(), Output: strings.ToValidUTF8(said.String(), "?")}
+	return lineEnd{Status: cmd.ProcessState.ExitCode(), Output: strings.ToValidUTF8(output.String(), "?")}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Place is where a supervisor is run: a home and a runtime folder of its own, and a workspace.
+// Place is where a supervisor is run: its own home and runtime folder, and a workspace.
 type Place struct {
 	*wire.Place
 }
@@ -151,7 +151,7 @@ func ExpectContains(t testing.TB, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s does not say %q:\n%s", what, part, Shorten(text))
+			t.Errorf("%s does not contain %q:\n%s", what, part, Shorten(text))
 		}
 	}
 }

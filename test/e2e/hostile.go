@@ -29,7 +29,7 @@ func (s *Server) Plays(name string) (*supervisorv1.Agent, *ScriptedAgent) {
 	return r.agent, actor
 }
 
-// Opens opens a session with an agent that the test plays, which gives it an id.
+// Opens opens a session with an agent that the test plays, which assigns the id.
 func (s *Server) Opens(agent *supervisorv1.Agent, actor *ScriptedAgent, id string) error {
 	s.T.Helper()
 	result := make(chan error, 1)
@@ -47,7 +47,7 @@ func (s *Server) Prompts(agent *supervisorv1.Agent, session string) *Stream {
 	return s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{AgentId: agent.GetId(), SessionId: session, Prompt: []*supervisorv1.ContentBlock{Text("play")}})
 }
 
-// Update sends a session/update as it is written.
+// Update sends a session/update unchanged.
 func (p *ScriptedAgent) Update(session, update string) {
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, session, update))
 }

@@ -1,6 +1,7 @@
-// Package e2e is what the packages of end-to-end tests share (test/cli, test/console, test/docs, test/gateway, test/handlers,
-// test/headless, test/policy, test/protocol and test/terminal). They run the real binaries between peers that are not ours, or that a test plays byte for byte, and look
-// at what an editor, an agent and the machine get to see of it.
+// Package e2e has the shared code of the packages of end-to-end tests (test/cli, test/console, test/docs, test/gateway,
+// test/handlers, test/headless, test/policy, test/protocol and test/terminal). They run the real binaries between
+// foreign peers, or peers that a test plays byte for byte, and check the effects on an editor, an agent and the
+// machine.
 package e2e
 
 import (
@@ -16,9 +17,8 @@ import (
 // bin is the folder of the binaries under test: the one that ACPHOST_BIN names, or one that is built for this run.
 var bin string
 
-// Main runs the tests of a package in the folder test/, so that paths in tests are relative to that in each package; or it plays an
-// agent, if the test binary is started as one (Role).
-// atEnd are called when the tests have ended.
+// Main runs the tests of a package in the folder test/, so that paths in tests are relative to that in each package; or
+// it plays an agent, if the test binary is started as one (Role). atEnd are called when the tests have ended.
 func Main(m *testing.M, atEnd ...func()) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], rolePrefix) {
 		os.Exit(playRole(os.Args[1:]))

@@ -4,5 +4,5 @@ import (
 	"strings"
 )
 
-// HandleOf is what a question is called for those who may not answer.
+// HandleOf is the handle of a question, which callers without the right to answer receive in place of the id.
 func HandleOf(id string) string { return id[:max(0, strings.LastIndexByte(id, '.'))] }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// older is an agent that knows ACP's methods by the names of its first drafts alone, and says nothing in the shape of today.
-// Each line of a prompt is a step: "write FILE", "run COMMAND", "ask". It tells the end of a turn by session/end_turn, and
+// older is an agent that knows only the names of ACP's methods in the first drafts, and uses no current form. Each line
+// of a prompt is a step: "write FILE", "run COMMAND", "ask". It reports the end of a turn by session/end_turn, and
 // never answers a prompt.
 type older struct {
 	in      *bufio.Scanner
@@ -30,7 +30,7 @@ func playOlder() int {
 	}
 }
 
-// message is what the agent reads of a message.
+// message has the members of a message that the agent reads.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -114,9 +114,9 @@ func (o *older) step(verb, what string) {
 		m = o.call("requestPermission", map[string]any{"id": "perm_1", "tool": "bash", "description": what,
 			"options": []map[string]any{{"id": "once", "label": "Allow Once"}, {"id": "deny", "label": "Deny"}}})
 	}
-	said := fmt.Sprintf("[%s %s: %v]", verb, what, m.Result)
+	text := fmt.Sprintf("[%s %s: %v]", verb, what, m.Result)
 	if m.Error != nil {
-		said = fmt.Sprintf("[%s %s: %s]", verb, what, m.Error.Message)
+		text = fmt.Sprintf("[%s %s: %s]", verb, what, m.Error.Message)
 	}
-	o.update("text", said)
+	o.update("text", text)
 }

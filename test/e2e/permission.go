@@ -66,7 +66,7 @@ func (p *Place) Policy(t testing.TB, rules, config string) []string {
 	return p.Config(t, config+"\npermission: {policy: policy.yaml}\n")
 }
 
-// Ask sends a permission question of the agent's.
+// Ask sends a permission question of the agent.
 func (s *Fixture) Ask(call map[string]any, options []map[string]any) *wire.Call {
 	s.T.Helper()
 	return s.Agent.Send("session/request_permission", Params("toolCall", call, "options", options))

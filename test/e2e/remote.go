@@ -14,7 +14,7 @@ func (p *Place) MakeKeys(t *testing.T, dir string) {
 	}
 }
 
-// Deploy takes the server's folder to where nothing else lies, as one does.
+// Deploy copies the server's folder to a place without other keys, as an operator does.
 func (p *Place) Deploy(t *testing.T, keys string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(p.Home, "deployed", "tls")

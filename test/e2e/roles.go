@@ -52,10 +52,11 @@ func playRole(args []string) int {
 	return 2
 }
 
-// puppet joins its standard input and output to the socket of a test, which plays the agent. It ends when either side does.
+// puppet joins its standard input and output to the socket of a test, which plays the agent. It ends when either side
+// does.
 //
 //	stubborn   neither the end of its input nor a signal ends it
-//	family     it has children: one in a session of its own, one whose parent is gone
+//	family     it has children: one in its own session, one whose parent has exited
 //	hand:PATH  it has a Hand, which connects to the socket PATH
 func puppet(socket string, how []string) int {
 	stubborn := slices.Contains(how, "stubborn")
@@ -84,8 +85,8 @@ func puppet(socket string, how []string) int {
 	return 0
 }
 
-// family leaves processes that ignore TERM where they are not looked for: in a session of its own, and under a parent
-// that has exited.
+// family leaves processes that ignore TERM and are hard to find: one in its own session, and one whose parent has
+// exited.
 func family() error {
 	idle := Role("idles")
 	own := exec.Command(idle[0], idle[1:]...)
@@ -106,5 +107,5 @@ func mute() int {
 	_ = os.Stdout.Close()
 	for range terms { // each is ignored
 	}
-	return 1 // not reached: nobody closes the channel
+	return 1 // not reached: the channel is never closed
 }

@@ -49,7 +49,7 @@ func DialAt(t testing.TB, socket string, options ...grpc.DialOption) Services {
 	return ServicesAt(t, wire.Control(t, socket), options...)
 }
 
-// ServicesAt connects to an address as gRPC takes it.
+// ServicesAt connects to an address of gRPC's form.
 func ServicesAt(t testing.TB, address string, options ...grpc.DialOption) Services {
 	t.Helper()
 	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
@@ -107,7 +107,7 @@ func (s *Server) Finish() {
 	s.ExpectNobody(s.T, nil)
 }
 
-// InTurn reports whether the only session has a turn under way.
+// InTurn reports whether the only session has an active turn.
 func (s *Server) InTurn() bool {
 	s.T.Helper()
 	list, err := s.State.ListSessions(s.Ctx, &supervisorv1.ListSessionsRequest{})
@@ -195,7 +195,7 @@ func (s *Server) Watch(req *supervisorv1.WatchSessionRequest) *Stream {
 	}}
 }
 
-// Until takes events up to one that f accepts, and returns that one.
+// Until receives events up to one that f accepts, and returns that one.
 func (s *Stream) Until(what string, f func(*supervisorv1.Event) bool) *supervisorv1.Event {
 	s.T.Helper()
 	for {
@@ -209,31 +209,31 @@ func (s *Stream) Until(what string, f func(*supervisorv1.Event) bool) *superviso
 	}
 }
 
-// Says takes events up to a piece of the agent's message that holds words.
+// Says receives events up to a piece of the agent's message that contains words.
 func (s *Stream) Says(words string) *supervisorv1.Event {
 	s.T.Helper()
-	return s.Until(fmt.Sprintf("the agent said %q", words), func(e *supervisorv1.Event) bool {
+	return s.Until(fmt.Sprintf("the agent sends %q", words), func(e *supervisorv1.Event) bool {
 		return strings.Contains(e.GetAgentMessage().GetContent().GetText().GetText(), words)
 	})
 }
 
-// Question takes events up to a question.
+// Question receives events up to a question.
 func (s *Stream) Question() *supervisorv1.Approval {
 	s.T.Helper()
 	return s.Until("a question", func(e *supervisorv1.Event) bool { return e.GetQuestionAsked() != nil }).GetQuestionAsked()
 }
 
-// End takes the rest of a turn, which must end properly, and returns its end.
+// End receives the rest of a turn, which must end properly, and returns its end.
 func (s *Stream) End() *supervisorv1.TurnEnded {
 	s.T.Helper()
 	end := s.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	if e, err := s.Next(); !errors.Is(err, io.EOF) {
-		s.T.Errorf("behind the turn's end came %v, %v", e, Explain(err))
+		s.T.Errorf("after the turn's end arrived %v, %v", e, Explain(err))
 	}
 	return end.GetTurnEnded()
 }
 
-// Said is the agent's message, all pieces together.
+// Said is the agent's message, all pieces joined.
 func (s *Stream) Said() string {
 	var b strings.Builder
 	for _, e := range s.Seen {
@@ -242,7 +242,7 @@ func (s *Stream) Said() string {
 	return b.String()
 }
 
-// Stopped takes the rest of a turn and expects how it ended.
+// Stopped receives the rest of a turn and checks how it ended.
 func (s *Stream) Stopped(reason string) {
 	s.T.Helper()
 	if end := s.End(); end.GetStopReason() != reason || end.GetError() != nil {

@@ -36,7 +36,7 @@ func (p *Place) Sidecar(t testing.TB, name string) (s *Sidecar, address string) 
 	return p.SidecarKnownBy(t, name, "--secret-file", p.Secret(t))
 }
 
-// SidecarKnownBy is sidecar with the flags that say how it knows its supervisors.
+// SidecarKnownBy is sidecar with the flags that determine how it authenticates its supervisors.
 func (p *Place) SidecarKnownBy(t testing.TB, name string, flags ...string) (s *Sidecar, address string) {
 	t.Helper()
 	address = "unix://" + filepath.Join(p.Home, "tmp", name+".sock")

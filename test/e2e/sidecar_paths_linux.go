@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Boxed starts a daemon as a sidecar in a mount namespace of its own, which has the system, the daemon's own folder and what
-// mounts say: pairs of a folder here and its path there. It is in no other folder of the client's.
+// Boxed starts a daemon as a sidecar in its own mount namespace, which has the system, the daemon's own folder and
+// mounts: pairs of a folder here and its path there. It has no other folder of the client.
 func (p *Place) Boxed(t testing.TB, name string, mounts ...string) (s *Sidecar, address string) {
 	t.Helper()
 	secret := p.Secret(t)

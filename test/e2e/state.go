@@ -13,7 +13,7 @@ import (
 // StateService is the beginning of the names of the state service's methods.
 const StateService = "acphost.supervisor.v1.SupervisorStateService/"
 
-// Socket is the admin socket's path, as "acphost ps" tells it.
+// Socket is the admin socket's path, as "acphost ps" prints it.
 func (h *Host) Socket() string {
 	h.T.Helper()
 	cmd := wire.Command(h.T, Program("acphost"), "ps", "--json")

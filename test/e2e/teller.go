@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// teller is an agent whose turns say "first half, second half". Its flags say in which messages, and when.
+// teller is an agent whose turns send "first half, second half". Its flags determine the messages and their times.
 func teller(args []string) int {
 	flags := flag.NewFlagSet("teller", flag.ContinueOnError)
 	late := flags.Duration("late", -1, "say the second half so long after the answer to the prompt; negative: before it")

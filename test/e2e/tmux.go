@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Terminal is a command in a terminal of its own, as a person sees it: a pane of tmux.
+// Terminal is a command in its own terminal, as a person uses it: a pane of tmux.
 type Terminal struct {
 	t      testing.TB
 	home   string
@@ -65,7 +65,7 @@ func (p *Place) Terminal(t testing.TB, command []string, env ...string) *Termina
 	if !testkit.Poll(func() bool { _, err := x.Tmux("show-options", "-g"); return err == nil }) {
 		t.Fatal("tmux does not start")
 	}
-	// One call, so that the pane has its settings before its command says anything.
+	// One call, so that the pane has its settings before its command prints anything.
 	args := []string{"set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "status", "off", ";", "set-option", "-g", "history-limit", "5000", ";",
 		"new-session", "-d", "-x", "100", "-y", "40", "-c", p.Work, "--"}
 	// A shell keeps the status: tmux now and then knows that a command has ended, and never how. The shell is sent what
@@ -87,13 +87,13 @@ func (x *Terminal) Tmux(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Screen is what is to be seen.
+// Screen is the visible text.
 func (x *Terminal) Screen() string {
 	out, _ := x.Tmux("capture-pane", "-p")
 	return out
 }
 
-// All is what is to be seen, and what has scrolled away.
+// All is the visible text, and the text that has scrolled away.
 func (x *Terminal) All() string {
 	out, _ := x.Tmux("capture-pane", "-p", "-S", "-")
 	return out
@@ -160,7 +160,7 @@ func (x *Terminal) Exits() int {
 	return status
 }
 
-// ExpectNobodyBut waits until of those who belong here only the terminal is left.
+// ExpectNobodyBut waits until the terminal is the only remaining process of this place.
 func (p *Place) ExpectNobodyBut(t testing.TB, name string) {
 	t.Helper()
 	var left []int

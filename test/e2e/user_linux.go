@@ -32,7 +32,8 @@ type UserPlace struct {
 	Flags     []string
 }
 
-// NewUserPlace makes a place in which agents and handlers run as the user nobody. It skips the test where that is not possible.
+// NewUserPlace makes a place in which agents and handlers run as the user nobody. It skips the test if that is not
+// possible.
 func NewUserPlace(t testing.TB) *UserPlace {
 	t.Helper()
 	u := AgentUser(t)
@@ -50,7 +51,7 @@ func NewUserPlace(t testing.TB) *UserPlace {
 	return h
 }
 
-// Own gives a file to the agent user.
+// Own changes the owner of a file to the agent user.
 func (h *UserPlace) Own(t testing.TB, path string) {
 	t.Helper()
 	if err := os.Chown(path, int(h.AgentUser.UID), int(h.AgentUser.GID)); err != nil {

@@ -56,7 +56,7 @@ func TestActivation_ServesPassedPort(t *testing.T) {
 		_, err := c.Agents.ListAgents(t.Context(), &supervisorv1.ListAgentsRequest{})
 		return err == nil
 	}) {
-		t.Error("nobody serves the port")
+		t.Error("no process serves the port")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)

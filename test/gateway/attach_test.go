@@ -29,10 +29,11 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	}
 	session := owner.Opens(p.Work)
 	var past [][]string // the turns so far
-	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its answer.
+	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its
+	// answer.
 	watcher := g.Client(t, "watcher", g.Token("viewer"), "?attach")
 	watcher.Attaches(session, map[string]any{"historyPolicy": "none"})
-	testkit.Eventually(t, "the log says in plain words that the watcher has no agent", func() bool {
+	testkit.Eventually(t, "the log states that the watcher has no agent", func() bool {
 		return strings.Contains(g.Running.Stderr(), `agent="(none: attaches to sessions)"`)
 	})
 	turn := func(words string) {
@@ -53,14 +54,14 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 		if got["role"] != c.as || got["sessionId"] != session || len(clients) != 2 || (got["history"] != nil) != (c.history != "none") {
 			t.Errorf("%s: attached as %v", name, got)
 		}
-		told := len(past)
+		count := len(past)
 		if c.history == "full" || c.history == "" {
-			told = 0
+			count = 0
 		}
 		turn("while " + name)
-		for _, want := range past[told:] {
-			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, want) {
-				t.Errorf("%s is told %q, want %q", name, said, want)
+		for _, want := range past[count:] {
+			if updates, _ := hears(second, "turn_complete"); !slices.Equal(updates, want) {
+				t.Errorf("%s receives %q, want %q", name, updates, want)
 			}
 		}
 		var left map[string]any
@@ -68,10 +69,10 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 			t.Errorf("%s: detached with %v", name, left)
 		}
 		turn("without " + name)
-		// Nothing of it is told: the answer to what is asked next is all that comes.
+		// The client receives no event of the session: the next message is the response to the next request.
 		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32001)
 		if rest := second.Waiting(); len(rest) > 0 {
-			t.Errorf("%s: after it has detached it is told %s", name, rest[0].Raw)
+			t.Errorf("%s: after it has detached it receives %s", name, rest[0].Raw)
 		}
 		second.Close()
 	}
@@ -113,8 +114,8 @@ func TestAttach_TypeScriptTransports(t *testing.T) {
 			second := &e2e.SocketPeer{Peer: process.Peer, T: t}
 			second.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(&second.First)
 			second.Attaches(session, map[string]any{"historyPolicy": "full"})
-			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + session + ": one"}) {
-				t.Errorf("the past is %q", said)
+			if updates, _ := hears(second, "turn_complete"); !slices.Equal(updates, []string{"user repeat one", "agent " + session + ": one"}) {
+				t.Errorf("the past is %q", updates)
 			}
 			turn := owner.Prompts("ask")
 			question := permissionRequest(second)
@@ -125,7 +126,7 @@ func TestAttach_TypeScriptTransports(t *testing.T) {
 			turn.Result(nil)
 			hears(second, "turn_complete")
 			second.Prompts("repeat mine").Result(nil)
-			// What is refused has the same code over both.
+			// Rejections have the same code over both transports.
 			of := func(more ...string) map[string]any {
 				params := map[string]any{"sessionId": session}
 				for i := 0; i < len(more); i += 2 {
@@ -169,20 +170,20 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
 	owner := g.Client(t, "owner", g.Token("operator"), "")
 	session := owner.Opens(p.Work)
-	owner.Attaches(session, map[string]any{"historyPolicy": "none"}) // its own: it is told what others do
+	owner.Attaches(session, map[string]any{"historyPolicy": "none"}) // its own: it is notified of the others' prompts
 	viewer := g.Client(t, "viewer", g.Token("viewer"), "?attach")
 	viewer.Attaches(session, map[string]any{"historyPolicy": "none"})
 
-	// One that was asked before the client came.
+	// A question that was asked before the client connected.
 	turn := owner.Prompts("ask")
 	first := permissionRequest(owner)
 	ada := g.Client(t, "ada", g.Token("approver", "--name", "ada"), "?attach")
 	got := ada.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
 	if waits, _ := got["history"].([]any); len(waits) != 1 || e2e.Dig(waits[0], "type") != "permission_request" || e2e.Dig(waits[0], "status") != "pending" {
-		t.Errorf("what waits is %v", got["history"])
+		t.Errorf("the pending question is %v", got["history"])
 	}
 	question := permissionRequest(ada)
-	// Who only sees is not asked, and answers nothing by the id of a question of somebody else's.
+	// A client with read access is not asked, and cannot answer another client's question by its id.
 	viewer.Reply(question, allowed(question))
 	viewer.Prompts("repeat x").Refused(-32002)
 	viewer.Notify("session/cancel", map[string]any{"sessionId": session})
@@ -202,7 +203,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	}
 	turn.Result(nil)
 
-	// Two answer at once: one answer counts, and both are told which.
+	// Two clients answer at once: one answer counts, and both are notified which.
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
 	bob.Attaches(session, map[string]any{"historyPolicy": "none"})
 	turn = owner.Prompts("ask")
@@ -211,7 +212,7 @@ func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	go ada.Reply(one, allowed(one))
 	bob.Reply(two, allowed(two))
 	a, b := resolved(ada), resolved(bob)
-	if who, _ := e2e.Dig(a, "resolvedBy", "name").(string); !strings.HasSuffix(who, " for ada") && !strings.HasSuffix(who, " for bob") || fmt.Sprint(a) != fmt.Sprint(b) {
+	if name, _ := e2e.Dig(a, "resolvedBy", "name").(string); !strings.HasSuffix(name, " for ada") && !strings.HasSuffix(name, " for bob") || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("resolved as %v and as %v", a, b)
 	}
 	turn.Result(nil)
@@ -269,14 +270,14 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 
 	again := g.Client(t, "ada again", g.Token("approver", "--name", "ada"), "?attach")
 	again.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
-	for range 8 { // a program that can only answer wrongly is not asked for ever
+	for range 8 { // a program that always answers wrongly is not asked forever
 		again.Reply(permissionRequest(again), choosing("perhaps"))
 		refused(again, "allow")
 	}
 	again.Send("session/attach", map[string]any{"sessionId": session}).Refused(-32600) // behind which nothing is asked
 	for _, m := range again.Waiting() {
 		if m.Method == "session/request_permission" {
-			t.Errorf("it is asked for ever: %s", m.Raw)
+			t.Errorf("it is asked forever: %s", m.Raw)
 		}
 	}
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
@@ -298,8 +299,8 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	g.Leave()
 }
 
-// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers tells them so, and
-// the question waits for another client.
+// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers reports that to them,
+// and the question waits for another client.
 func TestAttach_GatewayWithoutRightToAnswerDoesNotAsk(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -342,20 +343,20 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	if ended.StopReason != "end_turn" {
 		t.Errorf("the turn ended with %q", ended.StopReason)
 	}
-	if said := texts(second.Waiting()); said != session+": mine" { // all of it before the answer, and not what was prompted
-		t.Errorf("who prompted is told %q", said)
+	if updates := texts(second.Waiting()); updates != session+": mine" { // all of it before the answer, and not what was prompted
+		t.Errorf("the caller receives %q", updates)
 	}
-	if said, _ := hears(third, "turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
-		t.Errorf("another one is told %q", said)
+	if updates, _ := hears(third, "turn_complete"); !slices.Equal(updates, []string{"user repeat mine", "agent " + session + ": mine"}) {
+		t.Errorf("another one receives %q", updates)
 	}
 	if e := third.Prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
 		t.Errorf("an approver prompts: %v", e)
 	}
 	if m := owner.ExpectWhere("what came of another one's prompt", func(m wire.Message) bool { return e2e.PieceOf(m) != "" }); e2e.PieceOf(m) != session+": mine" {
-		t.Errorf("the owner is told %s", m.Raw)
+		t.Errorf("the owner receives %s", m.Raw)
 	}
 
-	// One at a time, whoever begins.
+	// One turn at a time, for every client that begins.
 	sleeping := second.Prompts("sleep")
 	third.ExpectWhere("the turn begins", func(m wire.Message) bool { return strings.Contains(string(m.Raw), `"sleep"`) })
 	if e := owner.Prompts("repeat y").Refused(-32600); !strings.Contains(e.Message, "another client's turn") {
@@ -381,11 +382,11 @@ func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	g.Leave()
 }
 
-func texts(all []wire.Message) (said string) {
+func texts(all []wire.Message) (updates string) {
 	for _, m := range all {
-		said += e2e.PieceOf(m)
+		updates += e2e.PieceOf(m)
 	}
-	return said
+	return updates
 }
 
 // TestAttach_BrokenStreamResumes breaks a stream in the middle of 2,000 updates. The client resumes after the last
@@ -442,9 +443,9 @@ func TestAttach_BrokenStreamResumes(t *testing.T) {
 	// A client that lost its connection attaches again.
 	again := g.Client(t, "again", viewer, "?attach")
 	again.Attaches(session, nil)
-	said, _ := hears(again, "turn_complete")
-	if len(said) != count+1 || said[count] != fmt.Sprintf("agent piece %d\n", count-1) {
-		t.Errorf("told again, there are %d messages, the last %q", len(said), said[len(said)-1])
+	updates, _ := hears(again, "turn_complete")
+	if len(updates) != count+1 || updates[count] != fmt.Sprintf("agent piece %d\n", count-1) {
+		t.Errorf("after a repetition there are %d messages, the last %q", len(updates), updates[len(updates)-1])
 	}
 	again.Close()
 	owner.Close()
@@ -524,8 +525,8 @@ func TestAttach_EditorSession(t *testing.T) {
 	testkit.Eventually(t, "gatewayd serves", func() bool { return strings.Contains(g.Stderr(), "the console is for browsers") })
 	c := e2e.NewSocketPeer(wire.Context(t), t, "second", "ws://"+at+"/acp?attach", strings.TrimSpace(token))
 	c.Attaches(opened.SessionID, nil)
-	if said, _ := hears(c, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
-		t.Errorf("the past is %q", said)
+	if updates, _ := hears(c, "turn_complete"); !slices.Equal(updates, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
+		t.Errorf("the past is %q", updates)
 	}
 	if e := c.Prompts("repeat x").Refused(-32600); !strings.Contains(e.Message, "the editor that started it") {
 		t.Errorf("a prompt is refused with %v", e)
@@ -541,7 +542,7 @@ func TestAttach_EditorSession(t *testing.T) {
 	if r := resolved(c); r["outcome"] != "allowed" {
 		t.Errorf("resolved as %v", r)
 	}
-	// With the editor the session goes, and who is attached is told.
+	// The session ends with the editor, and attached clients are notified.
 	h.Close()
 	h.ExpectExit()
 	if _, last := hears(c, "detached"); last["reason"] == "" {
@@ -586,9 +587,9 @@ func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 	g.Leave()
 }
 
-// hears is what the client is told up to an update of a type of the gateway's, which is what it returns: "user TEXT"
-// and "agent TEXT".
-func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any) {
+// hears returns the updates that the client receives up to and including a gateway update of the given type: "user
+// TEXT" and "agent TEXT".
+func hears(c *e2e.SocketPeer, until string) (updates []string, last map[string]any) {
 	c.T.Helper()
 	for {
 		m := c.Expect("session/update")
@@ -597,12 +598,12 @@ func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any)
 		text, _ := e2e.Dig(params.Update, "content", "text").(string)
 		switch params.Update["sessionUpdate"] {
 		case "user_message_chunk":
-			said = append(said, "user "+text)
+			updates = append(updates, "user "+text)
 		case "agent_message_chunk":
-			said = append(said, "agent "+text)
+			updates = append(updates, "agent "+text)
 		}
 		if params.Update["type"] == until {
-			return said, params.Update
+			return updates, params.Update
 		}
 	}
 }
@@ -613,7 +614,7 @@ func permissionRequest(c *e2e.SocketPeer) wire.Message {
 	return c.Expect("session/request_permission")
 }
 
-// resolved waits for the end of a question, and returns what is told of it.
+// resolved waits for the end of a question, and returns its notification.
 func resolved(c *e2e.SocketPeer) map[string]any {
 	c.T.Helper()
 	_, got := hears(c, "permission_resolved")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each of its connections after a random number of bytes, either way, in the middle of whatever
-// passes.
+// cutter is a TCP proxy that cuts each of its connections after a random number of bytes, either way, in the middle of
+// whatever passes.
 type cutter struct {
 	listener net.Listener
 	to       string
@@ -86,7 +86,7 @@ func (c *cutter) serve() {
 	}
 }
 
-// pass passes bytes on until one end is at its end, or so many are left.
+// pass forwards bytes until one end is closed, or the given number remains.
 func (c *cutter) pass(from, to net.Conn, left *atomic.Int64, cut func()) {
 	defer cut()
 	buf := make([]byte, 16<<10)

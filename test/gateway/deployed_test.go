@@ -81,7 +81,7 @@ func TestKeysScript_NamesHostsAndRoles(t *testing.T) {
 	}
 	for _, role := range []string{"viewer", "approver", "operator", "metrics", "gateway"} {
 		if cert := certificate("made", "callers", role, "client.crt"); len(cert.URIs) == 0 || cert.URIs[0].String() != "acphost:role:"+role {
-			t.Errorf("the certificate of %s says %v", role, cert.URIs)
+			t.Errorf("the certificate of %s has %v", role, cert.URIs)
 		}
 	}
 	if out, err := keys("made"); err != nil || certificate("made", "callers", "server", "server.crt").SerialNumber.Cmp(server.SerialNumber) != 0 {

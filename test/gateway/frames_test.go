@@ -33,7 +33,7 @@ func TestFrames_CarryWholeTurns(t *testing.T) {
 		t.Fatal(e2e.Explain(err))
 	}
 	session := c.Acquainted(t, p.Work)
-	// The questions of its agent are the client's, and are seen by whoever watches this supervisor.
+	// The questions of its agent are sent to the client, and to the watchers of this supervisor.
 	var asked atomic.Int32
 	c.Handle("session/request_permission", func(m wire.Message) (any, error) {
 		asked.Add(1)
@@ -140,8 +140,8 @@ func TestFrames_StreamEndsWithReason(t *testing.T) {
 
 	c, _ = open()
 	c.Write("{}\n\n{}")
-	ends("a frame that is none", c, codes.InvalidArgument, "frames[")
-	gone("a frame that is none")
+	ends("an invalid frame", c, codes.InvalidArgument, "frames[")
+	gone("an invalid frame")
 
 	for role, want := range map[string]codes.Code{"viewer": codes.PermissionDenied, "approver": codes.PermissionDenied} {
 		if _, err := openAgent(e, e.Gateway(role), "puppet"); status.Code(err) != want {
@@ -152,7 +152,7 @@ func TestFrames_StreamEndsWithReason(t *testing.T) {
 		t.Errorf("an agent that the configuration does not have: %v", e2e.Explain(err))
 	}
 	if _, err := openAgent(e, service, "nobody-knows-it"); status.Code(err) != codes.NotFound {
-		t.Errorf("a preset that nobody knows: %v", e2e.Explain(err))
+		t.Errorf("an unknown preset: %v", e2e.Explain(err))
 	}
 
 	c, a = open()
@@ -196,7 +196,7 @@ func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 		last = now
 		return halted
 	}) || last > total/2 {
-		t.Errorf("the agent wrote %d bytes that nobody read", last)
+		t.Errorf("the agent wrote %d unread bytes", last)
 	}
 	c, err := openAgent(e, service, "puppet")
 	if err != nil {
@@ -205,7 +205,7 @@ func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 	other := st.Play(t)
 	other.Write(`{"jsonrpc":"2.0","method":"_a","params":{}}`)
 	c.Expect("_a")
-	// Who reads on gets everything, in order.
+	// A client that resumes reading receives everything, in order.
 	first, err := stream.Recv()
 	if err != nil || first.GetOpened() == nil {
 		t.Fatalf("the first message is %v (%v)", first, err)
@@ -233,7 +233,7 @@ type frameClient struct {
 	Ended chan error // holds one: how the call ended
 }
 
-// openAgent opens an agent; the error is that of the call, if it comes before the agent does.
+// openAgent opens an agent; the error is that of the call, if it ends before the agent is opened.
 func openAgent(e *e2e.Edge, service supervisorv1.GatewayServiceClient, name string) (*frameClient, error) {
 	ctx, cancel := context.WithCancel(e.Ctx)
 	e.T.Cleanup(cancel)
@@ -241,7 +241,7 @@ func openAgent(e *e2e.Edge, service supervisorv1.GatewayServiceClient, name stri
 	if err != nil {
 		return nil, err
 	}
-	// A stream that was refused before the message has left answers io.EOF here; its status comes from Recv.
+	// A stream that was rejected before the message was sent returns io.EOF here; Recv returns its status.
 	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}}); err != nil && !errors.Is(err, io.EOF) {
 		e.T.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 
 var cutsOf = flag.Int("cuts", 200, "how often the connections of clients of the gateway are cut")
 
-// farClient is a client over HTTP that goes on by Last-Event-ID, as an EventSource does. Its streams go through a cutter, its
-// messages do not: whether one that was cut has arrived, nothing says.
+// farClient is a client over HTTP that continues by Last-Event-ID, as an EventSource does. Its streams go through a
+// cutter. Its messages do not, because there is no way to find out whether a cut message has arrived.
 type farClient struct {
 	t          *testing.T
 	ctx        context.Context
@@ -68,8 +68,8 @@ func (c *farClient) post(session, message string) http.Header {
 	return res.Header
 }
 
-// stream reads a stream until the client's context ends, over as many connections as it takes. A frame has the number after that of
-// the frame before.
+// stream reads a stream until the client's context ends, over as many connections as necessary. A frame has the number
+// after that of the frame before.
 func (c *farClient) stream(session string) <-chan wire.Message {
 	frames := make(chan wire.Message, 1000)
 	c.wg.Go(func() {
@@ -110,7 +110,7 @@ func (c *farClient) events(body io.Reader, session string, last uint64, frames c
 			data = line[6:]
 		case line == "" && data != "":
 			if id != last+1 {
-				c.t.Errorf("the stream %q: frame %d came after frame %d", session, id, last)
+				c.t.Errorf("the stream %q: frame %d arrived after frame %d", session, id, last)
 			}
 			m := wire.Message{Raw: []byte(data)}
 			if err := json.Unmarshal(m.Raw, &m); err != nil {
@@ -178,13 +178,13 @@ func TestCutStreams_LoseAndDoubleNoFrame(t *testing.T) {
 					frames++
 					if m.Method == "" {
 						if string(m.ID) != strconv.Itoa(turn) || m.Error != nil || pieces != 500 {
-							t.Fatalf("turn %d: after %d pieces came %s", turn, pieces, m.Raw)
+							t.Fatalf("turn %d: after %d pieces arrived %s", turn, pieces, m.Raw)
 						}
 						break
 					}
 					if text := e2e.PieceOf(m); text != "" {
 						if text != fmt.Sprintf("piece %d\n", pieces) {
-							t.Fatalf("turn %d: in the place of piece %d came %q", turn, pieces, text)
+							t.Fatalf("turn %d: in the place of piece %d arrived %q", turn, pieces, text)
 						}
 						pieces++
 					}

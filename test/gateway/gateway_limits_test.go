@@ -18,7 +18,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		supervisor int                                                          // limits.max_message_bytes
-		send       func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string // returns what the log has to say; empty: nothing is dropped
+		send       func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string // returns the expected log; empty: nothing is dropped
 	}{
 		"request of client": {limits.Message, func(owner *e2e.SocketPeer, _ *e2e.ScriptedAgent) string {
 			if e := owner.Prompts(strings.Repeat("x", limits.Whole)).Refused(-32600); !strings.Contains(string(e.Data), fmt.Sprintf("more than the %d that a message over a gateway may have", limits.Whole)) {
@@ -78,7 +78,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 				client.Prompts("repeat hello").Result(nil)
 			}
 			logs := func() string { return g.Running.Stderr() + g.Stderr() }
-			testkit.Eventually(t, "the log says what was dropped", func() bool { return strings.Contains(logs(), want) })
+			testkit.Eventually(t, "the log states what was dropped", func() bool { return strings.Contains(logs(), want) })
 			if n := strings.Count(logs(), "was dropped"); n != min(len(want), 1) {
 				t.Errorf("the logs have %d lines about messages that were dropped:\n%s", n, logs())
 			}

@@ -40,7 +40,7 @@ type farSocket struct {
 // dialFar opens a session by the address of a gateway; "" as cwd: no session.
 func dialFar(ctx context.Context, url, secret, cwd string) (*farSocket, error) {
 	header := http.Header{"Authorization": {"Bearer " + secret}}
-	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // there is none
+	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // none exists
 	if err != nil {
 		return nil, err
 	}
@@ -209,13 +209,13 @@ type press struct {
 	wg    sync.WaitGroup
 }
 
-// newPress makes connections until there were as many as the flag says. pressed is closed when a fifth were.
+// newPress makes as many connections as the flag sets. pressed is closed when a fifth of them were made.
 func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{}) {
 	t.Helper()
 	p = &press{}
 	enough := make(chan struct{})
 	host := "Host: " + at + "\r\n"
-	says := []string{
+	requests := []string{
 		"",
 		"GE",
 		"POST /acp HTTP/1.1\r\n" + host + "X-",
@@ -232,7 +232,7 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 			if i == *overloadConns/5 {
 				close(enough)
 			}
-			if !p.open(at, says[i%len(says)]) {
+			if !p.open(at, requests[i%len(requests)]) {
 				break
 			}
 		}
@@ -245,7 +245,7 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 	return p, enough
 }
 
-// open opens a connection and says something; false: it is over.
+// open opens a connection and sends words; it returns false when the connection has ended.
 func (p *press) open(at, words string) bool {
 	conn, err := net.Dial("tcp", at)
 	if err == nil {

@@ -64,13 +64,14 @@ func TestSweep_TypeScriptTransports(t *testing.T) {
 	}
 }
 
-// sameMessages reports whether messages are equal as JSON values, in order: JavaScript spells what it has parsed its own way.
+// sameMessages reports whether messages are equal as JSON values, in order: JavaScript spells what it has parsed its
+// own way.
 func sameMessages(got, want []string) bool {
 	return slices.EqualFunc(got, want, func(a, b string) bool { return reflect.DeepEqual(decoded(a), decoded(b)) })
 }
 
-// sameStreams is sameMessages for each stream of ACP over HTTP, since streams have no order among each other. The answers are in any
-// order, because each goes to the stream of its request.
+// sameStreams is sameMessages for each stream of ACP over HTTP, since streams are not ordered among each other. The
+// responses are in any order, because each is sent on the stream of its request.
 func sameStreams(got, want []string) bool {
 	a, b := streams(got), streams(want)
 	for _, all := range []map[string][]string{a, b} {

@@ -22,15 +22,15 @@ func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	at := testkit.FreePort(t)
-	start := func(says string) *wire.Process {
+	start := func(line string) *wire.Process {
 		t.Helper()
 		g := wire.Start(t, wire.Options{Name: "gateway's starter", Command: []string{e2e.Program("gatewayd"), "--listen", at}, Dir: p.Work, Env: p.Env()})
-		testkit.Eventually(t, "gatewayd says "+says, func() bool { return strings.Contains(g.Stderr(), says) })
+		testkit.Eventually(t, "gatewayd prints "+line, func() bool { return strings.Contains(g.Stderr(), line) })
 		return g
 	}
-	refused := func(says string) {
+	refused := func(line string) {
 		t.Helper()
-		if got := start(says).ExpectExit(); got != 1 {
+		if got := start(line).ExpectExit(); got != 1 {
 			t.Errorf("the exit status is %d, want 1", got)
 		}
 	}
@@ -54,7 +54,7 @@ func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.ExpectExit()
-	testkit.Eventually(t, "gatewayd says that its supervisor has ended", func() bool { return strings.Contains(g.Stderr(), "has ended: start") })
+	testkit.Eventually(t, "gatewayd states that its supervisor has ended", func() bool { return strings.Contains(g.Stderr(), "has ended: start") })
 	if got := g.ExpectExit(); got != 1 {
 		t.Errorf("gatewayd's exit status is %d once its supervisor has ended, want 1", got)
 	}
@@ -89,7 +89,7 @@ func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, told := 0, false
+	pieces, notified := 0, false
 	for {
 		_, raw, err := s.ws.Read(g.Ctx)
 		if err != nil {
@@ -102,8 +102,8 @@ func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 		if e2e.PieceOf(m) != "" {
 			pieces++
 		}
-		if pieces == 1 && !told {
-			told = true
+		if pieces == 1 && !notified {
+			notified = true
 			if err := g.Running.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 		}
 	}
 	if pieces != 20 {
-		t.Errorf("%d pieces came, want all 20", pieces)
+		t.Errorf("%d pieces arrived, want all 20", pieces)
 	}
 	if _, raw, err := s.ws.Read(g.Ctx); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("got %.100s, %v, want a close with 1001", raw, err)
@@ -148,7 +148,7 @@ func TestGateway_ReloadsKeys(t *testing.T) {
 	if after == before {
 		t.Error("the renewed certificate is not used")
 	}
-	// What cannot be used does not count.
+	// Unusable files are ignored.
 	if err := os.WriteFile(filepath.Join(keys, "server", "server.crt"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestGateway_ReloadsKeys(t *testing.T) {
 	g.Leave()
 }
 
-// typeScriptAgent is the configuration of an agent of the TypeScript SDK, as agents: takes it.
+// typeScriptAgent is the configuration of an agent of the TypeScript SDK, for agents: in the configuration.
 func typeScriptAgent(t *testing.T, p *e2e.Place) string {
 	t.Helper()
 	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", e2e.Peer(t, "ts-agent.mjs"))

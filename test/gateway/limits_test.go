@@ -85,11 +85,11 @@ func TestStreams_PassMessagesUpToLimit(t *testing.T) {
 			seen["console"] = append(seen["console"], ev)
 			ended = ev.GetTurnEnded() != nil
 		}
-		for who, events := range seen {
+		for watcher, events := range seen {
 			got, gap := 0, ""
 			for _, e := range events {
-				if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "done" {
-					got += len(said)
+				if message := e.GetAgentMessage().GetContent().GetText().GetText(); message != "done" {
+					got += len(message)
 				}
 				if g := e.GetGap(); g != nil {
 					gap += g.GetReason()
@@ -97,9 +97,9 @@ func TestStreams_PassMessagesUpToLimit(t *testing.T) {
 			}
 			switch whole := size <= limits.Whole; {
 			case whole && (got != want || gap != ""):
-				t.Errorf("%d bytes: the %s got %d bytes of %d, and the gap %q", size, who, got, want, gap)
+				t.Errorf("%d bytes: the %s got %d bytes of %d, and the gap %q", size, watcher, got, want, gap)
 			case !whole && (got != 0 || !strings.Contains(gap, fmt.Sprintf("a message of %d bytes", size))):
-				t.Errorf("%d bytes: the %s got %d bytes, and the gap %q", size, who, got, gap)
+				t.Errorf("%d bytes: the %s got %d bytes, and the gap %q", size, watcher, got, gap)
 			}
 		}
 		heard := 0

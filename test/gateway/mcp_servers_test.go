@@ -145,7 +145,7 @@ func mcpGateway(t *testing.T, p *e2e.Place, policy string) *e2e.Gateway {
 	return g
 }
 
-// mcpStart is what the audit keeps of the start of an MCP server.
+// mcpStart is the audit's record of the start of an MCP server.
 type mcpStart struct {
 	Verdict, Rule, Outcome string
 	AnsweredBy             string `json:"answered_by"`

@@ -77,7 +77,7 @@ func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 			t.Errorf("acphost %s: status %d\n%s%s", command, code, out, errs)
 		}
 	}
-	// As an older acphost laid them out; and then without the clients, but with what can make more.
+	// The layout of older versions of acphost; and then without the clients, but with the key that can create more.
 	for _, name := range []string{"server.crt", "server.key"} {
 		if err := os.Rename(filepath.Join(keys, "server", name), filepath.Join(keys, name)); err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 	}
 	refused("an agent could read "+filepath.Join(keys, "ca.key"), "--tls-dir", keys)
 
-	// Who says that it is meant so is served.
+	// With the flag that confirms the intention, the supervisor serves.
 	s := p.Serve(t, []string{"--listen", address, "--tls-dir", keys, "--agents-may-use-keys"})
 	c := dialTLS(t, address, filepath.Join(keys, "ca.crt"), filepath.Join(away, "viewer"))
 	if !testkit.Poll(func() bool {

@@ -75,7 +75,7 @@ func readSchema(t testing.TB, name string) *schema {
 	return s
 }
 
-// valid fails the test unless a JSON value is what a definition says.
+// valid fails the test unless a JSON value matches a definition.
 func (s *schema) valid(def string, value []byte) {
 	s.t.Helper()
 	compiled, err := s.check.Compile(s.url + "#/$defs/" + def)
@@ -98,7 +98,7 @@ const (
 	withUnknown // members that no schema has, too
 )
 
-// sampler makes values of definitions. Each time that it passes a choice, it takes the next alternative.
+// sampler makes values of definitions. At each choice it uses the next alternative.
 type sampler struct {
 	*schema
 	amount int
@@ -192,7 +192,7 @@ func (g *sampler) value(node map[string]any, name string, depth int) sample {
 	return v
 }
 
-// choose takes the next alternative.
+// choose returns the next alternative.
 func (g *sampler) choose(node map[string]any, of []map[string]any, depth int) map[string]any {
 	if g.wide = max(g.wide, len(of)); depth > 12 {
 		return of[0]
@@ -245,7 +245,7 @@ func (g *sampler) typed(node map[string]any, typ, name string, depth int) sample
 	return v
 }
 
-// sampleString is a string that a schema allows, with escapes that nobody needs.
+// sampleString is a string that a schema allows, with unnecessary escapes.
 func sampleString(node map[string]any, name string) string {
 	switch node["format"] {
 	case "uri":
@@ -264,7 +264,7 @@ func sampleString(node map[string]any, name string) string {
 	return `"\u0061\/ü"`
 }
 
-// typeOf is the type of a node, the first of several; "": it says none.
+// typeOf is the type of a node, the first of several; "" without a type.
 func typeOf(node map[string]any) string {
 	switch typ := node["type"].(type) {
 	case string:

@@ -52,7 +52,7 @@ func TestSweep_MethodsLeftToEditor(t *testing.T) {
 	sw.Finish()
 }
 
-// passes are the methods of which acphost changes nothing, by the versions that have them.
+// passes are the methods that acphost forwards unchanged, by the versions that have them.
 var passes = map[int]string{
 	1: `authenticate logout session/new session/load session/list session/delete session/resume session/close session/set_mode
 		session/set_config_option session/prompt session/cancel session/update elicitation/create elicitation/complete
@@ -106,7 +106,7 @@ func (sw *sweep) all() {
 	known := strings.Fields(passes[sw.version])
 	for _, method := range slices.Sorted(maps.Keys(sw.methods)) {
 		if handled[sw.version][method] == nil && !slices.Contains(known, method) {
-			sw.schema.t.Errorf("%s has %s, which the sweep does not know: say in passes or handled what acphost does with it", sw.url, method)
+			sw.schema.t.Errorf("%s has %s, which the sweep does not know: add what acphost does with it to passes or handled", sw.url, method)
 		}
 	}
 	if strings.HasSuffix(sw.url, "unstable.json") { // which has all that the version has
@@ -137,7 +137,7 @@ func (sw *sweep) all() {
 	}
 }
 
-// passes sends a method and its answers. at most so many of each, unless most is 0.
+// passes sends a method and its responses: at most the given number of each, unless most is 0.
 func (sw *sweep) passes(m *schemaMethod, agent, editor *wire.Peer, toEditor bool, most int) {
 	sw.sender, sw.taker = editor, agent
 	if toEditor {
@@ -184,7 +184,8 @@ func (sw *sweep) exchange(requests, answers []string) {
 	sw.arrive(sw.sender, lines)
 }
 
-// send sends messages of the method at hand, all at once, and returns their ids. Without a kind of id they are notifications.
+// send sends messages of the method at hand, all at once, and returns their ids. Without a kind of id they are
+// notifications.
 func (sw *sweep) send(params []string, kind string) (ids []string) {
 	lines := make([]string, len(params))
 	for i, p := range params {
@@ -274,7 +275,7 @@ func (sw *sweep) initialize(m *schemaMethod) {
 	}
 }
 
-// setDefault returns the object of that name in an object, made if there is none.
+// setDefault returns the object with that name in an object, and creates it if it is missing.
 func setDefault(obj map[string]any, name string) map[string]any {
 	v, _ := obj[name].(map[string]any)
 	if v == nil {
@@ -309,7 +310,7 @@ func (sw *sweep) cancels(m *schemaMethod) {
 	}
 }
 
-// routed methods are answered by a handler, as the schema says, and the editor hears nothing of them.
+// routed methods are answered by a handler, as in the schema, and the editor receives nothing about them.
 func (sw *sweep) routed(m *schemaMethod) {
 	words := maps.Clone(sw.words)
 	maps.Copy(words, map[string]string{
@@ -339,7 +340,7 @@ func (sw *sweep) routed(m *schemaMethod) {
 	}
 }
 
-// batches are refused whole, with one answer, whoever sends them.
+// batches are rejected whole, with one answer, from either side.
 func (sw *sweep) batches() {
 	for _, from := range []*wire.Peer{sw.Agent.Peer, sw.Peer} {
 		from.Write(`[{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s1"}},{"jsonrpc":"2.0","method":"_a"}]`)

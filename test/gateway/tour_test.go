@@ -52,7 +52,7 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 	chunk := func(id string, b *pbBlock) *supervisorv1.MessageChunk {
 		return &supervisorv1.MessageChunk{MessageId: id, Content: b}
 	}
-	says := func(id string, b *pbBlock) *pbEvent {
+	message := func(id string, b *pbBlock) *pbEvent {
 		return &pbEvent{Event: &supervisorv1.Event_AgentMessage{AgentMessage: chunk(id, b)}}
 	}
 	noted := func(b *pbBlock, meta string, a *supervisorv1.Annotations) *pbBlock {
@@ -95,21 +95,21 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 		{Event: &supervisorv1.Event_UserMessage{UserMessage: chunk("u1", noted(e2e.Text("Show me everything."), `{"acme.example/from":"keyboard"}`,
 			&supervisorv1.Annotations{Audience: []string{"user", "assistant"}, LastModified: "2026-01-02T03:04:05Z", Priority: proto.Float64(0.5)}))}},
 		{Event: &supervisorv1.Event_AgentThought{AgentThought: chunk("t1", e2e.Text("What is there to show?"))}},
-		says("m1", noted(e2e.Text("**Text**, for you alone: ü, 日本, \u2028 and <b>&amp;</b>.\n"), "", &supervisorv1.Annotations{Audience: []string{"user"}, Priority: proto.Float64(1)})),
-		says("m1", noted(image("file:///pictures/dot.png"), `{"acme.example/width":1}`, &supervisorv1.Annotations{LastModified: "2026-01-02"})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: []byte("RIFF\x00\x00\x00\x00"), MimeType: "audio/wav"}}},
+		message("m1", noted(e2e.Text("**Text**, for you alone: ü, 日本, \u2028 and <b>&amp;</b>.\n"), "", &supervisorv1.Annotations{Audience: []string{"user"}, Priority: proto.Float64(1)})),
+		message("m1", noted(image("file:///pictures/dot.png"), `{"acme.example/width":1}`, &supervisorv1.Annotations{LastModified: "2026-01-02"})),
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: []byte("RIFF\x00\x00\x00\x00"), MimeType: "audio/wav"}}},
 			`{"acme.example/seconds":0.5}`, &supervisorv1.Annotations{Priority: proto.Float64(0)})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{
 			Uri: "file:///notes/link.md", Name: "link.md", Title: "A link", Description: "Where more is to be read", MimeType: "text/markdown", Size: proto.Int64(9007199254740991),
 		}}}, `{"acme.example/r":null}`, &supervisorv1.Annotations{Audience: []string{"assistant"}})),
-		says("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		message("m1", noted(&pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 			Uri: "file:///notes/whole.md", MimeType: "text/markdown", Contents: &supervisorv1.EmbeddedResource_Text{Text: "# Whole\n"},
 		}}}, `{"acme.example/outer":1}`, &supervisorv1.Annotations{Priority: proto.Float64(0.25)})),
-		says("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
+		message("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 			Uri: "file:///pictures/raw.bin", MimeType: "application/octet-stream", Contents: &supervisorv1.EmbeddedResource_Blob{Blob: []byte{0, 1, 2, 255}},
 		}}}),
-		says("", &pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "https://example.com/", Name: "no more than it must"}}}),
-		says("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Other{Other: `{"type":"hologram","beams":[1,2,3]}`}}),
+		message("", &pbBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "https://example.com/", Name: "no more than it must"}}}),
+		message("m1", &pbBlock{Content: &supervisorv1.ContentBlock_Other{Other: `{"type":"hologram","beams":[1,2,3]}`}}),
 		{Event: &supervisorv1.Event_Plan{Plan: &supervisorv1.Plan{Entries: []*supervisorv1.PlanEntry{
 			{Content: "look", Priority: "high", Status: "completed"}, {Content: "work", Priority: "medium", Status: "in_progress"}, {Content: "tell", Priority: "low", Status: "pending"},
 		}}}},
@@ -157,14 +157,14 @@ func tourEvents(cwd, terminal string) []*pbEvent {
 		compacts(&supervisorv1.Compaction{CompactionId: "c1", Status: "completed", Summary: []*pbBlock{e2e.Text("What was said so far.")}}),
 		compacts(&supervisorv1.Compaction{CompactionId: "c2", Status: "failed", Error: "there was no room"}),
 		{Event: &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: "weather_update"}}},
-		says("", e2e.Text("As older agents say it.")),
+		message("", e2e.Text("As older agents say it.")),
 		calls(&supervisorv1.ToolCallReport{ToolCallId: "call-old", Title: proto.String("As older agents call it"), Kind: proto.String("other"), Status: proto.String("completed")}),
 		info(&supervisorv1.SessionInfo{Title: proto.String("")}),
 		usage(&supervisorv1.ContextUsage{Used: 0, Size: 200000}),
 	}
 }
 
-// isUpdate says whether an event is a session/update.
+// isUpdate reports whether an event is a session/update.
 func isUpdate(e *pbEvent) bool {
 	m := e.ProtoReflect()
 	set := m.WhichOneof(m.Descriptor().Oneofs().ByName("event"))
@@ -208,7 +208,7 @@ func TestTour_EveryUpdateArrives(t *testing.T) {
 	}
 }
 
-// expectTour holds what was told of a tour against what was sent.
+// expectTour compares the events of a tour with the messages that were sent.
 func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session string) {
 	t.Helper()
 	var updates []*pbEvent
@@ -241,7 +241,7 @@ func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session stri
 	if len(want) != len(raw) {
 		t.Fatalf("the test knows %d events for %d updates", len(want), len(raw))
 	}
-	// The demo agent tells its commands when a session is opened, which may be a moment later; and reports in the end.
+	// The demo agent sends its commands when a session is opened, possibly a moment later; and reports at the end.
 	if len(updates) > 0 && updates[0].GetAvailableCommands() != nil {
 		updates = updates[1:]
 	}
@@ -262,7 +262,7 @@ func expectTour(t *testing.T, p *e2e.Place, seen []*pbEvent, agent, session stri
 	}
 }
 
-// compact takes the white space out of the raw JSON in an event.
+// compact removes the white space in the raw JSON of an event.
 func compact(e *pbEvent) *pbEvent {
 	e = proto.Clone(e).(*pbEvent)
 	squeeze := func(s *string) {
@@ -289,7 +289,7 @@ func compact(e *pbEvent) *pbEvent {
 	return e
 }
 
-// expectTourAnswers holds the questions of a tour, as the turn's stream told them, against the answers that were given.
+// expectTourAnswers compares the questions of a tour, as the turn's stream has them, with the given answers.
 func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervisorv1.ApprovalAnswer) {
 	t.Helper()
 	asked, answered := map[string]*supervisorv1.Approval{}, map[string]*supervisorv1.ApprovalAnswer{}
@@ -302,7 +302,7 @@ func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervis
 		}
 	}
 	if len(asked) != 3 || len(answered) != 3 || len(given) != 3 {
-		t.Fatalf("%d questions were told and %d answers, and %d were given; want 3 of each", len(asked), len(answered), len(given))
+		t.Fatalf("%d questions were sent and %d answers, and %d were given; want 3 of each", len(asked), len(answered), len(given))
 	}
 	for id, q := range asked {
 		if a := answered[id]; a.GetAnsweredBy() != "tester" || a.GetOutcome() != given[id].GetOutcome() || a.GetTime() == nil {
@@ -341,7 +341,7 @@ func expectTourAnswers(t *testing.T, seen []*pbEvent, given map[string]*supervis
 	}
 }
 
-// expectTourCalls holds what the agent asked its client for against what was told of it.
+// expectTourCalls compares the agent's requests to its client with their events.
 func expectTourCalls(t *testing.T, seen []*pbEvent) {
 	t.Helper()
 	open, ended := map[string]*supervisorv1.CallStarted{}, []string{}
@@ -365,7 +365,7 @@ func expectTourCalls(t *testing.T, seen []*pbEvent) {
 	}
 }
 
-// expectTourSession holds what is known of a session after a tour against what the agent said.
+// expectTourSession compares the state of a session after a tour with the agent's messages.
 func expectTourSession(s *e2e.Server, id string) {
 	s.T.Helper()
 	resp, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: id})

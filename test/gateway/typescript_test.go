@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// transcript is what the editor on the TypeScript SDK prints.
+// transcript is the output of the editor on the TypeScript SDK.
 type transcript struct {
 	Updates   []map[string]any
 	Requests  []struct{ Method string }
@@ -33,7 +33,8 @@ func playTypeScript(t *testing.T, p *e2e.Place, prompt string, flags []string, e
 	return playTypeScriptWith(t, p, prompt, slices.Concat([]string{e2e.Program("acphost"), "run"}, flags, []string{"--", "node", e2e.Peer(t, "ts-agent.mjs")}), env...)
 }
 
-// playTypeScriptWith plays a turn with the TypeScript SDK at the editor's end. The agent is a command, or the URL of one.
+// playTypeScriptWith plays a turn with the TypeScript SDK at the editor's end. The agent is a command, or the URL of
+// one.
 func playTypeScriptWith(t *testing.T, p *e2e.Place, prompt string, agent []string, env ...string) transcript {
 	t.Helper()
 	command := append([]string{e2e.Peer(t, "ts-editor.mjs"), p.Work, prompt, "--"}, agent...)
@@ -72,7 +73,7 @@ func TestTypeScript_EveryMethod(t *testing.T) {
 	expectEveryMethod(t, p, playTypeScript(t, p, "everything", nil))
 }
 
-// expectEveryMethod looks at the turn in which ts-agent.mjs does everything.
+// expectEveryMethod checks the turn in which ts-agent.mjs uses every method.
 func expectEveryMethod(t *testing.T, p *e2e.Place, seen transcript) {
 	t.Helper()
 	result := func(v any) any { return map[string]any{"result": v} }
@@ -114,11 +115,11 @@ func expectEveryMethod(t *testing.T, p *e2e.Place, seen transcript) {
 			t.Errorf("the editor was asked for %s", r.Method)
 		}
 	}
-	if len(seen.Requests) != 3 { // the question, the form, and the method that nobody knows
+	if len(seen.Requests) != 3 { // the question, the form, and the unknown method
 		t.Errorf("the editor was asked %v", seen.Requests)
 	}
 	if !seen.Completed || seen.Answer.StopReason != "end_turn" {
-		t.Errorf("elicitation/complete came: %v; the turn ended with %q", seen.Completed, seen.Answer.StopReason)
+		t.Errorf("elicitation/complete arrived: %v; the turn ended with %q", seen.Completed, seen.Answer.StopReason)
 	}
 	var kinds []string
 	for _, u := range seen.Updates {

@@ -29,15 +29,15 @@ func Command(t testing.TB) []string {
 	return []string{"node", cli, "--acp"}
 }
 
-// Settings are the text of ~/.gemini/settings.json with which the CLI asks nobody who pays, and reports to nobody.
+// Settings are the text of ~/.gemini/settings.json with which the CLI needs no login, and sends no reports.
 const Settings = `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false}}`
 
-// Variables have the CLI talk to a server at url and to nobody else: a key that means nothing, and no relaunch.
+// Variables connect the CLI to a server at url only: a key without a meaning, and no relaunch.
 func Variables(url string) []string {
 	return []string{"GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_CLI_NO_RELAUNCH=1", "GEMINI_CLI_TRUST_WORKSPACE=true"}
 }
 
-// Env is an environment in which the CLI asks nobody anything and talks to nobody but the server, with a home of its own.
+// Env is an environment in which the CLI asks no questions and connects only to the server, with its own home.
 func (s *Server) Env(t testing.TB) []string {
 	t.Helper()
 	home := t.TempDir()

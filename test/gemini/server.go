@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Step is what the model says next: words, and the tools that it calls.
+// Step is the model's next answer: text, and tool calls.
 type Step struct {
 	Text  string
 	Calls []Call
@@ -37,14 +37,14 @@ type Server struct {
 	strange []string
 }
 
-// Request is one request that carried tools, which is how the CLI's conversation is told from its other questions.
+// Request is a request with tools, which distinguishes the CLI's conversation from its other questions.
 type Request struct {
 	Model    string
 	Contents json.RawMessage // the conversation so far, tool results included
 }
 
 // Serve starts a server on the loopback that plays the steps in order, one for each request of the conversation. After
-// the last it says "Done.". It stops when the test ends.
+// the last it answers "Done.". It stops when the test ends.
 func Serve(t testing.TB, steps ...Step) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,11 +82,11 @@ func (s *Server) Strange() []string {
 // ServeHTTP implements http.Handler: POST /v1beta/models/MODEL:METHOD.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Answer(s, w, r) }
 
-// Script is who answers the CLI's requests.
+// Script answers the CLI's requests.
 type Script interface {
 	// Next is the step for a request of the conversation, whose body is given.
 	Next(model string, body []byte) Step
-	// Strangely is told of a request that Answer does not know.
+	// Strangely is called for a request that Answer does not know.
 	Strangely(w http.ResponseWriter, r *http.Request)
 }
 
@@ -113,8 +113,8 @@ func Answer(s Script, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer is what the model says to a request. A request without tools is a question of the CLI's own, such as which model
-// to use or whether the conversation goes in circles.
+// answer is the model's answer to a request. A request without tools is a question of the CLI itself, such as which
+// model to use or whether the conversation repeats.
 func answer(s Script, model string, body []byte) []byte {
 	var asked struct {
 		Tools []json.RawMessage `json:"tools"`

@@ -21,22 +21,22 @@ func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 			s.Agent.Write(update)
 		}
 	}()
-	// The editor still says what it likes, and the agent hears it.
+	// The editor can still send messages, and the agent receives them.
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))
 	prompted := s.Agent.Expect("session/prompt")
 	select {
 	case <-sent:
-		t.Error("the agent could write what nobody read")
+		t.Error("the agent could write unread messages without limit")
 	default:
 	}
 	release()
 	for range count {
 		if got := s.Expect("session/update"); string(got.Raw) != update {
-			t.Fatalf("an update of %d bytes came, want %d", len(got.Raw), len(update))
+			t.Fatalf("an update of %d bytes arrived, want %d", len(got.Raw), len(update))
 		}
 	}
 	<-sent
-	s.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"}) // not before: what is written stands behind the updates
+	s.Agent.Reply(prompted, map[string]any{"stopReason": "end_turn"}) // not before: the writes are queued after the updates
 	prompt.Result(nil)
 	if peak := peakMemory(t, s.PID()); peak > 80<<20 {
 		t.Errorf("acphost took %d MiB at the most", peak>>20)

@@ -58,7 +58,7 @@ func TestHandler_DeathIsReportedWithReason(t *testing.T) {
 	call := s.Read("a.txt")
 	s.Signal(fsd, syscall.SIGKILL)
 	if e := call.Refused(-32603); !strings.Contains(e.Message, "handler fs") || strings.Contains(e.Message, p.Home) {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	s.Finish()
 }
@@ -189,7 +189,7 @@ func TestGuard_KilledEndsAgent(t *testing.T) {
 	p.ExpectNobody(t, family)
 }
 
-// expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
+// expectRefusals receives a response to each of the agent's requests, which must be an error of the handler.
 func expectRefusals(s *e2e.Fixture, handler string, ids []string) {
 	s.T.Helper()
 	open := slices.Clone(ids)
@@ -204,7 +204,7 @@ func expectRefusals(s *e2e.Fixture, handler string, ids []string) {
 			s.T.Fatalf("a request was answered with %s, want -32603", m.Raw)
 		}
 		if !strings.Contains(string(m.Error.Data), `"handler":"`+handler+`"`) {
-			s.T.Errorf("an error does not say whose it is: %s", m.Raw)
+			s.T.Errorf("an error does not state whose it is: %s", m.Raw)
 		}
 	}
 }

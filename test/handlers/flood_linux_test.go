@@ -64,7 +64,7 @@ func TestFlood_400LargeReadsAreBounded(t *testing.T) {
 			t.Fatalf("after %d answers: %v", len(answered), err)
 		}
 		if n < size || answered[id] {
-			t.Fatalf("%d bytes came for %q, want more than %d, once: %s", n, id, size, begins)
+			t.Fatalf("%d bytes arrived for %q, want more than %d, once: %s", n, id, size, begins)
 		}
 		answered[id] = true
 	}

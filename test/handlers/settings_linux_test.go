@@ -25,7 +25,7 @@ func TestWorkspace_SettingsApply(t *testing.T) {
 	if got := e2e.Content(s.Read("a.txt")); got != "first\n" {
 		t.Errorf("the agent read %q", got)
 	}
-	s.WriteFile("a.txt", "second\n").Result(nil) // nobody else wrote
+	s.WriteFile("a.txt", "second\n").Result(nil) // no other process wrote
 	s.WriteFile("a.txt", "third\n").Result(nil)  // nor since
 	p.File(t, "a.txt", "a person's\n")
 	if m := s.WriteFile("a.txt", "fourth\n").Answer(); m.Error == nil {
@@ -64,7 +64,7 @@ func TestRead_RejectsSpecialFilesAtOnce(t *testing.T) {
 			t.Errorf("the read of %q was answered with %v, want an error with %q", name, e, want)
 		}
 		if e != nil && strings.Contains(strings.ToLower(e.Message), "not found") {
-			t.Errorf("the read of %q says that it is missing: %v", name, e)
+			t.Errorf("the read of %q states that it is missing: %v", name, e)
 		}
 	}
 	var part struct{ Content string }

@@ -38,17 +38,17 @@ func TestSidecar_DownIsNamedInErrors(t *testing.T) {
 
 	fsd.Kill()
 	testkit.Eventually(t, "the sidecar is missed", func() bool { return handler().GetState() != supervisorv1.HandlerState_HANDLER_STATE_READY })
-	// Nothing here starts it, and the log does not say so.
-	testkit.Eventually(t, "the log says that it cannot be reached", func() bool {
+	// acphost does not start the sidecar, and the log does not claim so.
+	testkit.Eventually(t, "the log states that it cannot be reached", func() bool {
 		return strings.Contains(s.Stderr(), "sidecar cannot be reached: connecting again until it can")
 	})
 	if log := s.Stderr(); strings.Contains(log, "starting it again") {
-		t.Errorf("the log says that a sidecar is started:\n%s", log)
+		t.Errorf("the log states that a sidecar is started:\n%s", log)
 	}
 	for range 3 {
 		const want = "handler fs cannot be reached: acphost connects again as soon as the sidecar runs"
 		if e := s.Read("a.txt").Refused(-32603); !strings.Contains(e.Message, want) {
-			t.Errorf("the agent was told %q, want %q in it", e.Message, want)
+			t.Errorf("the agent received %q, want %q in it", e.Message, want)
 		}
 	}
 	asked := s.Ask(e2e.Edit(p.Path("a.txt")), e2e.Options)

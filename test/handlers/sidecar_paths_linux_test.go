@@ -39,9 +39,9 @@ func TestSidecarPaths_AreMapped(t *testing.T) {
 	if len(listed.Entries) != 3 {
 		t.Errorf("the folder has %+v", listed)
 	}
-	// What is told speaks the client's paths: errors, the record of decisions, the terminals.
+	// All reports have the client's paths: errors, the record of decisions, the terminals.
 	if e := s.Read("missing.txt").Refused(-32002); !strings.Contains(e.Message, p.Path("missing.txt")) || strings.Contains(e.Message, "/workspace") {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	for command, want := range map[string]string{
 		"cat a.txt; pwd": "a\n/workspace\n", "cd sub && cat b.txt ../a.txt": "b\na\n", "cat < sub/b.txt": "b\n",
@@ -149,12 +149,12 @@ func TestSidecarPaths_AgentCannotReachOtherFile(t *testing.T) {
 	} {
 		e := s.Agent.Send("terminal/run", e2e.Params("command", command)).Refused(-32602)
 		if !strings.Contains(e.Message, "relative to the working directory") {
-			t.Errorf("%s: the agent was told %q", command, e.Message)
+			t.Errorf("%s: the agent received %q", command, e.Message)
 		}
 	}
 	e := s.Agent.Send("terminal/create", e2e.Params("command", "make", "env", []map[string]any{{"name": "GOFLAGS", "value": "-mod=" + p.Work}})).Refused(-32602)
 	if !strings.Contains(e.Message, "environment variable 1") {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	if got := string(e2e.Must(t, filepath.Join(decoy, "secret.txt"))); got != "decoy\n" {
 		t.Errorf("the decoy holds %q", got)
@@ -190,7 +190,7 @@ func TestSidecarPaths_RejectSessionInMissingFolder(t *testing.T) {
 		} {
 			e := s.Send(method, map[string]any{"cwd": cwd, "sessionId": "old", "mcpServers": []any{}}).Refused(-32602)
 			if !strings.Contains(e.Message, want) || !strings.HasPrefix(e.Message, method+": ") {
-				t.Errorf("%s in %s: the client was told %q, want %q", method, cwd, e.Message, want)
+				t.Errorf("%s in %s: the client received %q, want %q", method, cwd, e.Message, want)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func TestSidecarPaths_RejectSessionInMissingFolder(t *testing.T) {
 		t.Errorf("acphost prompt: status %d\n%s%s", code, out, errs)
 	}
 	if strings.Contains(out+errs, "answered") || strings.Contains(out+errs, "agent \"demoagent\"") {
-		t.Errorf("the error is said to be the agent's, which did not see the request:\n%s%s", out, errs)
+		t.Errorf("the error is attributed to the agent, which did not receive the request:\n%s%s", out, errs)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestFolderHandler_ServesSessionsOfFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each of them says by a file which one it is.
+	// Each folder has a file with the name of the sidecar.
 	builder, deepest := t.TempDir(), t.TempDir()
 	for dir, name := range map[string]string{builder: "builder", deepest: "deepest"} {
 		if err := os.WriteFile(filepath.Join(dir, "name"), []byte(name), 0o600); err != nil {
@@ -375,18 +375,18 @@ func TestDoctor_ReportsSidecars(t *testing.T) {
 		"an-agent needs Node.js >=9999, and " + node + " is v20.1.0",
 	} {
 		if !strings.Contains(strings.ReplaceAll(out, `\u003e`, ">"), want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("it does not contain %q:\n%s", want, out)
 		}
 	}
 	if strings.Contains(out, "no policy is set") {
-		t.Errorf("it says that the sidecar has no policy:\n%s", out)
+		t.Errorf("it states that the sidecar has no policy:\n%s", out)
 	}
 	if err := os.Remove(manifest); err != nil {
 		t.Fatal(err)
 	}
 	status, found := p.Doctor(t, write(fmt.Sprintf(", paths: [{here: %q, there: /workspace}]", p.Work))...)
 	if want := "ok: " + p.Work + " is /workspace there"; status != 0 || !strings.Contains(found["handlers/fs"], want) {
-		t.Errorf("status %d; it does not say %q: %s", status, want, found["handlers/fs"])
+		t.Errorf("status %d; it does not contain %q: %s", status, want, found["handlers/fs"])
 	}
 }
 
@@ -416,7 +416,7 @@ func TestSidecarPaths_StayMappedAfterSwap(t *testing.T) {
 		t.Errorf("grants list: %d\n%s%s", code, out, errs)
 	}
 	if _, out, _ := p.Cli(t, "handler", "list", "--pid", pid); !strings.Contains(out, p.Work+" as /workspace") {
-		t.Errorf("the list does not say how paths are mapped:\n%s", out)
+		t.Errorf("the list does not state how paths are mapped:\n%s", out)
 	}
 	s.Finish()
 }
@@ -444,13 +444,15 @@ func TestFolderHandler_StartsProgram(t *testing.T) {
 	s.Finish()
 }
 
-// handlerEntry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read the secret.
+// handlerEntry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read
+// the secret.
 func handlerEntry(t testing.TB, p *e2e.Place, address, more string) string {
 	t.Helper()
 	return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true%s}", address, p.Secret(t), more)
 }
 
-// mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy "workspace".
+// mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy
+// "workspace".
 func mapped(t testing.TB, p *e2e.Place, mounts ...string) []string {
 	t.Helper()
 	daemons := e2e.NewPlace(t)

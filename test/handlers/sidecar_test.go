@@ -49,16 +49,16 @@ func TestSidecar_DaemonsServe(t *testing.T) {
 	if ran.Output != "b\n" || ran.ExitCode != 3 {
 		t.Errorf("the command gave %+v", ran)
 	}
-	// One that dies is missed at once, and found again when it is back.
+	// A sidecar that dies is noticed at once, and used again when it is back.
 	running["fsd"].Kill()
 	if e := s.Read("a.txt").Refused(-32603); !strings.Contains(e.Message, "fs") {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	daemons.Sidecar(t, "fsd")
 	if !testkit.Poll(func() bool { return s.Read("a.txt").Answer().Error == nil }) {
 		t.Error("the sidecar was not found again")
 	}
-	// Two supervisors share them, and none sees the other's terminals.
+	// Two supervisors share them, and neither has access to the other's terminals.
 	q := e2e.NewPlace(t)
 	other := q.Fixture(t, flags)
 	var made struct{ TerminalID string }
@@ -142,7 +142,7 @@ func TestSidecar_RequiresAuthentication(t *testing.T) {
 			t.Errorf("fsd %q ended well", args)
 		}
 		if !strings.Contains(string(out), "--tls-cert") {
-			t.Errorf("fsd %q says %q", args, out)
+			t.Errorf("fsd %q printed %q", args, out)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestSidecar_RejectsSecretThatAgentCanRead(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("an agent of another user takes root")
 	}
-	// With agents of another user a terminal has to act as that user, who could read its secret; a policy does not.
+	// If agents run as another user, a terminal must act as that user, who could read its secret; a policy need not.
 	flags = p.Config(t, "agent: {user: '65534'}\n"+entry)
 	if code, out, errs := p.Cli(t, append([]string{"config", "check"}, flags...)...); code == 0 || !strings.Contains(out+errs, "read the sidecar's copy") {
 		t.Errorf("a terminal that runs as the agents' user: status %d\n%s%s", code, out, errs)

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// ownerOf is who a file belongs to.
+// ownerOf returns the id of a file's owner.
 func ownerOf(t testing.TB, path string) uint32 {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -62,7 +62,7 @@ func TestUser_HandlersActAsUserOfAgent(t *testing.T) {
 	uid := fmt.Sprint(h.AgentUser.UID)
 	if got := prints(s, `id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
 		uid+"\n"+uid+"\nnobody\n0\n"+h.AgentUser.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
-		t.Errorf("a command says %q", got)
+		t.Errorf("a command prints %q", got)
 	}
 	if got := prints(s, "cat secret.txt; echo x >closed/x; ls "+hidden); strings.Count(got, "ermission denied") != 3 {
 		t.Errorf("a command got what its user may not: %q", got)
@@ -73,7 +73,7 @@ func TestUser_HandlersActAsUserOfAgent(t *testing.T) {
 		if m := refused.Answer(); m.Error == nil {
 			t.Errorf("the file handler did what the agent's user may not: %s", m.Raw)
 		} else if strings.Contains(string(m.Raw), "root's alone") {
-			t.Errorf("a refusal tells what it refuses: %s", m.Raw)
+			t.Errorf("a rejection contains what it rejects: %s", m.Raw)
 		}
 	}
 	if text, err := os.ReadFile(h.Path("secret.txt")); err != nil || string(text) != "root's alone\n" {
@@ -113,7 +113,7 @@ func TestUser_StateShowsUserOfHandlers(t *testing.T) {
 				uid = fmt.Sprint(h.AgentUser.UID)
 			}
 			if st.GetUser() != want[st.GetName()] || userOf(t, st.GetPid()) != uid {
-				t.Errorf("handler %s is said to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
+				t.Errorf("handler %s is reported to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
 			}
 		}
 		return found
@@ -127,7 +127,7 @@ func TestUser_StateShowsUserOfHandlers(t *testing.T) {
 			t.Errorf("handler %s is the same process as before", name)
 		}
 	}
-	// One that dies comes back as the same user.
+	// A handler that dies is restarted as the same user.
 	if err := syscall.Kill(int(after["terminal"].GetPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestUser_TerminalsAreKilledAndReleased(t *testing.T) {
 	}) {
 		t.Error("processes of terminals that were ended are left")
 	}
-	// Nor does a supervisor that is killed leave anything.
+	// A killed supervisor leaves no files, either.
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestUser_RejectsHandlersOfOtherUser(t *testing.T) {
 			if status == 0 {
 				t.Errorf("it was started: %s", out)
 			}
-			e2e.ExpectContains(t, "what is said", errs, c.says...)
+			e2e.ExpectContains(t, "the output", errs, c.says...)
 		})
 	}
 }
@@ -227,7 +227,7 @@ func TestUser_QuestionOmitsInaccessiblePaths(t *testing.T) {
 	}
 	for link, to := range map[string]string{
 		filepath.Join(private, "back"): h.Work,
-		// A way that only root can follow leads nowhere for the agent, whether it is there or not.
+		// A path that only root can follow is not accessible for the agent, whether its target exists or not.
 		h.Path("there.txt"): filepath.Join(private, "back", "x.txt"),
 		h.Path("gone.txt"):  filepath.Join(private, "gone", "x.txt"),
 	} {
@@ -250,17 +250,17 @@ rules:
 	call.Refused(-32603)
 	s.Status(q, "in_progress")
 	s.Status(q, "failed")
-	told := map[string]bool{}
+	errors := map[string]bool{}
 	for _, name := range []string{"there.txt", "gone.txt"} {
 		call := s.Read(name)
 		q := s.Asked() // since neither counts as one of the workspace's
 		s.Choose(q, "allow_once")
-		told[strings.ReplaceAll(call.Refused(-32602).Message, name, "…")] = true
+		errors[strings.ReplaceAll(call.Refused(-32602).Message, name, "…")] = true
 		s.Status(q, "in_progress")
 		s.Status(q, "failed")
 	}
-	if len(told) != 1 {
-		t.Errorf("what is told differs by what is there: %v", told)
+	if len(errors) != 1 {
+		t.Errorf("the errors depend on what exists: %v", errors)
 	}
 	s.Finish()
 }
@@ -280,7 +280,7 @@ func TestUser_ServeRunsAgentsAsOneUser(t *testing.T) {
 	}
 	st, err := s.State.GetStatus(s.Ctx, &supervisorv1.GetStatusRequest{})
 	if err != nil || st.GetProtection().GetAgentUser() != "nobody" {
-		t.Errorf("the status says %v (%v)", st.GetProtection(), err)
+		t.Errorf("the status is %v (%v)", st.GetProtection(), err)
 	}
 	s.Finish()
 }
@@ -316,7 +316,7 @@ func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	q := s.Asked()
 	s.Choose(q, "allow_once")
 	if got := e2e.Content(read); got != "old" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	s.Status(q, "in_progress")
 	s.Status(q, "completed")
@@ -324,11 +324,11 @@ func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	q = s.Asked()
 	s.Choose(q, "allow_once")
 	if got := read.Answer(); got.Error == nil {
-		t.Errorf("what only root may read was read: %s", got.Raw)
+		t.Errorf("a file that only root may read was read: %s", got.Raw)
 	}
 }
 
-// prints is what a command line writes.
+// prints returns the output of a command line.
 func prints(s *e2e.Fixture, line string) string {
 	s.T.Helper()
 	var ran struct{ Output string }

@@ -27,7 +27,7 @@ func TestGemini_Headless(t *testing.T) {
 	}
 	agent := s.Start(req)
 	if i := agent.GetInfo(); i.GetVersion() == "" || !i.GetCapabilities().GetPromptImage() || len(i.GetAuthMethods()) == 0 {
-		t.Errorf("the agent says %v", i)
+		t.Errorf("the agent sends %v", i)
 	}
 	opened := s.Open(agent.GetId())
 	if len(opened.GetModes()) == 0 || opened.GetMode() == "" {

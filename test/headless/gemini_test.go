@@ -72,7 +72,7 @@ func TestGemini_WritesThroughFsd(t *testing.T) {
 			t.Errorf("%s is %q (%v), want %q", path, got, err, want)
 		}
 	}
-	// Nobody but fsd can have written them: the editor was not asked, and fsd was.
+	// Only fsd can have written them: the editor received no request, and fsd did.
 	for _, m := range h.Waiting() {
 		if m.Method != "session/update" {
 			t.Errorf("the editor was sent %s", m.Raw)

@@ -61,7 +61,7 @@ func TestServe_ManyAgentsAndSessions(t *testing.T) {
 				t.Error(e2e.Explain(err))
 				return
 			}
-			var said strings.Builder
+			var message strings.Builder
 			for {
 				m, err := events.Recv()
 				if err != nil {
@@ -70,15 +70,15 @@ func TestServe_ManyAgentsAndSessions(t *testing.T) {
 				}
 				e := m.GetEvent()
 				if e.GetSessionId() != h.session || e.GetAgentId() != h.agent {
-					t.Errorf("the turn of %s at %s was told %v", h.session, h.agent, e)
+					t.Errorf("the turn of %s at %s received %v", h.session, h.agent, e)
 				}
-				said.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
+				message.WriteString(e.GetAgentMessage().GetContent().GetText().GetText())
 				if e.GetTurnEnded() != nil {
 					break
 				}
 			}
-			if want := h.session + ": " + words; said.String() != want {
-				t.Errorf("the agent said %q, want %q", said.String(), want)
+			if want := h.session + ": " + words; message.String() != want {
+				t.Errorf("the agent sent %q, want %q", message.String(), want)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestStartAgent_ReportsStartError(t *testing.T) {
 	}{
 		{"its program is not there", []string{"no-such-agent"}, codes.NotFound, supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND, []string{"no-such-agent"}},
 		{"its program is not there, by its path", []string{"/nowhere/agent"}, codes.NotFound, supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND, []string{"/nowhere/agent"}},
-		{"its program is none", []string{"/etc/passwd"}, codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, []string{"/etc/passwd"}},
+		{"its program is invalid", []string{"/etc/passwd"}, codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, []string{"/etc/passwd"}},
 		{"it does not answer", []string{e2e.Program("demoagent"), "-hang-initialize"}, codes.DeadlineExceeded, supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT, []string{"initialize", "1s"}},
 		{"it exits", []string{e2e.Program("demoagent"), "-exit-on-initialize", "7"}, codes.Aborted, supervisorv1.ErrorKind_ERROR_KIND_CRASHED, []string{"7"}},
 	} {
@@ -283,12 +283,12 @@ func TestCapabilities_NotOfferedIsNotRequested(t *testing.T) {
 			e2e.ExpectError(t, call(), codes.Unimplemented, supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED)
 		})
 	}
-	// Plain ones go on, and a session that cannot be closed is forgotten.
+	// Plain prompts are still accepted, and a session that cannot be closed is forgotten.
 	turn := s.PromptWith(s.Ctx, blocks(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Uri: "file:///x", Name: "x"}}}))
 	turn.Stopped("end_turn")
 	closed, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: session})
 	if err != nil || closed.GetTold() {
-		t.Errorf("closing came to %v (%v), want that the agent was not told", closed, err)
+		t.Errorf("closing returned %v (%v), want that the agent was not asked", closed, err)
 	}
 	events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})
 	if err == nil {
@@ -342,12 +342,12 @@ func TestSessions_StoredByAgent(t *testing.T) {
 
 	closed, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: ids[0]})
 	if err != nil || !closed.GetTold() {
-		t.Fatalf("closing came to %v (%v)", closed, e2e.Explain(err))
+		t.Fatalf("closing returned %v (%v)", closed, e2e.Explain(err))
 	}
 	if all, _ := list(""); all[ids[0]] == nil || all[ids[0]].GetOpen() {
 		t.Errorf("after it was closed the session is %v", all[ids[0]])
 	}
-	// Loaded, it tells its history; resumed, it does not.
+	// A loaded session has its history; a resumed one has not.
 	watching := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: ids[0]})
 	loaded, err := s.Sessions.LoadSession(s.Ctx, &supervisorv1.LoadSessionRequest{AgentId: agent, SessionId: ids[0], Cwd: p.Work})
 	if err != nil || loaded.GetSession().GetSessionId() != ids[0] || loaded.GetSession().GetMode() != "ask" {
@@ -355,14 +355,14 @@ func TestSessions_StoredByAgent(t *testing.T) {
 	}
 	for _, again := range []bool{false, true} {
 		if e := watching.Says(ids[0] + ": the first words"); e.GetHistory() != again {
-			t.Errorf("whether it is told again is wrong in %v", e)
+			t.Errorf("the mark of repeated events is wrong in %v", e)
 		}
 	}
 	watching.Until("the session was opened", func(e *supervisorv1.Event) bool { return e.GetSessionOpened().GetMethod() == "session/load" })
 	turn := s.Prompt(ids[0], "repeat more")
 	turn.Stopped("end_turn")
 	if turn.Said() != ids[0]+": more" {
-		t.Errorf("in the loaded session the agent said %q", turn.Said())
+		t.Errorf("in the loaded session the agent sent %q", turn.Said())
 	}
 	if _, err := s.Sessions.CloseSession(s.Ctx, &supervisorv1.CloseSessionRequest{SessionId: ids[0]}); err != nil {
 		t.Fatal(e2e.Explain(err))
@@ -434,7 +434,7 @@ func TestSettings_AllForms(t *testing.T) {
 			effort, err := s.Sessions.SetConfigOption(s.Ctx, &supervisorv1.SetConfigOptionRequest{SessionId: id, ConfigId: "effort", To: &supervisorv1.SetConfigOptionRequest_Value{Value: "high"}})
 			if args != nil {
 				if err == nil {
-					t.Error("an option was set where there is none")
+					t.Error("an option was set where none exists")
 				}
 			} else {
 				if err != nil {
@@ -490,10 +490,10 @@ func TestTurn_StopReasons(t *testing.T) {
 	watching := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: session, Cursor: turn.Seen[len(turn.Seen)-1].GetCursor()})
 	leave()
 	if _, err := turn.Next(); err == nil {
-		t.Error("who has left is told more")
+		t.Error("a client that has left receives more")
 	}
 	if cancelled, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: session}); err != nil || !cancelled.GetTurnActive() {
-		t.Errorf("after the caller left, cancelling came to %v (%v), want a turn under way", cancelled, err)
+		t.Errorf("after the caller left, cancelling returned %v (%v), want a turn under way", cancelled, err)
 	}
 	turnEnds := func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil }
 	if end := watching.Until("the turn's end", turnEnds).GetTurnEnded(); end.GetStopReason() != "cancelled" {

@@ -38,19 +38,19 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 		x.ScriptedAgent.Reply(asked, map[string]any{"stopReason": "end_turn"})
 		turn.Stopped("end_turn")
 		if want := "I am " + x.GetName(); turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	if _, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: "same"}); err == nil {
 		t.Error("an id that two agents have names a session")
 	}
-	// An agent that names a session of another one's says nothing there.
+	// An agent that names a session of another agent sends nothing there.
 	watching := s.Watch(&supervisorv1.WatchSessionRequest{AgentId: all[0].GetId(), SessionId: "same"})
 	all[1].Update("same", e2e.Chunk("I am in the wrong place"))
 	all[0].Update("same", e2e.Chunk("I am in the right one"))
 	watching.Says("I am in the right one")
 	if k := watching.Said(); strings.Contains(k, "wrong") || strings.Contains(k, "two") {
-		t.Errorf("one's session was told %q", k)
+		t.Errorf("the session received %q", k)
 	}
 	// The same id twice from one agent would make two sessions one.
 	if err := s.Opens(all[0].Agent, all[0].ScriptedAgent, "same"); err == nil {
@@ -92,9 +92,9 @@ func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 		t.Errorf("the turn ended with %v", end)
 	}
 	if !strings.Contains(turn.Said(), "still here \u202e\x1b[31m") {
-		t.Errorf("the agent said %q", turn.Said())
+		t.Errorf("the agent sent %q", turn.Said())
 	}
-	// What was not understood is there all the same, as it came.
+	// Unknown updates are sent unchanged.
 	raw := 0
 	for _, e := range turn.Seen {
 		if strings.Contains(e.GetRaw(), "no base64!") || strings.Contains(e.GetRaw(), `"entries":"none"`) || strings.Contains(e.GetRaw(), "1e400") {
@@ -102,7 +102,7 @@ func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 		}
 	}
 	if raw != 3 {
-		t.Errorf("of 3 odd updates %d were told:\n%s", raw, e2e.Listing(turn.Seen))
+		t.Errorf("of 3 odd updates %d were sent:\n%s", raw, e2e.Listing(turn.Seen))
 	}
 	second := s.Prompts(agent, "s")
 	actor.Reply(actor.Expect("session/prompt"), map[string]any{"stopReason": "end_turn"})
@@ -145,12 +145,12 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 		t.Errorf("a question that was withdrawn was answered: %v", err)
 	}
 
-	// Another one in its place, whose handle begins alike.
+	// Another question in its place, whose handle begins alike.
 	question = actor.SendAs(`"q-1x"`, "session/request_permission", ask)
 	other := turn.Question()
-	code, _, said := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), e2e.HandleOf(q.GetId()), "allow_once")
-	if code != 1 || !strings.HasSuffix(said, "question "+e2e.HandleOf(q.GetId())+" does not wait any more: the agent withdrew it, or is gone\n") {
-		t.Errorf("the answer to what was withdrawn has the status %d: %s", code, said)
+	code, _, stderr := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), e2e.HandleOf(q.GetId()), "allow_once")
+	if code != 1 || !strings.HasSuffix(stderr, "question "+e2e.HandleOf(q.GetId())+" does not wait any more: the agent withdrew it, or is gone\n") {
+		t.Errorf("the answer to what was withdrawn has the status %d: %s", code, stderr)
 	}
 	if _, err := s.Approvals.AnswerApproval(s.Ctx, e2e.Yes(other, "grpc")); err != nil {
 		t.Errorf("the question in its place cannot be answered: %v", err)
@@ -166,10 +166,10 @@ func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 		t.Errorf("a question that its turn left behind cannot be answered: %v", e2e.Explain(err))
 	}
 	if got := e2e.Chosen(t, question); got != "yes" {
-		t.Errorf("the agent was told %q, want yes", got)
+		t.Errorf("the agent received %q, want yes", got)
 	}
 
-	// A question that offers nothing, and one that is none.
+	// A question without options, and an invalid one.
 	turn = s.Prompts(agent, "s")
 	asked = actor.Expect("session/prompt")
 	actor.Send("session/request_permission", map[string]any{"sessionId": "s", "toolCall": map[string]any{"toolCallId": "t"}, "options": []any{}})
@@ -209,7 +209,7 @@ func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	}
 	resp, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: session})
 	if err != nil || !resp.GetSession().GetTurnActive() || resp.GetSession().GetUpdates() >= pieces {
-		t.Errorf("while nobody reads the agent has sent all: %d updates, a turn %v (%v)", resp.GetSession().GetUpdates(), resp.GetSession().GetTurnActive(), err)
+		t.Errorf("without a reader the agent has sent all: %d updates, a turn %v (%v)", resp.GetSession().GetUpdates(), resp.GetSession().GetTurnActive(), err)
 	}
 	turn := &e2e.Stream{T: t, Next: func() (*supervisorv1.Event, error) {
 		m, err := events.Recv()
@@ -218,15 +218,15 @@ func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	turn.Stopped("end_turn")
 	n := 0
 	for _, e := range turn.Seen {
-		if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "" {
-			if want := fmt.Sprintf("piece %d\n", n); said != want {
-				t.Fatalf("%q came where %q should", said, want)
+		if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
+			if want := fmt.Sprintf("piece %d\n", n); text != want {
+				t.Fatalf("%q arrived where %q should", text, want)
 			}
 			n++
 		}
 	}
 	if n != pieces {
-		t.Errorf("%d pieces came, want %d", n, pieces)
+		t.Errorf("%d pieces arrived, want %d", n, pieces)
 	}
 	s.Finish()
 }
@@ -251,7 +251,7 @@ func TestPrompt_Large(t *testing.T) {
 		}
 	}
 	if !warned {
-		t.Errorf("nobody was warned:\n%s", e2e.Listing(turn.Seen))
+		t.Errorf("no warning was logged:\n%s", e2e.Listing(turn.Seen))
 	}
 	for name, req := range map[string]*supervisorv1.PromptRequest{
 		"no blocks": {SessionId: id}, "an empty block": {SessionId: id, Prompt: []*supervisorv1.ContentBlock{{}}},

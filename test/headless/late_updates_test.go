@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// bothHalves is what a teller says in a turn.
+// bothHalves is the message of a teller in a turn.
 const bothHalves = "first half, second half"
 
 // longGrace waits for late updates as long as a loaded machine may need. A teller with -idle ends it at once.

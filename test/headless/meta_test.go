@@ -63,7 +63,7 @@ func TestMeta_ReachesAgentOnOpen(t *testing.T) {
 	}
 	expect("resumed", plain, `{"of":"the resume"}`, trace)
 
-	// The next process is told the same of each.
+	// The next process receives the same for each session.
 	if err := syscall.Kill(int(agent.GetPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestMeta_KeysReachOnlyAgent(t *testing.T) {
 	all.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	for _, e := range append(turn.Seen, all.Seen...) {
 		if strings.Contains(prototext.Format(e), "hush") {
-			t.Errorf("told is %v", prototext.Format(e))
+			t.Errorf("got %v", prototext.Format(e))
 		}
 	}
 	s.Finish()
@@ -127,18 +127,18 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 		}
 	}
 	if status, _, errs := p.Cli(t, e2e.DemoCommand("meta", "--meta", "{}}")...); status != 2 || !strings.Contains(errs, "--meta") {
-		t.Errorf("what is no JSON: %d, %q", status, errs)
+		t.Errorf("invalid JSON: %d, %q", status, errs)
 	}
 }
 
-// metas asks the demo agent which _meta came when the session was opened, and which with the prompt: with this one.
+// metas asks the demo agent for the _meta of the session's opening, and for that of the prompt: this one.
 func metas(s *e2e.Server, session, meta string) (opened, prompted string) {
 	s.T.Helper()
 	turn := s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("meta")}, Meta: meta})
 	turn.Stopped("end_turn")
-	var told struct{ Opened, Prompted json.RawMessage }
-	if err := json.Unmarshal([]byte(turn.Said()), &told); err != nil {
-		s.T.Fatalf("the agent said %q: %v", turn.Said(), err)
+	var received struct{ Opened, Prompted json.RawMessage }
+	if err := json.Unmarshal([]byte(turn.Said()), &received); err != nil {
+		s.T.Fatalf("the agent sent %q: %v", turn.Said(), err)
 	}
-	return string(told.Opened), string(told.Prompted)
+	return string(received.Opened), string(received.Prompted)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// able is what an agent answers initialize with that can do everything.
+// able is the answer to initialize of an agent with all capabilities.
 const able = `{"protocolVersion":1,"agentInfo":{"name":"able","title":"Able","version":"2"},"agentCapabilities":{"loadSession":true,` +
 	`"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},` +
 	`"sessionCapabilities":{"list":{},"close":{},"delete":{},"resume":{},"fork":{},"additionalDirectories":{}},"auth":{"logout":{}}}}`
@@ -104,17 +104,17 @@ func TestServices_RequestsReachAgentAsACP(t *testing.T) {
 		{"type":"resource","resource":{"uri":"file:///b","blob":"AA=="}}]}`)
 	actor.Reply(asked, map[string]any{"stopReason": "end_turn"})
 	turn.Stopped("end_turn")
-	if told := turn.Seen[0].GetTurnStarted().GetPrompt(); len(told) != len(all) {
-		t.Errorf("the turn began with %v", told)
+	if prompt := turn.Seen[0].GetTurnStarted().GetPrompt(); len(prompt) != len(all) {
+		t.Errorf("the turn began with %v", prompt)
 	} else {
 		for i := range all {
-			if !proto.Equal(told[i], all[i]) {
-				t.Errorf("block %d of the prompt was told as %v, want %v", i, told[i], all[i])
+			if !proto.Equal(prompt[i], all[i]) {
+				t.Errorf("block %d of the prompt was sent as %v, want %v", i, prompt[i], all[i])
 			}
 		}
 	}
 
-	// Cancelling is a notification; the turn ends when the agent says so.
+	// Cancelling is a notification; the turn ends when the agent reports its end.
 	turn = s.Prompt("s", "wait")
 	asked = actor.Expect("session/prompt")
 	if _, err := s.Sessions.CancelPrompt(s.Ctx, &supervisorv1.CancelPromptRequest{SessionId: "s"}); err != nil {
@@ -219,7 +219,7 @@ func TestForm_AcceptDeclineCancel(t *testing.T) {
 		}
 		turn.Stopped("end_turn")
 		if got := "elicit ok: " + want; turn.Said() != got {
-			t.Errorf("the agent said %q, want %q", turn.Said(), got)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), got)
 		}
 	}
 	s.Finish()
@@ -244,7 +244,7 @@ func TestRestartAgent_KeepsSessions(t *testing.T) {
 		turn := s.Prompt(id, "repeat on")
 		turn.Stopped("end_turn")
 		if want := id + ": on"; turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	s.Finish()
@@ -289,7 +289,7 @@ func TestEvents_HandlerRestart(t *testing.T) {
 	turn = s.Prompt(id, "/read "+p.Path("a.txt"))
 	turn.Stopped("end_turn")
 	if !strings.Contains(turn.Said(), "read ok: text") {
-		t.Errorf("the agent said %q", turn.Said())
+		t.Errorf("the agent sent %q", turn.Said())
 	}
 	s.Finish()
 }

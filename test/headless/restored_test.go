@@ -49,7 +49,7 @@ func TestRestartAgent_RestoresSessionSettings(t *testing.T) {
 				want = "code, mini, high, true"
 			}
 			if turn.Said() != want {
-				t.Errorf("the agent says that it is %q, want %q", turn.Said(), want)
+				t.Errorf("the agent states that it is %q, want %q", turn.Said(), want)
 			}
 			shown, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: id})
 			if err != nil || shown.GetSession().GetMode() != "code" || shown.GetSession().GetModel() != "mini" {
@@ -75,11 +75,11 @@ func TestRestartAgent_MissingModeBlocksPrompts(t *testing.T) {
 	choose(s, id, false)
 	live := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id})
 	s.Prompt(id, "crash").End()
-	told := live.Until("what is told of it", func(e *supervisorv1.Event) bool { return e.GetNotice().GetFromAcphost() }).GetNotice()
-	if told.GetSeverity() != "error" || told.GetTitle() != "The session's mode could not be restored" {
-		t.Errorf("it is told %v", told)
+	notice := live.Until("the notice", func(e *supervisorv1.Event) bool { return e.GetNotice().GetFromAcphost() }).GetNotice()
+	if notice.GetSeverity() != "error" || notice.GetTitle() != "The session's mode could not be restored" {
+		t.Errorf("it receives %v", notice)
 	}
-	e2e.ExpectContains(t, "the notice", told.GetDescription(), agent, id, `"code"`, "session/set_mode", "the agent does not offer it")
+	e2e.ExpectContains(t, "the notice", notice.GetDescription(), agent, id, `"code"`, "session/set_mode", "the agent does not offer it")
 	s.Running(agent, 1)
 	refused := func() error {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: id, Prompt: []*supervisorv1.ContentBlock{e2e.Text("settings")}})
@@ -102,7 +102,7 @@ func TestRestartAgent_MissingModeBlocksPrompts(t *testing.T) {
 	turn := s.Prompt(id, "settings")
 	turn.Stopped("end_turn")
 	if want := "code, mini, low, false"; turn.Said() != want {
-		t.Errorf("the agent says that it is %q, want %q", turn.Said(), want)
+		t.Errorf("the agent states that it is %q, want %q", turn.Said(), want)
 	}
 	s.Finish()
 }

@@ -31,7 +31,7 @@ func TestSessionResume_FailureIsReported(t *testing.T) {
 			}
 			notice := live.Seen[len(live.Seen)-2].GetNotice()
 			if notice.GetSeverity() != "error" || !notice.GetFromAcphost() || notice.GetTitle() != "The session could not be resumed" {
-				t.Errorf("before that is told %v", live.Seen[len(live.Seen)-2])
+				t.Errorf("before that the watcher receives %v", live.Seen[len(live.Seen)-2])
 			}
 			e2e.ExpectContains(t, "the notice", notice.GetDescription(), agent, id, method, "the agent does not know the session")
 

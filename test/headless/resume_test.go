@@ -80,7 +80,7 @@ func TestAgentKilled_SessionResumes(t *testing.T) {
 			turn = s.Prompt(id, "repeat after the end")
 			turn.Stopped("end_turn")
 			if want := id + ": after the end"; turn.Said() != want {
-				t.Errorf("the agent said %q, want %q", turn.Said(), want)
+				t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 			}
 			shown, err := s.State.GetSession(s.Ctx, &supervisorv1.GetSessionRequest{SessionId: id})
 			if err != nil || shown.GetSession().GetTurns() != 2 || shown.GetSession().GetTurnActive() || c.without == "load" && shown.GetSession().GetMode() != "code" {
@@ -137,7 +137,7 @@ func TestAgentExit_TooOftenStopsRestarts(t *testing.T) {
 	if status.Code(err) == codes.OK {
 		t.Error("an agent that was given up opens a session")
 	}
-	// A person may start it all the same.
+	// A person may start it nevertheless.
 	again, err := s.Agents.RestartAgent(s.Ctx, &supervisorv1.RestartAgentRequest{AgentId: id})
 	if err != nil || again.GetAgent().GetState() != supervisorv1.AgentState_AGENT_STATE_RUNNING {
 		t.Errorf("restarted it is %v (%v)", again, e2e.Explain(err))
@@ -183,7 +183,7 @@ func TestSession_ResumedByAnotherSupervisor(t *testing.T) {
 	turn := second.Prompt(id, "repeat there")
 	turn.Stopped("end_turn")
 	if want := fmt.Sprintf("%s: there", id); turn.Said() != want {
-		t.Errorf("the agent said %q, want %q", turn.Said(), want)
+		t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 	}
 	second.Finish()
 }

@@ -35,7 +35,7 @@ func TestServe_ShutdownWaitsForTurns(t *testing.T) {
 	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// What is new is refused from now on; what has begun ends by itself.
+	// New requests are rejected from now on; active ones run to their end.
 	if !testkit.Poll(func() bool {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: other, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})
 		for err == nil {
@@ -47,7 +47,7 @@ func TestServe_ShutdownWaitsForTurns(t *testing.T) {
 	}
 	turn.Stopped("end_turn")
 	if !strings.Contains(turn.Said(), "piece 19") {
-		t.Errorf("the agent said %q, want it whole", turn.Said())
+		t.Errorf("the agent sent %q, want it whole", turn.Said())
 	}
 	if got := s.ExpectExit(); got != 0 {
 		t.Errorf("the exit status is %d, want 0", got)
@@ -140,7 +140,7 @@ func TestServe_PolicyWithoutHome(t *testing.T) {
 	if got := keeper.ExpectExit(); got != 1 {
 		t.Errorf("the exit status is %d, want 1", got)
 	}
-	e2e.ExpectContains(t, "what it says", keeper.Stderr(), "name a file by permission.audit.file")
+	e2e.ExpectContains(t, "the log", keeper.Stderr(), "name a file by permission.audit.file")
 
 	keeper = serve("permission: {policy: headless, audit: {file: " + p.Path("../audit.jsonl") + "}}\n")
 	s := &e2e.Server{Process: keeper, Place: p, T: t, Ctx: wire.Context(t), Services: e2e.DialAt(t, socket)}
@@ -163,7 +163,7 @@ func TestServe_ReapsAsPID1(t *testing.T) {
 	t.Parallel()
 	unshare := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if err := wire.Command(t, unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
-		t.Skipf("this machine lets nobody make a PID namespace: %v", err)
+		t.Skipf("this machine permits no PID namespace: %v", err)
 	}
 	p := e2e.NewPlace(t)
 	socket, done := filepath.Join(p.Home, "tmp", "a.sock"), p.Path("done")
@@ -226,7 +226,7 @@ func TestHealth_RunningAndEnded(t *testing.T) {
 	}
 	s.Finish()
 	if status, out, _ := p.Cli(t, "health", "--pid", pid); status != 1 {
-		t.Errorf("of a server that has ended health has the status %d and says %s", status, out)
+		t.Errorf("of a server that has ended health returns the status %d and %s", status, out)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestPrompt_ReportsTurnEndOnce(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
 	id := s.Open(s.Start(p.Demo()).GetId()).GetSessionId()
-	// A caller that is gone while its turn is told does not keep others from it.
+	// A caller that has disconnected during its turn does not block the events of other callers.
 	begun := time.Now()
 	for range 20 {
 		events, err := s.Sessions.Prompt(s.Ctx, &supervisorv1.PromptRequest{SessionId: id, Prompt: []*supervisorv1.ContentBlock{e2e.Text("repeat")}})

@@ -26,12 +26,12 @@ const (
 	spanID  = "b7ad6b7169203331"
 )
 
-// tracesOf is what a client's or an agent's _meta says of its span.
+// tracesOf is the part of a client's or an agent's _meta about its span.
 func tracesOf(trace, span, flags string) map[string]any {
 	return map[string]any{"traceparent": "00-" + trace + "-" + span + "-" + flags}
 }
 
-// traceCollector is a collector that takes traces, by OTLP.
+// traceCollector is a collector that receives traces, by OTLP.
 type traceCollector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address string
@@ -74,7 +74,7 @@ func (c *traceCollector) traced(more string) string {
 	return fmt.Sprintf("telemetry: {otlp: {endpoint: %q, insecure: true, metrics_disabled: true, traces: {%s}}}\n", c.address, more)
 }
 
-// all are the spans that came, and all text of them.
+// all returns the received spans, and all their text.
 func (c *traceCollector) all() ([]*tracev1.Span, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +238,7 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 			read := the(t, spans, "fs/read_text_file")
 			expectParent(t, read, trace, idOf(turn))
 			if len(read.GetLinks()) != 0 || len(text) > 64<<10 || strings.Contains(text, "garbage") {
-				t.Errorf("what is no trace counts: %d bytes, %v", len(text), read)
+				t.Errorf("an invalid trace is used: %d bytes, %v", len(text), read)
 			}
 			if got := attribute(the(t, spans, "acphost.decide"), "acphost.action"); !strings.Contains(got, "read") || !strings.Contains(got, "a.txt") {
 				t.Errorf("the action is %q", got)
@@ -247,8 +247,8 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 	}
 }
 
-// TestTraces_IgnoreAgentTrace: an agent can only say which of its own spans a request belongs to. Its requests stay in
-// the trace of the turn, and are recorded if the turn is.
+// TestTraces_IgnoreAgentTrace: an agent can only choose which of its own spans a request belongs to. Its requests stay
+// in the trace of the turn, and are recorded if the turn is.
 func TestTraces_IgnoreAgentTrace(t *testing.T) {
 	t.Parallel()
 	const other, agents = "11111111111111111111111111111111", "2222222222222222"
@@ -293,7 +293,7 @@ func TestTraces_IgnoreAgentTrace(t *testing.T) {
 // shutdown by two seconds at most.
 func TestTraces_CollectorDoesNotDelayTurns(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and says nothing
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,14 +30,14 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 	id := s.Open(agent).GetSessionId()
 	req := &supervisorv1.WatchSessionRequest{SessionId: id}
 
-	// A connection of its own, with little room on the way.
+	// A separate connection, with small buffers.
 	lazy := p.Dial(t, s.PID(), grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
 	slow, err := lazy.Sessions.WatchSession(s.Ctx, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two := s.Watch(req), s.Watch(req)
-	// All three have come to what is live when they have seen a turn that began behind them.
+	// All three watchers are up to date when they have received a turn that began after them.
 	s.Prompt(id, "repeat").Stopped("end_turn")
 	ends := func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil }
 	lazily := &e2e.Stream{T: t, Next: func() (*supervisorv1.Event, error) {
@@ -55,7 +55,7 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 			cursor := ""
 			for n := 0; ; {
 				e, err := watching.Next()
-				if status.Code(err) == codes.ResourceExhausted && watching != turn { // on a busy machine: as whoever is cut off does
+				if status.Code(err) == codes.ResourceExhausted && watching != turn { // on a busy machine: as a disconnected watcher does
 					watching = s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id, Cursor: cursor})
 					continue
 				}
@@ -64,16 +64,16 @@ func TestWatch_SlowReaderIsDropped(t *testing.T) {
 					return
 				}
 				cursor = e.GetCursor()
-				if said := e.GetAgentMessage().GetContent().GetText().GetText(); said != "" {
-					if want := fmt.Sprintf("piece %d\n", n); said != want {
-						t.Errorf("%q came where %q should", said, want)
+				if text := e.GetAgentMessage().GetContent().GetText().GetText(); text != "" {
+					if want := fmt.Sprintf("piece %d\n", n); text != want {
+						t.Errorf("%q arrived where %q should", text, want)
 						return
 					}
 					n++
 				}
 				if ends(e) {
 					if n != pieces {
-						t.Errorf("%d pieces came, want %d", n, pieces)
+						t.Errorf("%d pieces arrived, want %d", n, pieces)
 					}
 					return
 				}
@@ -99,7 +99,7 @@ func TestWatch_StartWithinTurn(t *testing.T) {
 		id := s.Open(agent).GetSessionId()
 		turn := s.Prompt(id, "flood 20")
 		turn.Until("the turn's begin", func(e *supervisorv1.Event) bool { return e.GetTurnStarted() != nil })
-		// Each comes to what is live at another moment, or when all is over.
+		// Each watcher becomes up to date at another moment, or when all turns have ended.
 		var watching []*e2e.Stream
 		for range 3 {
 			watching = append(watching, s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id}))
@@ -108,7 +108,7 @@ func TestWatch_StartWithinTurn(t *testing.T) {
 		for _, w := range watching {
 			w.Until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 			if w.Said() != turn.Said() || e2e.Kinds(w.Seen)["gap"] > 0 {
-				t.Fatalf("one who watches was told\n%s", e2e.Listing(w.Seen))
+				t.Fatalf("a watcher received\n%s", e2e.Listing(w.Seen))
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func TestWatchEvents_All(t *testing.T) {
 		m, err := events.Recv()
 		return m.GetEvent(), err
 	}}
-	// It watches once it has told of something: a session of another agent's.
+	// The watch is active once it has sent an event: a session of another agent.
 	other := p.Demo()
 	other.Name = "other"
 	begun, opener := make(chan error, 1), s.Start(other).GetId()
@@ -217,7 +217,7 @@ func TestWatchEvents_All(t *testing.T) {
 			return false
 		}
 	}) {
-		t.Fatal("no event was told")
+		t.Fatal("no event was sent")
 	}
 	agent := s.Start(p.Demo()).GetId()
 	watching.Until("the agent runs", func(e *supervisorv1.Event) bool {
@@ -242,7 +242,7 @@ func TestWatchEvents_All(t *testing.T) {
 	watching.Until("the agent ended", func(e *supervisorv1.Event) bool {
 		return e.GetAgentId() == agent && e.GetAgent().GetState() == supervisorv1.AgentState_AGENT_STATE_STOPPED
 	})
-	// From a cursor everything behind it is told again.
+	// From a cursor, all events after it are sent again.
 	again, err := s.State.WatchEvents(s.Ctx, &supervisorv1.WatchEventsRequest{Cursor: opened.GetCursor()})
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestWatchTerminal_LiveAndReleased(t *testing.T) {
 				t.Errorf("the terminal ended with %v, want status 4", m)
 			}
 			if _, err := output.Recv(); !errors.Is(err, io.EOF) {
-				t.Errorf("behind the end came %v", err)
+				t.Errorf("after the end arrived %v", err)
 			}
 			return
 		}

@@ -24,7 +24,7 @@ import (
 
 const (
 	qemu = "qemu-system-aarch64"
-	// longest is what a machine may take. It takes 2 to 4 minutes on a processor of its own.
+	// longest is the time limit of a machine. It takes 2 to 4 minutes on an idle processor.
 	longest = 20 * time.Minute
 )
 
@@ -43,9 +43,9 @@ const procTests = "/proc.test -test.v -test.timeout=8m -test.skip=AReaperOfOrpha
 var machines = []machine{
 	{"Linux 6.12, Yama 1", "linux-6.12", []string{
 		"/proc/sys/kernel/yama/ptrace_scope=1", confined,
-		procTests, "/sandbox.test -test.v -test.short -test.timeout=15m",
+		procTests, "/sandbox.test -test.v -test.short -test.timeout=15m", "/cgroup.test -test.v -test.timeout=5m",
 	}},
-	{"Linux 6.12, Yama 2: nobody may trace", "linux-6.12", []string{
+	{"Linux 6.12, Yama 2: no tracing", "linux-6.12", []string{
 		"/proc/sys/kernel/yama/ptrace_scope=2", "/sandbox.test -test.v -test.short -test.timeout=5m",
 	}},
 	{"Linux 6.1, Landlock 2", "linux-6.1", []string{
@@ -53,8 +53,10 @@ var machines = []machine{
 	}},
 }
 
-// tests are the packages whose tests run there.
-var tests = map[string]string{"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc"}
+// tests are the packages whose tests run in the machine.
+var tests = map[string]string{
+	"sandbox.test": "./internal/sandbox", "proc.test": "./internal/proc", "cgroup.test": "./internal/cgroup",
+}
 
 func main() {
 	parts := flag.String("parts", ".tools/arm64", "the `folder` with what test/machine/fetch.sh unpacks")
@@ -109,7 +111,7 @@ func build(into string) error {
 	return nil
 }
 
-// run starts the machine and prints what it says. The error says what failed there.
+// run starts the machine and prints its output. The error contains the failures.
 func (m machine) run(parts, work string) error {
 	image := filepath.Join(work, "image")
 	if err := m.pack(image, parts, work); err != nil {
@@ -121,14 +123,14 @@ func (m machine) run(parts, work string) error {
 		"-serial", "stdio", "-no-reboot", "-kernel", filepath.Join(parts, m.kernel), "-initrd", image,
 		"-append", "console=ttyAMA0 quiet panic=-1")
 	cmd.Stderr = os.Stderr
-	said, err := cmd.StdoutPipe()
+	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	failed, over := listen(said, os.Stdout)
+	failed, over := listen(output, os.Stdout)
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -143,9 +145,9 @@ func (m machine) run(parts, work string) error {
 	return nil
 }
 
-// listen passes on what a machine says, and returns what failed there, and whether it got to the end.
-func listen(said io.Reader, to io.Writer) (failed []string, over bool) {
-	lines := bufio.NewScanner(said)
+// listen forwards a machine's output, and returns the failures, and whether the machine ran to its end.
+func listen(output io.Reader, to io.Writer) (failed []string, over bool) {
+	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := strings.TrimRight(lines.Text(), "\r")

@@ -1,5 +1,6 @@
-// Command newcomer is a person with a browser: it opens the console of a gateway, types the code that the page shows into
-// "acphost console", goes to the first session that the console shows, and looks for texts in it. newcomer.sh starts it.
+// Command newcomer is a person with a browser: it opens the console of a gateway, types the code that the page shows
+// into "acphost console", goes to the first session that the console shows, and looks for texts in it. newcomer.sh
+// starts it.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// visit signs in by a command that takes the page's code in place of CODE.
+// visit signs in by a command in which the page's code replaces CODE.
 func visit(url, picture string, looksFor, command []string) error {
 	profile, err := os.MkdirTemp("", "newcomer")
 	if err != nil {
@@ -55,7 +56,7 @@ func visit(url, picture string, looksFor, command []string) error {
 		return fmt.Errorf("start chromium: %w", err)
 	}
 	begun := time.Now()
-	told := func(what string) {
+	report := func(what string) {
 		fmt.Printf("%6d ms  %s\n", time.Since(begun).Milliseconds(), what)
 		begun = time.Now()
 	}
@@ -69,14 +70,14 @@ func visit(url, picture string, looksFor, command []string) error {
 	if err != nil {
 		return err
 	}
-	told("the page shows a code")
+	report("the page shows a code")
 	if err := confirm(ctx, command, code); err != nil {
 		return err
 	}
 	if err := until(ctx, "that the browser is in", `!!document.querySelector("nav")`); err != nil {
 		return err
 	}
-	told("the browser is signed in")
+	report("the browser is signed in")
 	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(`nav a[href="#/board"]`))); err != nil {
 		return fmt.Errorf("go to the board: %w", err)
 	}
@@ -88,7 +89,7 @@ func visit(url, picture string, looksFor, command []string) error {
 			return err
 		}
 	}
-	told("the session shows " + strings.Join(looksFor, ", "))
+	report("the session shows " + strings.Join(looksFor, ", "))
 	if picture == "" {
 		return nil
 	}

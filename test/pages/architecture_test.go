@@ -1,4 +1,4 @@
-// Package pages checks that the documentation names what is there. It reads files alone: it needs no binaries.
+// Package pages checks that the names in the documentation exist. It only reads files: it needs no binaries.
 package pages
 
 import (
@@ -33,7 +33,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// locate returns the path, from the top of the repository, of a file that a page names; "" if there is none.
+// locate returns the path, from the top of the repository, of a file that a page names; "" if none exists.
 func locate(name string) string {
 	for _, file := range []string{name, packages + name} {
 		if info, err := os.Stat(filepath.Join(top, file)); err == nil && info.Mode().IsRegular() {

@@ -114,7 +114,7 @@ func isAlone(file string) bool {
 	return false
 }
 
-// goroutines returns what a function starts in goroutines of their own or by timers: by go, WaitGroup.Go or time.AfterFunc.
+// goroutines returns what a function starts in new goroutines or by timers: by go, WaitGroup.Go or time.AfterFunc.
 func goroutines(body ast.Node) (started []ast.Node) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -12,7 +12,7 @@ import (
 // TestSymptoms_QuoteMessagesOfPrograms: the page quotes error messages exactly as the programs print them, so that a
 // search finds them.
 func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
-	var said strings.Builder
+	var texts strings.Builder
 	for _, folder := range []string{"services", "sdk", "internal"} {
 		err := filepath.WalkDir(filepath.Join(top, folder), func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
@@ -21,7 +21,7 @@ func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 			source, err := os.ReadFile(file)
 			for line := range strings.Lines(string(source)) {
 				if code, _, _ := strings.Cut(line, "// "); strings.ContainsAny(code, "\"`") {
-					said.WriteString(code)
+					texts.WriteString(code)
 				}
 			}
 			return err
@@ -40,8 +40,8 @@ func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 			quoted++
 			words := regexp.MustCompile(`\d+`).ReplaceAllString(m[1], "%d")
 			for part := range strings.SplitSeq(words, "…") {
-				if part = strings.TrimSpace(part); !strings.Contains(said.String(), part) {
-					t.Errorf("docs/troubleshooting.md quotes %q: no program says %q", m[1], part)
+				if part = strings.TrimSpace(part); !strings.Contains(texts.String(), part) {
+					t.Errorf("docs/troubleshooting.md quotes %q: no program prints %q", m[1], part)
 				}
 			}
 		}

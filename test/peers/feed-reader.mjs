@@ -2,7 +2,7 @@
 // nothing of how acphost serves it: node feed-reader.mjs PORT
 //
 // Lines of standard input go to the feed, but for "pause" and "resume", which stop and continue reading. Each line of the feed is checked and then printed. The first one that is wrong ends
-// the reader with status 1, and standard error says what is wrong with it. So do questions without an answer at the end, which
+// the reader with status 1, and standard error states the mistake. So do questions without an answer at the end, which
 // is when standard input ends.
 import * as net from "node:net";
 import * as readline from "node:readline";
@@ -64,18 +64,18 @@ function check(v, shape, at) {
     }
   }
   for (const name of Object.keys(v)) {
-    if (!members.some((m) => m.name === name)) throw new Error(`${at} has ${name}, which nobody knows`);
+    if (!members.some((m) => m.name === name)) throw new Error(`${at} has ${name}, which is unknown`);
   }
   return true;
 }
 
-const sessions = new Map(); // what was told: by agent and session, seq and nodes
+const sessions = new Map(); // the received state: by agent and session, seq and nodes
 const asked = new Map(); // ids of rpcs without an answer
 let lines = 0;
 
 const sameNode = (a, b) => a !== undefined && Object.keys(shapes.node).every((name) => a[name] === b[name]);
 
-// follow plays what is told, and finds what does not fit to what was told before.
+// follow applies a line, and finds contradictions to earlier lines.
 function follow(m) {
   const key = JSON.stringify([m.agent_id, m.session_id]);
   const known = sessions.get(key);
@@ -93,7 +93,7 @@ function follow(m) {
     case "delta":
       if (known === undefined) throw new Error("a delta comes before the snapshot of its session");
       if (m.seq !== known.seq + 1) throw new Error(`seq goes from ${known.seq} to ${m.seq}`);
-      if (m.updates.length + m.removed.length === 0) throw new Error("a delta says nothing");
+      if (m.updates.length + m.removed.length === 0) throw new Error("a delta is empty");
       known.seq = m.seq;
       for (const n of m.updates) known.nodes.set(n.path, n);
       for (const path of m.removed) {
@@ -108,7 +108,7 @@ function follow(m) {
       if (known === undefined) throw new Error("usage comes before the snapshot of its session");
       return;
     default:
-      if (m.id !== null && !asked.delete(m.id)) throw new Error("nobody asked, or it was answered before");
+      if (m.id !== null && !asked.delete(m.id)) throw new Error("there was no request, or it was answered before");
   }
 }
 

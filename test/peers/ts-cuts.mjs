@@ -1,6 +1,6 @@
 // A client on the TypeScript SDK whose connections are cut: "node ts-cuts.mjs URL CWD CUTS", with the token in the file that
 // EDITOR_TOKEN_FILE names. It gives an agent one prompt after the other. Whenever it loses its connection, it makes a new one and
-// loads its session, as the SDK's documentation says, and checks that each turn whose answer it has is there once, in order. It
+// loads its session, as the SDK's documentation describes, and checks that each turn whose answer it has is there once, in order. It
 // exits with status 1 if something is missing.
 import { readFileSync } from "node:fs";
 import * as acp from "@agentclientprotocol/sdk";
@@ -19,7 +19,7 @@ let sessionId, next = 0, lost = 0, loads = 0, turns = 0;
 class Broken extends Error {}
 const expect = (ok, words) => { if (!ok) throw new Broken(words); };
 
-// wordsOf is what the agent says to a prompt, by which its turn is known.
+// wordsOf returns the agent's message, which identifies the turn.
 const wordsOf = (updates) => updates.filter((u) => u.sessionUpdate === "agent_message_chunk").map((u) => u.content.text).join("");
 
 function whole(updates) {

@@ -1,5 +1,5 @@
 // The server of the TypeScript SDK before an agent that speaks on standard input and output: "node ts-server.mjs COMMAND…" serves
-// ACP over WebSocket and HTTP at an address of the loopback, and prints its port. Each connection has a process of its own.
+// ACP over WebSocket and HTTP at an address of the loopback, and prints its port. Each connection has its own process.
 import { createServer } from "node:http";
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
@@ -23,4 +23,4 @@ const server = new AcpServer({ createAgent: () => connector });
 const http = createServer(createNodeHttpHandler(server));
 http.on("upgrade", createNodeWebSocketUpgradeHandler(server, new WebSocketServer({ noServer: true })));
 http.listen(0, "127.0.0.1", () => console.log(http.address().port));
-process.stdin.on("end", () => process.exit(0)).resume(); // it ends with whoever started it
+process.stdin.on("end", () => process.exit(0)).resume(); // it ends with its parent

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// theTurn reads a file, as the agent sees it.
+// theTurn reads a file, as an agent does.
 const theTurn = "/read /workspace/a.txt"
 
 // BenchmarkStart measures the time from the Pod's first container to the first answer of its agent.

@@ -44,8 +44,8 @@ func (p *Pod) bubble(before, args, command []string, log io.Writer) (*bubble, in
 	return b, info.PID
 }
 
-// run starts the command and waits for its end, on a thread that stays as long: with --die-with-parent, bubblewrap dies with the
-// thread that started it, and a thread ends when a goroutine that is bound to it does (see inNetwork).
+// run starts the command and waits for its end, on a thread that stays as long: with --die-with-parent, bubblewrap dies
+// with the thread that started it, and a thread ends when a goroutine that is bound to it does (see inNetwork).
 func (b *bubble) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// compose is a file of Docker Compose, with the members that deploy/compose.yaml uses. A member that is not here is an error.
+// compose is a file of Docker Compose, with the members that deploy/compose.yaml uses. A member that is not here is an
+// error.
 type compose struct {
 	Name     string
 	Closed   any `yaml:"x-closed"`
@@ -74,9 +75,9 @@ func interpolate(text string, env map[string]string) (string, error) {
 	return text, missing
 }
 
-// LoadCompose reads a file of Docker Compose as a Pod: services that end before others start are its init containers, services
-// that others wait for are its sidecars. Binds are folders of this machine; contents of configs are written below the folder
-// work. Compose gives each service a network of its own: here they share one.
+// LoadCompose reads a file of Docker Compose as a Pod: services that end before others start are its init containers,
+// services that others wait for are its sidecars. Binds are folders of this machine; contents of configs are written
+// below the folder work. Compose gives each service its own network: here they share one.
 func LoadCompose(name, work string, env map[string]string) (*Manifest, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -116,7 +117,7 @@ func LoadCompose(name, work string, env map[string]string) (*Manifest, error) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(of.Services))
-	// What is waited for until it has ended comes first.
+	// Services that others wait for until they have ended are first.
 	slices.SortStableFunc(names, func(a, b string) int {
 		return rank(of.Services[a], waited[a]) - rank(of.Services[b], waited[b])
 	})

@@ -15,8 +15,8 @@ import (
 // composeUser is the user who types the commands of docs/deploy.md.
 const composeUser = "1000"
 
-// documentedCompose returns the lines that docs/deploy.md has people type before they start Compose, and the variables in the
-// line that starts it.
+// documentedCompose returns the lines that docs/deploy.md has people type before they start Compose, and the variables
+// in the line that starts it.
 func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/deploy.md")
@@ -25,7 +25,7 @@ func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	}
 	block := regexp.MustCompile("(?s)\n## Docker Compose\n.*?```sh\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("docs/deploy.md does not say how to start Compose")
+		t.Fatal("docs/deploy.md does not state how to start Compose")
 	}
 	env = map[string]string{}
 	for line := range strings.Lines(string(block[1])) {
@@ -46,8 +46,8 @@ func documentedCompose(t *testing.T) (lines []string, env map[string]string) {
 	return lines, env
 }
 
-// composed makes what docs/deploy.md says in a copy of deploy/, as typed: lines that begin with sudo as root, others as an
-// ordinary user. It returns the folder, and Compose's file as a Pod of the agent of the demo.
+// composed follows the instructions of docs/deploy.md in a copy of deploy/: it runs lines that begin with sudo as root,
+// others as an ordinary user. It returns the folder, and Compose's file as a Pod of the agent of the demo.
 func composed(t *testing.T) (dir string, m *Manifest) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -105,7 +105,7 @@ func TestCompose_DocumentedCommandsWork(t *testing.T) {
 	r.works(a, r.open(a), "a.txt")
 	r.Delete()
 
-	// What is recorded is there after the containers have gone, and they start again with the same folders.
+	// Records remain after the containers have been removed, and new containers start with the same folders.
 	audit, err := os.ReadFile(filepath.Join(dir, "deploy", "state", "acphost", "audit.jsonl"))
 	if err != nil || !strings.Contains(string(audit), "/workspace/a.txt") {
 		t.Errorf("the record of decisions in deploy/state has %.200q (%v), want the file that was written", audit, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Running is a container of a Pod. It is started again whenever it ends, if its Pod says so.
+// Running is a container of a Pod. It is started again whenever it ends, if its Pod requires that.
 type Running struct {
 	pod  *Pod
 	spec Container
@@ -78,7 +78,7 @@ func (r *Running) keep() {
 	}
 }
 
-// tell wakes who waits for a change; r.mu is held.
+// tell wakes the goroutines that wait for a change; r.mu is held.
 func (r *Running) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -112,7 +112,7 @@ func (r *Running) start() {
 	r.tell()
 }
 
-// enter is the command that takes a process of the container from root's rights to those of the manifest.
+// enter is the command that changes a process of the container from root's rights to those of the manifest.
 func (r *Running) enter(c *Container, image *Image) []string {
 	of := r.pod.spec.SecurityContext
 	uid, gid, _ := strings.Cut(image.User, ":")
@@ -180,8 +180,8 @@ func (p *Pod) arguments(c *Container, image *Image, root string) ([]string, erro
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return nil, err
 	}
-	// Links instead of copies: without readOnlyRootFilesystem, what a container writes into a file of its image would be in the
-	// image, so then it is copied.
+	// Links instead of copies: without readOnlyRootFilesystem, what a container writes into a file of its image would
+	// be in the image, so then it is copied.
 	how := "-al"
 	if !c.SecurityContext.ReadOnlyRootFilesystem {
 		how = "-a"
@@ -274,8 +274,7 @@ func subPath(volume, name string) (string, error) {
 	return dir, errors.Join(os.Chown(dir, 0, int(info.Sys().(*syscall.Stat_t).Gid)), os.Chmod(dir, info.Mode()))
 }
 
-// PID is the process id of the container's process 1, as this machine sees it. It waits for a container that is being started
-// again.
+// PID is the process id of the container's process 1 on this machine. It waits for a container that is being restarted.
 func (r *Running) PID() int {
 	r.pod.t.Helper()
 	deadline := testkit.After()
@@ -303,7 +302,7 @@ func (r *Running) Starts() int {
 	return r.begun
 }
 
-// Log is what the container has printed.
+// Log is the output of the container.
 func (r *Running) Log() string { return r.log.String() }
 
 // Kill kills the container's process 1, and with it all that the container is. It returns when that has ended.
@@ -378,7 +377,7 @@ func (r *Running) end(grace time.Duration) {
 	}
 }
 
-// buffer is what a container prints, each line with the time since the container's first start.
+// buffer is the output of a container, each line with the time since the container's first start.
 type buffer struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -101,8 +101,8 @@ func TestGateway_ServesAgentOfPod(t *testing.T) {
 	if status, text := get("/agents", ""); status != http.StatusUnauthorized {
 		t.Errorf("/agents without a token: %d %s", status, text)
 	}
-	// A gateway finds a supervisor that was started again. How long the supervisor was away depends on the machine, so that the
-	// time in which the gateway is not ready may be too short to be seen.
+	// A gateway finds a restarted supervisor. The duration of the restart depends on the machine, so the gateway may be
+	// unready for too short a time to observe.
 	r.Container("agent").Kill()
 	r.Container("agent").Ready()
 	r.eventually("the supervisor is back", func() bool { status, _ := get("/readyz", ""); return status == http.StatusOK })

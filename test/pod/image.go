@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Image is an unpacked image: its files, and what its configuration says.
+// Image is an unpacked image: its files and its configuration.
 type Image struct {
 	Root       string      // a folder with its files; containers get copies of it, by hard links
 	Binds      [][2]string // folders of this machine, and where the container has them; read-only
@@ -108,8 +108,8 @@ func unpackLayer(name, mediaType, dir string) error {
 	return untar(packed, dir)
 }
 
-// untar unpacks folders, files and links, with their owners and modes. Images of ours have nothing else, and nothing of a layer
-// removes what is in another.
+// untar unpacks folders, files and links, with their owners and modes. Images of ours have nothing else, and nothing of
+// a layer removes what is in another.
 func untar(r io.Reader, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// What the tests of this package share: the programs, the unpacked images and "enter".
+// Shared by the tests of this package: the programs, the unpacked images and "enter".
 var (
 	bin, work string
 	shared    Cluster
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// prepare unpacks the images of "make images", which lie beside the programs, and makes the image of the agent: the programs and
-// libraries of this machine, the demo's agent, and Gemini CLI.
+// prepare unpacks the images of "make images", which lie beside the programs, and makes the image of the agent: the
+// programs and libraries of this machine, the demo's agent, and Gemini CLI.
 func prepare() error {
 	if bin = os.Getenv("ACPHOST_BIN"); bin == "" {
 		return fmt.Errorf("the containers need programs and images: run \"make pod\"")
@@ -124,10 +124,11 @@ type running struct {
 	ctx  context.Context
 	// workspace is the folder of the workspace on this machine, and user the user that runs commands.
 	workspace, user string
-	last            string // what the agent said last
+	last            string // the agent's last message
 }
 
-// launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files first.
+// launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files
+// first.
 func launch(t testing.TB, agent []string, change func(m *Manifest, files map[string]map[string]string, dir string)) *running {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -225,10 +226,10 @@ func (r *running) open(agent *supervisorv1.Agent) string {
 	return s.GetSession().GetSessionId()
 }
 
-// prompt has a turn, and returns what the agent said and how the turn ended.
-func (r *running) prompt(agent *supervisorv1.Agent, session, text string) (said, how string) {
+// prompt has a turn, and returns the agent's message and how the turn ended.
+func (r *running) prompt(agent *supervisorv1.Agent, session, text string) (message, how string) {
 	r.t.Helper()
-	defer func() { r.last = said + ": " + how }()
+	defer func() { r.last = message + ": " + how }()
 	turn, err := r.Prompt(r.ctx, &supervisorv1.PromptRequest{AgentId: agent.GetId(), SessionId: session, Prompt: []*supervisorv1.ContentBlock{client.Text(text)}})
 	if err != nil {
 		return "", err.Error()

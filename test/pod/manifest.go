@@ -1,8 +1,8 @@
-// Package pod runs Kubernetes' Pods without a cluster: it reads a Pod's manifest, unpacks its images, and starts each container
-// under bubblewrap, with the mounts, the user and the rights that the manifest gives it. Containers share the Pod's network and
-// volumes, as they do under a kubelet: init containers run one after the other, those that restart always are sidecars, a
-// container that ends starts again, probes are asked, ConfigMaps change under a running Pod, and a Pod that is deleted has its
-// grace period.
+// Package pod runs Kubernetes' Pods without a cluster: it reads a Pod's manifest, unpacks its images, and starts each
+// container under bubblewrap, with the mounts, the user and the rights that the manifest gives it. Containers share the
+// Pod's network and volumes, as they do under a kubelet: init containers run one after the other, those that restart
+// always are sidecars, a container that ends starts again, probes are asked, ConfigMaps change under a running Pod, and
+// a Pod that is deleted has its grace period.
 //
 // It takes a Linux machine and root. It knows no seccomp profile, no limits of resources and no NetworkPolicy: these are
 // read, and not enforced.
@@ -22,8 +22,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manifest is a Pod, with the members that the tests' Pods use. A member that is not here is an error: what is not read cannot
-// be tried.
+// Manifest is a Pod, with the members that the tests' Pods use. A member that is not here is an error: what is not read
+// cannot be tried.
 type Manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -31,13 +31,13 @@ type Manifest struct {
 	Spec       Spec
 }
 
-// Metadata is what an object is called.
+// Metadata has the name of an object.
 type Metadata struct {
 	Name, Namespace     string
 	Labels, Annotations map[string]string
 }
 
-// Spec is what a Pod is made of.
+// Spec is the specification of a Pod.
 type Spec struct {
 	InitContainers                []Container      `yaml:"initContainers"`
 	Containers                    []Container      `yaml:"containers"`
@@ -95,7 +95,7 @@ type Mount struct {
 	ReadOnly  bool   `yaml:"readOnly"`
 }
 
-// SecurityContext is what a Pod or a container may.
+// SecurityContext has the rights of a Pod or a container.
 type SecurityContext struct {
 	RunAsUser                *int           `yaml:"runAsUser"`
 	RunAsGroup               *int           `yaml:"runAsGroup"`
@@ -122,7 +122,7 @@ type Probe struct {
 	InitialDelaySeconds int `yaml:"initialDelaySeconds"`
 }
 
-// Handler is what a probe, or the end of a container, does: it runs a command, or requests a page.
+// Handler is the action of a probe, or at the end of a container: it runs a command, or requests a page.
 type Handler struct {
 	Exec    struct{ Command []string }
 	HTTPGet *struct{ Path, Port, Scheme string } `yaml:"httpGet"`
@@ -138,7 +138,8 @@ type Volume struct {
 		ClaimName string `yaml:"claimName"`
 	} `yaml:"persistentVolumeClaim"`
 	HostPath *struct{ Path, Type string } `yaml:"hostPath"`
-	// Owner is the user that owns a new volume, with its mode. Pods have none: fsGroup counts. Compose's volumes have one.
+	// Owner is the user that owns a new volume, with its mode. Pods have none: fsGroup counts. Compose's volumes have
+	// one.
 	Owner *Owner `yaml:"-"`
 }
 
@@ -160,7 +161,7 @@ type Files struct {
 	}
 }
 
-// Kustomization is the part of a kustomization.yaml that says what a Pod's files are.
+// Kustomization is the part of a kustomization.yaml about a Pod's files.
 type Kustomization struct {
 	ConfigMapGenerator []Generator `yaml:"configMapGenerator"`
 	SecretGenerator    []Generator `yaml:"secretGenerator"`
@@ -195,8 +196,8 @@ type set struct {
 	}
 }
 
-// Load reads the Pod of the StatefulSet or Deployment in the manifest name, and passes over other documents. The claims of a
-// StatefulSet become volumes of the Pod, as the controller of StatefulSets makes them.
+// Load reads the Pod of the StatefulSet or Deployment in the manifest name, and passes over other documents. The claims
+// of a StatefulSet become volumes of the Pod, as the controller of StatefulSets makes them.
 func Load(name string) (*Manifest, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -238,7 +239,8 @@ func Load(name string) (*Manifest, error) {
 	}
 }
 
-// LoadFiles reads what the kustomization.yaml in a folder makes: the files of each ConfigMap and each Secret, by its name.
+// LoadFiles reads what the kustomization.yaml in a folder makes: the files of each ConfigMap and each Secret, by its
+// name.
 func LoadFiles(dir string) (map[string]map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 func (r *running) works(agent *supervisorv1.Agent, session, name string) {
 	r.t.Helper()
 	path := "/workspace/" + name
-	if said, how := r.prompt(agent, session, "/write "+path+" text of "+name); how != "end_turn" {
-		r.t.Errorf("writing ended with %s: %q", how, said)
+	if message, how := r.prompt(agent, session, "/write "+path+" text of "+name); how != "end_turn" {
+		r.t.Errorf("writing ended with %s: %q", how, message)
 	}
 	if text, err := os.ReadFile(filepath.Join(r.workspace, name)); err != nil || !strings.Contains(string(text), "text of "+name) {
 		r.t.Errorf("the file holds %q (%v)", text, err)
 	}
-	if said, how := r.prompt(agent, session, "/read "+path); how != "end_turn" || !strings.Contains(said, "text of "+name) {
-		r.t.Errorf("reading ended with %s: %q", how, said)
+	if message, how := r.prompt(agent, session, "/read "+path); how != "end_turn" || !strings.Contains(message, "text of "+name) {
+		r.t.Errorf("reading ended with %s: %q", how, message)
 	}
-	if said, how := r.prompt(agent, session, "/run cat "+name+" && id -u"); how != "end_turn" || !strings.Contains(said, "text of "+name) || !strings.Contains(said, r.user) {
-		r.t.Errorf("the command ended with %s: %q", how, said)
+	if message, how := r.prompt(agent, session, "/run cat "+name+" && id -u"); how != "end_turn" || !strings.Contains(message, "text of "+name) || !strings.Contains(message, r.user) {
+		r.t.Errorf("the command ended with %s: %q", how, message)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestPod_RunsWholeTurns(t *testing.T) {
 	if _, err := r.caller("viewer").Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: "/workspace"}); err == nil {
 		t.Error("a viewer opened a session")
 	}
-	// What decides and what serves is none of the agent's processes: each container has its own.
+	// The processes of handlers are not processes of the agent: each container has its own.
 	for _, name := range []string{"fsd", "termd", "permd", "agent"} {
 		if out, err := r.Container(name).Exec(r.ctx, "/usr/bin/id").CombinedOutput(); name == "fsd" && err == nil {
 			t.Errorf("an image from scratch has /usr/bin/id: %s", out)
@@ -82,7 +82,8 @@ func TestPod_RestartsKilledContainers(t *testing.T) {
 	}
 }
 
-// connected waits until the supervisor is connected to so many handlers. Before that, acphost asks about what it cannot look at.
+// connected waits until the supervisor is connected to the given number of handlers. Before that, acphost asks about
+// files that it cannot examine.
 func (r *running) connected(handlers int) {
 	r.t.Helper()
 	r.eventually("a handler was lost", func() bool {
@@ -103,7 +104,7 @@ func (r *running) eventually(after string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-r.ctx.Done():
-			r.t.Fatalf("it does not work again after %s; the agent said last %q", after, r.last)
+			r.t.Fatalf("it does not work again after %s; the agent sent last %q", after, r.last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -117,10 +118,10 @@ func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 	was := r.cluster.Files["acphost-policy"]["policy.yaml"]
 	r.Change("acphost-policy", "policy.yaml", was+"  - {id: frozen, effect: deny, on: [fs.write], path: [\"**\"], reason: Nothing is written today.}\n")
 	r.eventually("the policy became stricter", func() bool {
-		said, _ := r.prompt(a, session, "/write /workspace/b.txt x")
-		return strings.Contains(said, "Nothing is written today")
+		message, _ := r.prompt(a, session, "/write /workspace/b.txt x")
+		return strings.Contains(message, "Nothing is written today")
 	})
-	// Looser rules count when somebody says so.
+	// Looser rules apply when a person changes them.
 	r.Change("acphost-policy", "policy.yaml", was)
 	r.eventually("the policy became looser", func() bool {
 		if out, err := r.Container("agent").Exec(r.ctx, "/programs/acphost", "policy", "reload").CombinedOutput(); err != nil {
@@ -132,7 +133,7 @@ func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 		}
 		return err == nil
 	})
-	// Another policy altogether, in another language, takes permd's place.
+	// A policy in another language replaces permd.
 	python, err := exec.Command("../python.sh").Output()
 	if err != nil {
 		t.Skipf("the policy in Python needs gRPC for Python: %v", err)
@@ -146,11 +147,11 @@ func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 		"--listen=unix:///run/acphost/permd.sock", "--tls-ca=/keys/ca.crt", "--tls-cert=/keys/server.crt", "--tls-key=/keys/server.key",
 	})
 	r.eventually("another policy took permd's place", func() bool {
-		said, _ := r.prompt(a, session, "/read /workspace/.env")
-		return strings.Contains(said, "keys and credentials are not for agents")
+		message, _ := r.prompt(a, session, "/read /workspace/.env")
+		return strings.Contains(message, "keys and credentials are not for agents")
 	})
-	if said, how := r.prompt(a, session, "/read /workspace/a.txt"); how != "end_turn" || !strings.Contains(said, "text of a.txt") {
-		t.Errorf("reading ended with %s: %q", how, said)
+	if message, how := r.prompt(a, session, "/read /workspace/a.txt"); how != "end_turn" || !strings.Contains(message, "text of a.txt") {
+		t.Errorf("reading ended with %s: %q", how, message)
 	}
 }
 
@@ -234,14 +235,14 @@ func TestPod_RunsGemini(t *testing.T) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	go r.allowAll(ctx)
-	if said, how := r.prompt(a, session, "Please write made.txt."); how != "end_turn" || !strings.Contains(said, "It is written.") {
-		t.Errorf("the turn ended with %s: %q; the model was asked what it does not know: %q", how, said, model.Strange())
+	if message, how := r.prompt(a, session, "Please write made.txt."); how != "end_turn" || !strings.Contains(message, "It is written.") {
+		t.Errorf("the turn ended with %s: %q; the model was asked what it does not know: %q", how, message, model.Strange())
 	}
 	if text, err := os.ReadFile(filepath.Join(r.Volume("workspace"), "made.txt")); err != nil || string(text) != "by Gemini\n" {
 		t.Errorf("the file holds %q (%v)", text, err)
 	}
 	if out, err := r.Container("agent").Exec(r.ctx, "/programs/acphost", "audit", "query", "--json").Output(); err != nil || !strings.Contains(string(out), "made.txt") {
-		t.Errorf("the record of decisions does not tell of the file: %v %s", err, out)
+		t.Errorf("the record of decisions does not contain the file: %v %s", err, out)
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *Running) ask(ctx context.Context, probe *Probe) error {
 	if pid == 0 {
 		return errors.New("it does not run")
 	}
-	// As long as the manifest says, and longer on a machine that is busy with other tests.
+	// The timeout of the manifest, longer on a machine that is busy with other tests.
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second*(testkit.Timeout()/time.Minute))
 	defer cancel()
 	if probe.HTTPGet != nil {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cluster is what there is besides a Pod.
+// Cluster has the objects outside of a Pod.
 type Cluster struct {
 	Images map[string]*Image            // by the last element of an image's name, without its tag
 	Files  map[string]map[string]string // the files of ConfigMaps and Secrets, by name

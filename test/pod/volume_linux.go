@@ -44,8 +44,8 @@ func (p *Pod) makeVolume(v Volume) error {
 	return p.fill(v)
 }
 
-// fill writes the files of a ConfigMap or of a Secret: into a folder of their own, to which a link is then changed, so that a
-// reader sees all old files or all new ones.
+// fill writes the files of a ConfigMap or of a Secret: into their own folder, to which a link is then changed, so that
+// a reader gets all old files or all new ones.
 func (p *Pod) fill(v Volume) error {
 	files := v.ConfigMap
 	if files == nil {

@@ -31,16 +31,16 @@ func TestApprovals_FormAnswerIsValidated(t *testing.T) {
 			t.Fatalf("%s: got %v, want INVALID_ARGUMENT", content, err)
 		}
 		e2e.ExpectContains(t, "the refusal", err.Error(), want)
-		code, _, said := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), q.GetId(), "--accept", content)
+		code, _, stderr := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), q.GetId(), "--accept", content)
 		if code != 1 {
 			t.Fatalf("acphost approvals answer --accept %s has the status %d, want 1", content, code)
 		}
-		e2e.ExpectContains(t, "the refusal", said, want)
+		e2e.ExpectContains(t, "the refusal", stderr, want)
 	}
-	if code, _, said := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), q.GetId(), "--accept", `{"target":"release","jobs":3}`); code != 0 {
-		t.Fatalf("what fits is refused, with the status %d: %s", code, said)
+	if code, _, stderr := p.Cli(t, "approvals", "answer", "--pid", strconv.Itoa(s.PID()), q.GetId(), "--accept", `{"target":"release","jobs":3}`); code != 0 {
+		t.Fatalf("a valid answer is rejected, with the status %d: %s", code, stderr)
 	}
 	turn.Stopped("end_turn")
-	e2e.ExpectContains(t, "what the agent says", turn.Said(), `elicit ok: accept`, `"target":"release"`)
+	e2e.ExpectContains(t, "the agent's message", turn.Said(), `elicit ok: accept`, `"target":"release"`)
 	s.Finish()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// answerOf is the detail that says how a question ended.
+// answerOf returns the detail that describes how a question ended.
 func answerOf(err error) *supervisorv1.ApprovalAnswer {
 	for _, d := range status.Convert(err).Details() {
 		if a, ok := d.(*supervisorv1.ApprovalAnswer); ok {
@@ -36,7 +36,7 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := changes.Recv(); err != nil { // what waits now: from here on the end of each question is told
+	if _, err := changes.Recv(); err != nil { // the pending questions: from here on the end of each question is sent
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -53,19 +53,19 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 			won    []string
 			learnt []*supervisorv1.ApprovalAnswer
 		)
-		for who, option := range answers {
+		for client, option := range answers {
 			wg.Go(func() {
 				resp, err := s.Approvals.AnswerApproval(s.Ctx, &supervisorv1.AnswerApprovalRequest{
-					Id: q.GetId(), AnsweredBy: who, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option},
+					Id: q.GetId(), AnsweredBy: client, Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: option},
 				})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					won, learnt = append(won, who), append(learnt, resp.GetAnswer())
+					won, learnt = append(won, client), append(learnt, resp.GetAnswer())
 				} else {
 					learnt = append(learnt, answerOf(err))
 					if status.Code(err) != codes.FailedPrecondition {
-						t.Errorf("%s was refused with %v, want FAILED_PRECONDITION", who, err)
+						t.Errorf("%s was refused with %v, want FAILED_PRECONDITION", client, err)
 					}
 				}
 			})
@@ -75,15 +75,15 @@ func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 			t.Fatalf("%q won, want one", won)
 		}
 		winner, option := won[0], answers[won[0]]
-		told := e2e.Ended(t, changes, q.GetId())
-		for _, a := range append(learnt, told) {
+		answer := e2e.Ended(t, changes, q.GetId())
+		for _, a := range append(learnt, answer) {
 			if a.GetAnsweredBy() != winner || a.GetOptionId() != option {
-				t.Errorf("one learnt %v, want that %s chose %s", a, winner, option)
+				t.Errorf("a watcher received %v, want that %s chose %s", a, winner, option)
 			}
 		}
 		turn.Stopped("end_turn")
 		if want := "ask ok: " + option; turn.Said() != want {
-			t.Errorf("the agent said %q, want %q", turn.Said(), want)
+			t.Errorf("the agent sent %q, want %q", turn.Said(), want)
 		}
 	}
 	s.Finish()
@@ -156,11 +156,11 @@ func TestApprovals_TimeoutDenies(t *testing.T) {
 	turn := s.Prompt(session, "ask")
 	answered := turn.Until("the answer", func(e *supervisorv1.Event) bool { return e.GetQuestionAnswered() != nil }).GetQuestionAnswered()
 	if answered.GetAnsweredBy() != "nobody" {
-		t.Errorf("the question was answered by %v, want nobody", answered)
+		t.Errorf("the question was answered by %v, want nobody as the answerer", answered)
 	}
 	turn.Stopped("end_turn")
 	if strings.Contains(turn.Said(), "ok: allow") {
-		t.Errorf("without anybody the agent was told %q", turn.Said())
+		t.Errorf("without an answerer the agent received %q", turn.Said())
 	}
 	s.Finish()
 }
@@ -191,7 +191,7 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		}
 	}
 
-	// The program is first: the editor learns that it need not answer, and what it says all the same changes nothing.
+	// The program answers first: the editor is notified that it need not answer, and its later answer changes nothing.
 	question := sc.Ask(e2e.Edit(p.Path("a")), e2e.Options)
 	atEditor := sc.Expect("session/request_permission")
 	q := asked()
@@ -200,12 +200,12 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := e2e.Chosen(t, question); got != "no" {
-		t.Errorf("the agent was told %q, want what the program said", got)
+		t.Errorf("the agent received %q, want the program's answer", got)
 	}
 	var withdrawn struct{ RequestID any }
 	sc.Expect("$/cancel_request").Decode(t, &withdrawn)
 	if !e2e.EqualJSON(t, withdrawn.RequestID, atEditor.ID) {
-		t.Errorf("the editor was told that %v is over, want %s", withdrawn.RequestID, atEditor.ID)
+		t.Errorf("the editor was notified that %v is over, want %s", withdrawn.RequestID, atEditor.ID)
 	}
 	sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if a := e2e.Ended(t, changes, q.GetId()); a.GetAnsweredBy() != resp.GetAnswer().GetAnsweredBy() || a.GetOptionId() != "no" || a.GetAnsweredBy() == "front" {
@@ -218,17 +218,17 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 	q = asked()
 	sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if got := e2e.Chosen(t, question); got != "yes" {
-		t.Errorf("the agent was told %q, want what the editor said", got)
+		t.Errorf("the agent received %q, want what the editor sent", got)
 	}
 	if a := e2e.Ended(t, changes, q.GetId()); a.GetAnsweredBy() != "front" || a.GetOptionId() != "yes" {
-		t.Errorf("watchers learnt %v, want that the editor said yes", a)
+		t.Errorf("watchers learnt %v, want that the editor sent yes", a)
 	}
 	_, err = calls.Approvals.AnswerApproval(ctx, &supervisorv1.AnswerApprovalRequest{Id: q.GetId(), Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: "no"}})
 	if status.Code(err) != codes.FailedPrecondition || answerOf(err).GetAnsweredBy() != "front" {
 		t.Errorf("the program was refused with %v and %v, want FAILED_PRECONDITION and the editor's answer", err, answerOf(err))
 	}
 
-	// Both at once: whoever it is, the agent is told once.
+	// Both answer at once: whichever is first, the agent receives one answer.
 	for range 20 {
 		question = sc.Ask(e2e.Edit(p.Path("c")), e2e.Options)
 		atEditor = sc.Expect("session/request_permission")
@@ -241,10 +241,10 @@ func TestApprovals_EditorAndProgramRace(t *testing.T) {
 		sc.Reply(atEditor, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 		got, a, err := e2e.Chosen(t, question), e2e.Ended(t, changes, q.GetId()), <-result
 		if a.GetOptionId() != got || (err == nil) != (got == "no") || (a.GetAnsweredBy() == "front") != (got == "yes") {
-			t.Errorf("the agent was told %q, watchers learnt %v, and the program got %v", got, a, err)
+			t.Errorf("the agent received %q, watchers learnt %v, and the program got %v", got, a, err)
 		}
 	}
-	// Whoever has left: nobody is written to behind an answer.
+	// The agent receives no second answer.
 	for _, m := range sc.Agent.Waiting() {
 		if m.Method == "" {
 			t.Errorf("the agent got a second answer: %s", m.Raw)
@@ -273,7 +273,7 @@ func TestApprovals_ReadOnlyWatcherDoesNotKeepQuestion(t *testing.T) {
 	}
 	leave()
 	if _, err := changes.Recv(); err != nil && !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
-		// What was told before may still come; an end of another kind is wrong.
+		// Earlier events may still arrive; an end of another kind is wrong.
 		t.Errorf("the watching ended with %v", err)
 	}
 	s.Finish()

@@ -96,18 +96,18 @@ func TestCancel_RaceWithAnswer(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %v", name, seen)
-		// What the editor cancelled last has been handled when a later message of its has reached the agent: else it could cancel
-		// what the agent begins next.
+		// The editor's last cancellation has been handled when a later message of it has reached the agent: otherwise
+		// it could cancel the agent's next request.
 		last := s.Send("_x/ask", e2e.Params())
 		s.Agent.Reply(s.Agent.Expect("_x/ask"), done)
 		last.Result(nil)
 	}
 	s.Notify("_last", e2e.Params())
 	s.Agent.Notify("_last", e2e.Params())
-	for who, peer := range map[string]*wire.Peer{"editor": s.Peer, "agent": s.Agent.Peer} {
+	for end, peer := range map[string]*wire.Peer{"editor": s.Peer, "agent": s.Agent.Peer} {
 		for _, m := range peer.Settled(func(m wire.Message) bool { return m.Method == "_last" }) {
 			if m.Method == "" || m.ID != nil {
-				t.Errorf("at the end the %s had got %s, which belongs to nothing that is open", who, m.Raw)
+				t.Errorf("at the end the %s had got %s, which belongs to nothing that is open", end, m.Raw)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestDenyRules_ApplyToAllowedCommand(t *testing.T) {
 					s.Choose(q, option)
 					run.Result(&made)
 					s.Status(q, "in_progress")
-					if n == 0 { // it is said once that a file was left out
+					if n == 0 { // the omission of a file is reported once
 						s.Expect("session/update")
 					}
 					s.Status(q, "completed")

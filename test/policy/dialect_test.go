@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// other is a question about a tool of which nothing is known but its input.
+// other is a question about a tool whose input alone is known.
 func other(title string, input any) map[string]any {
 	return map[string]any{"toolCallId": "o-" + title, "title": title, "kind": "other", "rawInput": input}
 }
@@ -27,7 +27,7 @@ func TestDialect_UnknownToolInput(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	// What is not clear is for a person, who may allow it: a command that is in the title alone, too.
+	// An unclear action requires a person, who may allow it. This includes a command that is only in the title.
 	for _, call := range []map[string]any{
 		other("frobnicate", map[string]any{"object": "a.txt"}),
 		{"toolCallId": "t", "title": "ls", "kind": "execute"},

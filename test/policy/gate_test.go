@@ -17,15 +17,15 @@ func TestGate_DeniesCallsWithoutRequest(t *testing.T) {
 	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	refused := s.WriteFile(".env", "KEY=1").Refused(-32603)
 	e2e.ExpectContains(t, "the agent's error", refused.Message, "Secrets stay where they are", "rule secrets")
-	told := s.Expect("session/update")
-	e2e.ExpectContains(t, "what the person is told", string(told.Raw), "agent_message_chunk", "denied", "Secrets stay where they are")
+	update := s.Expect("session/update")
+	e2e.ExpectContains(t, "the question", string(update.Raw), "agent_message_chunk", "denied", "Secrets stay where they are")
 	if _, err := os.Stat(p.Path(".env")); err == nil {
 		t.Error("the file was written all the same")
 	}
 	got := lastDecision(t, p)
 	if got.Door != "call" || got.Verdict != "deny" || got.Outcome != "denied" || got.Rule != "secrets" || got.AnsweredBy != "policy" ||
 		got.Action.Kind != "fs.write" || got.Agent == "" || got.PolicyDigest == "" || !strings.HasPrefix(got.Plugin, "permd ") {
-		t.Errorf("the audit says %+v", got)
+		t.Errorf("the audit has %+v", got)
 	}
 	p.File(t, "notes.txt", "hello\n")
 	if got := e2e.Content(s.Read("notes.txt")); got != "hello\n" {
@@ -41,8 +41,8 @@ func TestGate_DenialNotice(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.FixtureWith(t, `{"session":{"notices":{}}}`, p.Policy(t, e2e.GateRules, ""), nil)
 	s.WriteFile(".env", "KEY=1").Refused(-32603)
-	told := s.Expect("session/update")
-	e2e.ExpectContains(t, "the notice", string(told.Raw), `"sessionUpdate":"notice"`, `"severity":"warning"`, `"title":"`, "Secrets stay where they are")
+	update := s.Expect("session/update")
+	e2e.ExpectContains(t, "the notice", string(update.Raw), `"sessionUpdate":"notice"`, `"severity":"warning"`, `"title":"`, "Secrets stay where they are")
 	s.Finish()
 }
 
@@ -57,7 +57,7 @@ func TestGate_AnsweredRequestIsNotAskedAgain(t *testing.T) {
 	}
 	s.WriteFile("a.txt", "b").Result(nil)
 	if got := lastDecision(t, p); got.AnsweredBy != "earlier answer" || got.Outcome != "allowed" {
-		t.Errorf("the audit says %+v", got)
+		t.Errorf("the audit has %+v", got)
 	}
 	if left := s.Waiting(); len(left) > 0 {
 		t.Errorf("the editor was asked again: %s", left[0].Raw)
@@ -188,10 +188,10 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 			t.Errorf("the file holds %q", got)
 		}
 		if got := lastDecision(t, p); got.AnsweredBy != "front" || got.Option != "allow_once" || got.Verdict != "ask" || got.Outcome != "allowed" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 	})
-	t.Run("a command, and never for good where the policy says so", func(t *testing.T) {
+	t.Run("a command, and never permanently where the policy forbids it", func(t *testing.T) {
 		run := s.Agent.Send("terminal/create", e2e.Params("command", "git push origin main"))
 		q := s.Asked()
 		e2e.ExpectContains(t, "the title", q.Params.ToolCall.Title, "git push origin main")
@@ -203,7 +203,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "the user rejected this")
 		s.Status(q, "failed")
 	})
-	t.Run("always, as far as it was said", func(t *testing.T) {
+	t.Run("always, within the answer's scope", func(t *testing.T) {
 		run := s.Agent.Send("terminal/create", e2e.Params("command", "date -u"))
 		q := s.Asked()
 		s.Choose(q, "allow_always")
@@ -213,7 +213,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 		s.Agent.Request("terminal/create", e2e.Params("command", "date -u"), nil)
 		got := lastDecision(t, p)
 		if got.AnsweredBy != "grant" || len(got.Grants) != 1 {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		other := s.Agent.Send("terminal/create", e2e.Params("command", "date -u; rm -rf x"))
 		q = s.Asked()
@@ -257,7 +257,7 @@ func TestGate_QuestionEndsWithCall(t *testing.T) {
 		s.Refuse(q.Message, &wire.Error{Code: -32601, Message: "no such dialog"})
 		e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "no such dialog")
 		s.Status(q, "failed")
-		s.Expect("session/update") // it is told
+		s.Expect("session/update") // it is notified
 	})
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
 		if _, err := os.Stat(p.Path(name)); err == nil {
@@ -293,15 +293,15 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		s.Agent.Notify("session/update", e2e.Params("update", call))
 		s.Expect("session/update")
 	}
-	t.Run("what the policy denies", func(t *testing.T) {
+	t.Run("an action that the policy denies", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		report(s, e2e.Edit(p.Path(".env")), "completed")
-		told := s.Expect("session/update")
-		e2e.ExpectContains(t, "what the person is told", string(told.Raw), "without asking", "Secrets stay where they are")
+		update := s.Expect("session/update")
+		e2e.ExpectContains(t, "the question", string(update.Raw), "without asking", "Secrets stay where they are")
 		got := lastDecision(t, p)
 		if got.Door != "report" || got.Outcome != "done, not asked" || got.Verdict != "deny" || got.AnsweredBy != "nobody" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		s.Finish()
 	})
@@ -313,20 +313,20 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		s.Agent.Expect("session/cancel")
 		s.Finish()
 	})
-	t.Run("what was refused and done all the same", func(t *testing.T) {
+	t.Run("a rejected action that was done nevertheless", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		s.WriteFile(".env", "x").Refused(-32603)
 		s.Expect("session/update")
 		report(s, e2e.Edit(p.Path(".env")), "completed")
-		told := s.Expect("session/update")
-		e2e.ExpectContains(t, "what the person is told", string(told.Raw), "refused")
+		update := s.Expect("session/update")
+		e2e.ExpectContains(t, "the question", string(update.Raw), "refused")
 		if got := lastDecision(t, p); got.Outcome != "refused, not prevented" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		s.Finish()
 	})
-	t.Run("nothing that passed a door, failed, or is history", func(t *testing.T) {
+	t.Run("nothing that was decided already, failed, or is history", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		asked := s.Ask(e2e.Edit(p.Path("a.txt")), e2e.Options)
@@ -347,7 +347,7 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 		load.Result(nil)
 
 		if got := p.Decisions(t); len(got) != 1 {
-			t.Errorf("the audit has %d decisions, want the one at the door: %+v", len(got), got)
+			t.Errorf("the audit has %d decisions, want the one of the call: %+v", len(got), got)
 		}
 		s.Finish()
 	})
@@ -373,7 +373,7 @@ func TestGate_Unattended(t *testing.T) {
 				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "no user")
 			}
 			if got := lastDecision(t, p); got.AnsweredBy != "timeout" {
-				t.Errorf("the audit says %+v", got)
+				t.Errorf("the audit has %+v", got)
 			}
 			s.Finish()
 		})

@@ -99,7 +99,7 @@ func TestGit_ShowsOnlySessionFolderOfRepository(t *testing.T) {
 	for _, line := range []string{"git diff", "git status --short && git diff"} {
 		var made struct{ TerminalID string }
 		created := s.Agent.Send("terminal/create", e2e.Params("command", line))
-		s.Expect("session/update") // what was left out is said
+		s.Expect("session/update") // the omission is reported
 		created.Result(&made)
 		terminal := e2e.Params("terminalId", made.TerminalID)
 		s.Agent.Request("terminal/wait_for_exit", terminal, nil)
@@ -121,7 +121,7 @@ func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 	monitor, monitored := trap(t, p, "monitor")
 	filter, filtered := trap(t, p, "filter")
 	configure(t, p, "nested", "core.fsmonitor", monitor)
-	t.Run("what the environment turns off", func(t *testing.T) {
+	t.Run("settings that the environment disables", func(t *testing.T) {
 		configure(t, p, "", "core.fsmonitor", monitor)
 		configure(t, p, "", "core.pager", monitor)
 		configure(t, p, "", "pager.log", monitor)
@@ -130,7 +130,7 @@ func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 		runsCommand(s, "command", "git log -p")
 		expectNoTrace(t, p, monitored)
 	})
-	t.Run("what it cannot turn off is asked about", func(t *testing.T) {
+	t.Run("settings that it cannot disable are asked about", func(t *testing.T) {
 		configure(t, p, "", "filter.x.clean", filter)
 		p.File(t, ".gitattributes", "file filter=x\n")
 		e2e.ExpectContains(t, "the question", askedFor(s, "command", "git diff"), "filter.x.clean")
@@ -261,7 +261,7 @@ func TestProgramName_NotInstalled(t *testing.T) {
 	s := p.Fixture(t, p.Policy(t, rules, ""), "PATH="+late+":"+os.Getenv("PATH"))
 	runsCommand(s, "command", "acphost-no-such-tool --version")
 	s.Agent.Send("terminal/create", e2e.Params("command", "acphost-no-such-tool", "args", []string{"x"})).Refused(-32603)
-	// One that comes while a person is asked is not what the person was asked about.
+	// A program that appears during the question is not the program that the question was about.
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "acphost-late-tool", "args", []string{"x"}))
 	q := s.Asked()
 	trace := filepath.Join(p.Home, "ran-late")
@@ -297,7 +297,7 @@ func TestGit_RunByAgentUsesCurrentRepository(t *testing.T) {
 	allowed()
 	monitor, trace := trap(t, p, "monitor")
 	configure(t, p, "", "core.fsmonitor", monitor)
-	left() // nobody turns that off for the agent
+	left() // that is not disabled for the agent
 	configure(t, p, "", "--unset", "core.fsmonitor")
 	allowed()
 	_, ran := trap(t, p, "bin/git")
@@ -389,7 +389,8 @@ func runsCommand(s *e2e.Fixture, with ...any) {
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
 }
 
-// askedFor has the agent run a command about which a person must be asked, who says no; it returns the reason.
+// askedFor has the agent run a command about which a person must be asked, rejects the question, and returns its
+// reason.
 func askedFor(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	run := s.Agent.Send("terminal/create", e2e.Params(with...))
@@ -404,7 +405,7 @@ func askedFor(s *e2e.Fixture, with ...any) string {
 func expectNoTrace(t testing.TB, p *e2e.Place, trace string) {
 	t.Helper()
 	if _, err := os.Stat(trace); err == nil {
-		t.Errorf("%s: a program of the workspace ran, and nobody was asked", filepath.Base(trace))
+		t.Errorf("%s: a program of the workspace ran, and there was no question", filepath.Base(trace))
 		_ = os.Remove(trace)
 	}
 }

@@ -62,7 +62,7 @@ func TestNames_AgentCannotRewriteQuestion(t *testing.T) {
 		expectNothing(s, line)
 		lines = append(lines, line)
 	}
-	// Nor can the agent answer or withdraw the question, or take its id over.
+	// The agent can neither answer nor withdraw the question, nor reuse its id.
 	s.Agent.Write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + string(q.ID) + `}}`)
 	expectNothing(s, "a withdrawal")
 	s.Agent.Write(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[]}}`)
@@ -100,9 +100,9 @@ func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	s.Send("_acphost/ask", e2e.Params("x", 1)).Refused(-32601)
 	s.Notify("_x/tell", e2e.Params("x", 1))
 	if m := s.Agent.Next(); m.Method != "_x/tell" {
-		t.Errorf("the agent was told in acphost's name: %s", m.Raw)
+		t.Errorf("the agent received a notification in acphost's name: %s", m.Raw)
 	}
-	// The output of a terminal that acphost shows is acphost's to tell too.
+	// acphost also reports the output of a terminal that it shows.
 	var made struct{ TerminalID string }
 	s.Agent.Request("terminal/create", e2e.Params("command", "sleep", "args", []string{"1000"}), &made)
 	fake := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","_meta":{"terminal_output":{"terminal_id":"%s","data":"all tests pass"}}}}}`
@@ -116,7 +116,7 @@ func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	record := p.Journaled(t)
 	for line := range strings.Lines(record) {
 		if strings.Contains(line, "the agent says so") && !strings.Contains(line, `"handler":"refused"`) {
-			t.Errorf("the record has the agent's word as if it had been told: %s", line)
+			t.Errorf("the record has the agent's claim as a fact: %s", line)
 		}
 	}
 }
@@ -171,12 +171,12 @@ func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	q := s.Asked()
 	mine, err := p.Dial(t, s.PID()).Approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
 	if err != nil || len(mine.GetApprovals()) != 1 {
-		t.Fatalf("a person is told of %v (%v)", mine, err)
+		t.Fatalf("a person is notified of %v (%v)", mine, err)
 	}
 	id := mine.GetApprovals()[0].GetId()
 	handle := e2e.HandleOf(id)
 	if len(id) != len(handle)+27 {
-		t.Fatalf("a person is told the id %q", id)
+		t.Fatalf("a person receives the id %q", id)
 	}
 	for _, line := range []string{
 		e2e.Program("acphost") + " approvals list --json",
@@ -195,7 +195,7 @@ func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	s.Finish()
 }
 
-// expectNothing makes sure that nothing of the agent's reached the editor: a message that passes comes next.
+// expectNothing checks that no message of the agent reached the editor before the next forwarded one.
 func expectNothing(s *e2e.Fixture, what string) {
 	s.T.Helper()
 	const mark = "a word of the agent's"

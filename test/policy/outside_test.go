@@ -84,8 +84,8 @@ func (o outsider) diff(id, path, was, becomes string) map[string]any {
 		"content": []any{map[string]any{"type": "diff", "path": path, "oldText": was, "newText": becomes}}}
 }
 
-// says answers the agent's own question, and returns what the agent got.
-func (o outsider) says(t *testing.T, call map[string]any, option string) string {
+// answers answers the agent's own question, and returns the response to the agent.
+func (o outsider) answers(t *testing.T, call map[string]any, option string) string {
 	t.Helper()
 	asked := o.Ask(call, e2e.Options)
 	q := o.Expect("session/request_permission")
@@ -112,7 +112,7 @@ func TestOutside_AllowedWrite(t *testing.T) {
 	q = o.Asked()
 	o.Choose(q, "allow_once")
 	if got := e2e.Content(read); got != "new" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	o.Status(q, "in_progress")
 	o.Status(q, "completed")
@@ -125,7 +125,7 @@ func TestOutside_AllowedWrite(t *testing.T) {
 func TestOutside_ShownWriteIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	p, o := newOutsider(t)
-	if got := o.says(t, o.diff("e", o.at("f"), "old", "new"), "yes"); got != "yes" {
+	if got := o.answers(t, o.diff("e", o.at("f"), "old", "new"), "yes"); got != "yes" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.writes(o.at("f"), "new").Result(nil)
@@ -137,7 +137,7 @@ func TestOutside_ShownWriteIsAskedOnce(t *testing.T) {
 	o.no(o.writes(o.at("f"), "new"))
 
 	// A new file.
-	if got := o.says(t, o.diff("n", o.at("sub/new"), "", "made"), "yes"); got != "yes" {
+	if got := o.answers(t, o.diff("n", o.at("sub/new"), "", "made"), "yes"); got != "yes" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.writes(o.at("sub/new"), "made").Result(nil)
@@ -152,7 +152,7 @@ func TestOutside_AnswerCoversShownContent(t *testing.T) {
 	call := o.diff("e", o.Path("inside"), "", "x")
 	call["locations"] = []any{map[string]any{"path": o.at("hidden")}}
 	call["rawInput"] = map[string]any{"path": o.at("hidden")}
-	if got := o.says(t, call, "yes!"); got != "yes!" {
+	if got := o.answers(t, call, "yes!"); got != "yes!" {
 		t.Fatalf("the agent got %q", got)
 	}
 	o.no(o.reads(o.at("hidden")))
@@ -201,7 +201,7 @@ func TestOutside_SwappedFileIsRejected(t *testing.T) {
 			o.Choose(q, "allow_once")
 			refused := refusal(t, write)
 			if strings.Contains(strings.ToLower(refused.Message), "not found") {
-				t.Errorf("the agent is told of a missing file: %s", refused.Message)
+				t.Errorf("the agent is notified of a missing file: %s", refused.Message)
 			}
 			o.holds(t, "victim", "victim")
 			for _, at := range []string{"elsewhere/f", "sub/f"} {
@@ -263,7 +263,7 @@ func TestOutside_RuleNamesPath(t *testing.T) {
 	o.put(t, "notes/a", "noted")
 	o.put(t, "b.txt", "text")
 	if got := e2e.Content(o.reads(o.at("notes/a"))); got != "noted" {
-		t.Errorf("the read says %q", got)
+		t.Errorf("the read returned %q", got)
 	}
 	o.writes(o.at("notes/new"), "new").Result(nil)
 	o.holds(t, "notes/new", "new")
@@ -299,7 +299,7 @@ func TestOutside_LinkTargetIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, option := range []string{"yes", "yes!"} {
-		if got := o.says(t, o.diff("e-"+option, o.Path("notes.md"), "old", "new"), option); got != option {
+		if got := o.answers(t, o.diff("e-"+option, o.Path("notes.md"), "old", "new"), option); got != option {
 			t.Fatalf("the agent got %q", got)
 		}
 		write := o.writes(o.Path("notes.md"), "new")

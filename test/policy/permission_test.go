@@ -29,7 +29,7 @@ func TestPermission_PolicySelectsOptionByKind(t *testing.T) {
 			}
 		})
 	}
-	t.Run("denied where no option says no", func(t *testing.T) {
+	t.Run("denied without an option to reject", func(t *testing.T) {
 		err := s.Ask(e2e.Edit(p.Path(".env")), e2e.Options[:2]).Refused(-32603)
 		if !strings.Contains(err.Message, "secrets") {
 			t.Errorf("the reason is missing: %s", err.Message)
@@ -126,12 +126,12 @@ func TestPermission_ChangedCallEndsQuestion(t *testing.T) {
 	}
 	withdrawn := s.Expect("$/cancel_request")
 	if !strings.Contains(string(withdrawn.Params), string(open.ID)) {
-		t.Errorf("the editor is told to forget %s, and was asked %s", withdrawn.Params, open.ID)
+		t.Errorf("the cancellation is of %s, and the question was %s", withdrawn.Params, open.ID)
 	}
 	s.Reply(open, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}}) // too late
 	const why = "the agent changed the action while the question was open"
 	if d := lastDecision(t, p); d.Outcome != "denied" || d.AnsweredBy != "acphost" || !strings.Contains(d.Reason, why) {
-		t.Errorf("the audit says %+v", d)
+		t.Errorf("the audit has %+v", d)
 	}
 	if got := e2e.Chosen(t, s.Ask(e2e.Command("git status"), e2e.Options)); got != "yes" {
 		t.Errorf("the next request is answered %q", got)

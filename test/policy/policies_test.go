@@ -74,7 +74,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
 		if got := lastDecision(t, p); got.Plugin != "businesshours 1.0.0" || got.Rule != "after-hours" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		s.Finish()
 	})
@@ -94,7 +94,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 			t.Errorf("the agent's question was answered with %q", got)
 		}
 		if got := lastDecision(t, p); got.Plugin != "policy-node 1.0.0" {
-			t.Errorf("the audit says %+v", got)
+			t.Errorf("the audit has %+v", got)
 		}
 		if state := s.Handler("permission"); !state.MutualTLS {
 			t.Errorf("it is %+v, want mutual TLS", state)
@@ -127,7 +127,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 		p.File(t, "../config/policy.yaml", "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n")
 		s := p.Fixture(t, p.Config(t, "permission:\n  policy: policy.yaml\n  chain: [{command: ["+nodePolicy(t)+"]}, {command: [permd]}]\n"))
 		if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path(".env")), e2e.Options)); got != "no" {
-			t.Errorf("what one denies was answered with %q", got)
+			t.Errorf("an action that one policy denies was answered with %q", got)
 		}
 		p.File(t, "a.txt", "text")
 		if got := e2e.Content(s.Read("a.txt")); got != "text" {

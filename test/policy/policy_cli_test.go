@@ -74,7 +74,7 @@ func TestAudit_ShowsDecisions(t *testing.T) {
 
 	e2e.ExpectContains(t, "audit tail", p.Acphost(t, 0, "audit", "tail"), "deny", ".env", "secrets", "date -u", "front")
 	if out := p.Acphost(t, 0, "audit", "query", "--outcome", "denied"); strings.Contains(out, "date -u") || !strings.Contains(out, ".env") {
-		t.Errorf("a query for denials says\n%s", out)
+		t.Errorf("a query for denials prints\n%s", out)
 	}
 	var record struct {
 		Outcome string
@@ -97,7 +97,7 @@ func TestAudit_ShowsDecisions(t *testing.T) {
 	again.Refused(-32603)
 	s.Status(q, "failed")
 	if out := p.Acphost(t, 1, "grants", "revoke", id); !strings.Contains(out, id) {
-		t.Errorf("revoking it twice says %q", out)
+		t.Errorf("revoking it twice prints %q", out)
 	}
 	s.Finish()
 }

@@ -82,7 +82,7 @@ func TestPolicyFlag_RejectsUnknownPolicy(t *testing.T) {
 func TestServe_WarnsWithoutRules(t *testing.T) {
 	t.Parallel()
 	const unruled = "acphost: no policy is set: the agent's commands run without a check, except in a workspace that has its own rules (.acphost/policy.yaml). With --policy workspace, you are asked first\n"
-	for policy, said := range map[string]bool{"": true, "workspace": false} {
+	for policy, warned := range map[string]bool{"": true, "workspace": false} {
 		p := e2e.NewPlace(t)
 		var flags []string
 		if policy != "" {
@@ -92,7 +92,7 @@ func TestServe_WarnsWithoutRules(t *testing.T) {
 		if !testkit.Poll(func() bool { return strings.Contains(s.Stderr(), "serving at") }) {
 			t.Fatal("it does not serve")
 		}
-		if got := strings.Contains(s.Stderr(), unruled); got != said {
+		if got := strings.Contains(s.Stderr(), unruled); got != warned {
 			t.Errorf("standard error is %q", s.Stderr())
 		}
 		s.Finish()
@@ -106,7 +106,7 @@ func TestDoctor_WarnsWithoutRules(t *testing.T) {
 	e2e.ExpectContains(t, "doctor", out, "agents' commands run unasked", "--policy workspace")
 	_, out, _ = p.Cli(t, append([]string{"doctor"}, p.Policy(t, runsAll, "")...)...)
 	if strings.Contains(out, "run unasked") {
-		t.Errorf("with a policy doctor says\n%s", out)
+		t.Errorf("with a policy doctor prints\n%s", out)
 	}
 }
 

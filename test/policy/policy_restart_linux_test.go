@@ -75,7 +75,7 @@ func TestPolicyRestart_ChangedFilesLoseTrust(t *testing.T) {
 	crash(s, "businesshours")
 	call("asked")
 	if got := lastDecision(t, p); got.Rule != "acphost/reload-needed" || !strings.Contains(got.Reason, file) || !strings.Contains(got.Reason, "acphost policy reload") {
-		t.Errorf("the audit says %+v", got)
+		t.Errorf("the audit has %+v", got)
 	}
 	if status, out, errs := p.Cli(t, "policy", "reload"); status != 0 {
 		t.Fatalf("acphost policy reload: %s%s", out, errs)

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestTerminalContent_ReplacedByAgent: the text that stands for a terminal is repeated only until the agent sends other
-// content there, which must not be lost.
+// TestTerminalContent_ReplacedByAgent: the text that represents a terminal is repeated only until the agent sends other
+// content in its place, which must not be lost.
 func TestTerminalContent_ReplacedByAgent(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
@@ -30,7 +30,7 @@ func TestTerminalContent_ReplacedByAgent(t *testing.T) {
 	s.Expect("_over")
 	for _, m := range s.Waiting() {
 		if strings.Contains(string(m.Raw), "ending") {
-			t.Errorf("what the agent made of it was replaced by %s", m.Raw)
+			t.Errorf("the agent's content was replaced by %s", m.Raw)
 		}
 	}
 	s.Finish()

@@ -25,15 +25,15 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 		}
 		if got := lastDecision(t, p); got.Rule != rule || got.Reused != reused || got.Outcome != "allowed" || got.AnsweredBy != "policy" || got.PolicyDigest == "" ||
 			!strings.HasPrefix(got.Plugin, "permd ") || len(got.Action.Paths) != 1 || got.Action.Paths[0].Path != p.Path(name) {
-			t.Errorf("%s: the audit says %+v", name, got)
+			t.Errorf("%s: the audit has %+v", name, got)
 		}
 	}
 	refused := func(name, rule string) {
 		t.Helper()
 		s.Read(name).Refused(-32603)
-		s.Expect("session/update") // the user is told
+		s.Expect("session/update") // the user is notified
 		if got := lastDecision(t, p); got.Rule != rule || got.Reused || got.Outcome != "denied" {
-			t.Errorf("%s: the audit says %+v", name, got)
+			t.Errorf("%s: the audit has %+v", name, got)
 		}
 	}
 	allowed("a", "reading", false)
@@ -56,7 +56,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	refused("b", "secrets")
 	allowed("a", "reading", true)
 
-	// What is stricter counts with the next read, though nobody has loaded it.
+	// Stricter rules apply to the next read, without a reload.
 	for i := range 3 {
 		rule := fmt.Sprintf("no-more-%d", i)
 		p.File(t, "../config/policy.yaml", strings.Replace(e2e.GateRules, "rules:\n", "rules:\n  - {id: "+rule+", effect: deny, path: [\"**/c\"]}\n", 1))

@@ -80,10 +80,10 @@ func TestSecrets_AgentKeysAreNotRecorded(t *testing.T) {
 	again := replayed.Seen[max(0, len(replayed.Seen)-len(turn.Seen)):]
 	for i, e := range turn.Seen {
 		if strings.Contains(prototext.Format(e), "hush") {
-			t.Errorf("told is %v", prototext.Format(e))
+			t.Errorf("got %v", prototext.Format(e))
 		}
 		if i >= len(again) || !proto.Equal(again[i], e) {
-			t.Errorf("event %d was told live as %v, and is not told again like that", i, e)
+			t.Errorf("event %d was sent live as %v, and is replayed differently", i, e)
 		}
 	}
 	s.Finish()

@@ -112,8 +112,8 @@ func TestState_ReadWithGrpcurl(t *testing.T) {
 func TestRoutes_ForeignHandler(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]string{
-		"told by its descriptors": "",
-		"asked by reflection":     `, env: {ECHO_REFLECTION: "1"}`,
+		"from its descriptors": "",
+		"asked by reflection":  `, env: {ECHO_REFLECTION: "1"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := e2e.NewPlace(t)

@@ -39,8 +39,8 @@ exec %[4]s`, p.Path("refusals"), p.Path("pids"), p.Path("done"), e2e.Program("de
 	if done, err := os.ReadFile(p.Path("done")); err == nil {
 		t.Errorf("the agent reached out:\n%s", done)
 	}
-	if said, err := os.ReadFile(p.Path("refusals")); err != nil || strings.Count(string(said), "\n") < 3*len(pids) {
-		t.Errorf("the agent was refused this only: %s (%v)", said, err)
+	if content, err := os.ReadFile(p.Path("refusals")); err != nil || strings.Count(string(content), "\n") < 3*len(pids) {
+		t.Errorf("the agent was refused this only: %s (%v)", content, err)
 	}
 	h.Finish()
 }

@@ -21,7 +21,7 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	s := p.Fixture(t, flags)
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": "careful"}))
 	s.Expect("session/update")
-	// What the agent reported before counts as it did: the question itself names no command.
+	// Earlier reports of the agent are used: the question itself names no command.
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "tool_call", "toolCallId": "x", "title": "push",
 		"kind": "execute", "rawInput": map[string]any{"command": "git push origin main && ls"}}))
 	s.Expect("session/update")
@@ -29,14 +29,14 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	q := s.Expect("session/request_permission")
 	id := waitingQuestion(t, s, p)
 	open, verdict, notes := whyApproval(t, p, flags, id)
-	e2e.ExpectContains(t, "what is said of an open question", notes, "made of the recorded frames")
+	e2e.ExpectContains(t, "the output for an open question", notes, "made of the recorded frames")
 	if verdict != "VERDICT_ASK pushing" || open.GetCommand().GetText() != "git push origin main && ls" || open.GetMode() != "careful" || open.GetDoor() != permissionv1.Door_DOOR_REQUEST {
 		t.Errorf("%s, of %v", verdict, open)
 	}
 	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
 	e2e.Chosen(t, asked)
 	answered, verdict, notes := whyApproval(t, p, flags, id)
-	e2e.ExpectContains(t, "what is said of an answered question", notes, "as it was judged then, from the audit")
+	e2e.ExpectContains(t, "the output for an answered question", notes, "as it was judged then, from the audit")
 	if verdict != "VERDICT_ASK pushing" {
 		t.Errorf("the answered question's verdict is %s", verdict)
 	}
@@ -55,7 +55,7 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	s.Choose(own, "allow_once")
 	write.Result(nil)
 
-	// The record lacks secrets, and that is said.
+	// The record does not contain secrets, and reports that.
 	asked = s.Ask(e2e.Command("curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345' x"), e2e.Options)
 	q = s.Expect("session/request_permission")
 	secret := waitingQuestion(t, s, p)
@@ -70,12 +70,12 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	e2e.Chosen(t, asked)
 	a, _, notes = whyApproval(t, p, flags, secret)
 	shows(a)
-	e2e.ExpectContains(t, "what is said of a question with a secret", notes, "may have been judged otherwise")
+	e2e.ExpectContains(t, "the output for a question with a secret", notes, "may have been judged otherwise")
 	s.Finish()
 
 	// The session has ended; the handle alone is enough.
 	a, _, notes = whyApproval(t, p, flags, client.Handle(id))
-	e2e.ExpectContains(t, "what is said of an ended session", notes, "from the audit")
+	e2e.ExpectContains(t, "the output for an ended session", notes, "from the audit")
 	if a.GetKind() != "fs.write" {
 		t.Errorf("after the end, it is about %v", a)
 	}
@@ -125,18 +125,18 @@ func whyApproval(t *testing.T, p *e2e.Place, flags []string, id string) (*permis
 	if status != 0 {
 		t.Fatalf("policy why --approval %s: exit %d\n%s%s", id, status, out, errs)
 	}
-	var said struct {
+	var why struct {
 		Action   json.RawMessage
 		Decision struct{ Verdict, Rule string }
 	}
-	if err := json.Unmarshal([]byte(out), &said); err != nil {
+	if err := json.Unmarshal([]byte(out), &why); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	a := &permissionv1.Action{}
-	if err := protojson.Unmarshal(said.Action, a); err != nil {
-		t.Fatalf("%v: %s", err, said.Action)
+	if err := protojson.Unmarshal(why.Action, a); err != nil {
+		t.Fatalf("%v: %s", err, why.Action)
 	}
-	return a, said.Decision.Verdict + " " + said.Decision.Rule, errs
+	return a, why.Decision.Verdict + " " + why.Decision.Rule, errs
 }
 
 // waitingQuestion is the id of the only question that waits.

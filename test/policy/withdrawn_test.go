@@ -44,7 +44,7 @@ func TestWithdraw_ImmediatelyAfterRequest(t *testing.T) {
 		}
 		return len(ended) == count
 	}) {
-		t.Fatalf("%d of %d questions never ended: the editor was told to forget them before it was asked", count-len(ended), count)
+		t.Fatalf("%d of %d questions never ended: the editor received their cancellations before the questions", count-len(ended), count)
 	}
 	// The editor answers all that it was asked; what was answered already is not answered again.
 	for _, m := range s.Waiting() {

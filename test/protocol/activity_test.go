@@ -28,7 +28,7 @@ type feedReader struct {
 	finish func()
 }
 
-// feedLine is what tests look at in a line. Each line has been checked.
+// feedLine has the members of a line that tests check. Each line was validated.
 type feedLine struct {
 	Type, Path, Action string
 	SessionID          string `json:"session_id"`
@@ -50,12 +50,12 @@ type feedNode struct {
 	InContext  bool   `json:"in_context"`
 }
 
-// readFeed starts a reader of the feed that a supervisor says on its standard error.
+// readFeed starts a reader of the feed whose address a supervisor prints on its standard error.
 func readFeed(t testing.TB, p *e2e.Place, supervisor *wire.Process) *feedReader {
 	t.Helper()
-	said := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
-	testkit.Eventually(t, "port and token are said", func() bool { return said.MatchString(supervisor.Stderr()) })
-	found := said.FindStringSubmatch(supervisor.Stderr())
+	pattern := regexp.MustCompile(`(?m)^eisen-core tcp port: (\d+)\nacphost: file activity token: (\S+)$`)
+	testkit.Eventually(t, "port and token are printed", func() bool { return pattern.MatchString(supervisor.Stderr()) })
+	found := pattern.FindStringSubmatch(supervisor.Stderr())
 	cmd := wire.Command(t, "node", e2e.Peer(t, "feed-reader.mjs"), found[1])
 	cmd.Env = p.Env()
 	r := &feedReader{t: t, lines: make(chan string, 1<<16), token: found[2]}
@@ -196,7 +196,7 @@ func TestActivityFeed_ObserveMode(t *testing.T) {
 		map[string]any{"type": "text", "text": "look at @docs/a.md"},
 		map[string]any{"type": "resource", "resource": map[string]any{"uri": "file://" + p.Path("b.md"), "text": "b"}},
 		map[string]any{"type": "resource_link", "name": "c", "uri": "file://" + p.Path("c.md")},
-		// Names that are not UTF-8: what is told is.
+		// Names that are not UTF-8: the events are UTF-8.
 		map[string]any{"type": "resource_link", "name": "d", "uri": "file://" + p.Path("%ff.md")},
 		map[string]any{"type": "resource_link", "name": "e", "uri": "file://" + p.Path("%fe.md")},
 	}))

@@ -38,8 +38,8 @@ func TestBarrage_ThroughBinaries(t *testing.T) {
 	st := p.Stage(t)
 	args := append(append([]string{"run"}, flags...), append([]string{"--"}, st.Command...)...)
 	cmd := exec.Command(e2e.Program("acphost"), args...)
-	var said bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stderr = p.Work, p.Env(), &said
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stderr = p.Work, p.Env(), &stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +60,6 @@ func TestBarrage_ThroughBinaries(t *testing.T) {
 	})
 	t.Logf("%+v", stats)
 	if err != nil {
-		t.Errorf("%v\nstandard error:\n%s", err, &said)
+		t.Errorf("%v\nstandard error:\n%s", err, &stderr)
 	}
 }

@@ -28,7 +28,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 		t.Errorf("the command ended with %v", output.ExitStatus)
 	}
 
-	// A write is done or not; the answer says so.
+	// A write is done or not done; the response reports which.
 	for i := range 50 {
 		name := fmt.Sprintf("w%d.txt", i)
 		write := s.WriteFile(name, strings.Repeat("x", 100_000))
@@ -40,7 +40,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 		}
 	}
 
-	// A release while somebody waits answers both.
+	// A release during a wait answers both requests.
 	wait = s.Agent.Send("terminal/wait_for_exit", terminal)
 	for range 20 { // requests may overtake one another; not so many
 		s.Agent.Request("terminal/output", terminal, nil)
@@ -58,7 +58,7 @@ func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 	s.Agent.Request("terminal/release", terminal, nil) // twice is fine
 	s.Agent.Send("terminal/output", terminal).Refused(-32002)
 
-	// What is not open cannot be withdrawn.
+	// A request that is not open cannot be withdrawn.
 	s.Withdraw(`"nobody"`)
 	s.Withdraw(wait.ID())
 	s.ExpectQuiet()
@@ -77,7 +77,7 @@ func TestCancel_IsForwardedToEditor(t *testing.T) {
 	}
 	s.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32800,"message":"as you wish"}}`, asked.ID))
 	if e := call.Refused(-32800); e.Message != "as you wish" {
-		t.Errorf("the agent was told %q", e.Message)
+		t.Errorf("the agent received %q", e.Message)
 	}
 	// And the other way: an editor's cancellation is the agent's to follow.
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))

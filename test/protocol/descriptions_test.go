@@ -209,18 +209,18 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "npx") {
 		t.Errorf("an MCP server npx: %v, want INVALID_ARGUMENT and its name", err)
 	}
-	// An agent is told nothing before it is stopped: its input ends.
+	// An agent receives no message before it is stopped: its input ends.
 	if _, err := s.Agents.StopAgent(s.Ctx, &supervisorv1.StopAgentRequest{AgentId: good.agent.GetId()}); err != nil {
 		t.Error(e2e.Explain(err))
 	}
 	agent.ExpectEnd()
-	if said := agent.Waiting(); len(said) > 0 {
-		t.Errorf("before it was stopped the agent got %s, want nothing", said[0].Raw)
+	if messages := agent.Waiting(); len(messages) > 0 {
+		t.Errorf("before it was stopped the agent got %s, want nothing", messages[0].Raw)
 	}
 	s.Finish()
 }
 
-// forwardsError has the editor answer a request of the agent's with an error code, which must arrive as it was sent.
+// forwardsError has the editor answer a request of the agent with an error code, which must arrive unchanged.
 func forwardsError(s *e2e.Fixture, code int) {
 	s.T.Helper()
 	s.Agent.Write(`{"jsonrpc":"2.0","id":"e","method":"_a.example/ask"}`)
@@ -232,7 +232,7 @@ func forwardsError(s *e2e.Fixture, code int) {
 	}
 }
 
-// printed runs a terminal of the agent's, and returns its output.
+// printed runs a terminal of the agent, and returns its output.
 func printed(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	var made struct{ TerminalID string }

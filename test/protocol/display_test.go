@@ -58,14 +58,14 @@ func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 		t.Fatalf("the agent's line became\n%s, it was\n%s", got.Raw, mention)
 	}
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", id), nil)
-	// The agent knows: so the editor must have been told already.
+	// The agent knows the result, so the editor must have received it already.
 	var output strings.Builder
 	var exit *int
 	for _, m := range s.Settled(func(m wire.Message) bool { return strings.Contains(string(m.Raw), "terminal_exit") }) {
 		u := update(t, m)
 		if u.Meta.Output != nil {
 			if exit != nil {
-				t.Error("output came after the exit")
+				t.Error("output arrived after the exit")
 			}
 			output.WriteString(u.Meta.Output.Data)
 		}
@@ -74,10 +74,10 @@ func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 		}
 	}
 	if want := "first\r\n\x1b[1mäö\x1b[0m\r\n"; output.String() != want {
-		t.Errorf("the editor saw %q, want %q", output.String(), want)
+		t.Errorf("the editor received %q, want %q", output.String(), want)
 	}
 	if exit == nil || *exit != 3 {
-		t.Errorf("the editor saw the exit code %v, want 3", exit)
+		t.Errorf("the editor received the exit code %v, want 3", exit)
 	}
 	s.Agent.Request("terminal/release", e2e.Params("terminalId", id), nil)
 	s.Finish()
@@ -92,7 +92,7 @@ func TestDisplay_EditorWithoutTerminalsGetsText(t *testing.T) {
 	var last string
 	for _, m := range s.Settled(func(m wire.Message) bool { return strings.Contains(string(m.Raw), "two") }) {
 		if strings.Contains(string(m.Raw), id) {
-			t.Errorf("the editor was told of a terminal that it does not know: %s", m.Raw)
+			t.Errorf("the editor was notified of a terminal that it does not know: %s", m.Raw)
 		}
 		for _, c := range update(t, m).Content {
 			if c.Type == "content" {

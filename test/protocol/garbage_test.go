@@ -22,7 +22,7 @@ func TestGarbage_FromAgentLosesNothing(t *testing.T) {
 		{name: "no JSON at all", line: `Loading model ...`},
 		{name: "half an object", line: `{"jsonrpc":"2.0","id":1,`},
 		{name: "a blank line", line: ``},
-		{name: "an answer to nobody", line: `{"jsonrpc":"2.0"}`},
+		{name: "an answer without a request", line: `{"jsonrpc":"2.0"}`},
 		{name: "a batch", line: `[{"jsonrpc":"2.0","id":5,"method":"fs/read_text_file",` + read + `}]`, code: -32600, id: "null"},
 		{name: "two ids", line: `{"jsonrpc":"2.0","id":5,"id":6,"method":"fs/read_text_file",` + read + `}`, code: -32600},
 		{name: "names that differ in case", line: `{"jsonrpc":"2.0","id":5,"method":"_x","Method":"fs/read_text_file",` + read + `}`, code: -32600, id: "5"},
@@ -34,7 +34,7 @@ func TestGarbage_FromAgentLosesNothing(t *testing.T) {
 		{name: "no params", line: `{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file"}`, code: -32602, id: "8"},
 		{name: "a session below an unknown one", line: fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file","params":{"sessionId":"other","parentSessionId":"none","path":%q}}`, p.Path("a.txt")), code: -32602, id: "8"},
 		{name: "a lone surrogate", line: `{"jsonrpc":"2.0","id":8,"method":"fs/write_text_file","params":{"sessionId":"s1","path":"` + p.Path("b.txt") + `","content":"\ud800"}}`, code: -32602, id: "8"},
-		{name: "a context that nobody may send", line: `{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/etc/hostname","context":{"roots":[{"path":"/"}]},"":{"roots":[{"path":"/"}]}}}`, code: -32602, id: "9"},
+		{name: "a forbidden context", line: `{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/etc/hostname","context":{"roots":[{"path":"/"}]},"":{"roots":[{"path":"/"}]}}}`, code: -32602, id: "9"},
 		{name: "no options", line: `{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":7}}`, code: -32602, id: "9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestGarbage_FromEditorLosesNothing(t *testing.T) {
 		})
 	}
 	s.Write(``)
-	s.Write(`{"jsonrpc":"2.0","id":4711,"result":{}}`) // an answer to what nobody asked
+	s.Write(`{"jsonrpc":"2.0","id":4711,"result":{}}`) // an answer without a request
 	s.ExpectQuiet()
 	s.Finish()
 }
@@ -126,7 +126,7 @@ func TestLine_OverLimitIsRejected(t *testing.T) {
 	if m := s.Next(); m.Error == nil || string(m.ID) != "31" || !strings.Contains(m.Error.Message, "65536") {
 		t.Errorf("the editor's request was answered with %s", m.Raw)
 	}
-	// An answer that is too long must not leave the one who waits for it waiting.
+	// An answer that is too long must not block the waiting request.
 	prompt := s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}})
 	asked := s.Agent.Expect("session/prompt")
 	s.Agent.Write(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":{"stopReason":"` + long + `"}}`)

@@ -22,7 +22,7 @@ type goEditor struct {
 
 	mu    sync.Mutex
 	words strings.Builder
-	came  chan struct{} // gets a value, if it has room, when the agent says something
+	came  chan struct{} // gets a value, if it has room, when the agent sends a message
 	asked int
 }
 
@@ -51,7 +51,7 @@ func (e *goEditor) RequestPermission(_ context.Context, r acp.RequestPermissionR
 	return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}, nil
 }
 
-// said returns what the agent has said since the last call.
+// said returns the agent's message since the last call.
 func (e *goEditor) said() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +111,7 @@ func newGoSession(t *testing.T, p *e2e.Place) *goSession {
 	return s
 }
 
-// prompt plays a turn and returns what the agent said.
+// prompt plays a turn and returns the agent's message.
 func (s *goSession) prompt(text string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), testkit.Timeout())
@@ -154,7 +154,7 @@ func TestGoSDK_EditorAndAgentWorkTogether(t *testing.T) {
 		t.Errorf("the editor was asked %d times, want once", s.editor.asked)
 	}
 	if got := s.prompt("/big 5"); len(got) != 5<<20 {
-		t.Errorf("of 5 MiB %d bytes came", len(got))
+		t.Errorf("of 5 MiB %d bytes arrived", len(got))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestOlderProtocol_AgentWithAndWithoutPolicy(t *testing.T) {
 			if status != 0 {
 				t.Errorf("the exit status is %d: %s", status, errs)
 			}
-			var said, thought string
+			var message, thought string
 			for line := range strings.Lines(out) {
 				var e struct {
 					AgentMessage, AgentThought struct {
@@ -40,13 +40,13 @@ func TestOlderProtocol_AgentWithAndWithoutPolicy(t *testing.T) {
 				if err := json.Unmarshal([]byte(line), &e); err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
-				said += e.AgentMessage.Content.Text.Text
+				message += e.AgentMessage.Content.Text.Text
 				thought += e.AgentThought.Content.Text.Text
 			}
 			if thought != "Hm." {
 				t.Errorf("the agent thought %q\n%s", thought, out)
 			}
-			e2e.ExpectContains(t, "the agent", said, want.says...)
+			e2e.ExpectContains(t, "the agent", message, want.says...)
 			if b, err := os.ReadFile(p.Path("notes.txt")); err != nil || string(b) != "written\n" {
 				t.Errorf("notes.txt is %q (%v)", b, err)
 			}
@@ -78,13 +78,13 @@ func TestOlderProtocol_ServeSendsSeveralPrompts(t *testing.T) {
 		if err != nil {
 			t.Fatal(e2e.Explain(err))
 		}
-		said := ""
+		message := ""
 		for {
 			m, err := events.Recv()
 			if err != nil {
 				t.Fatal(e2e.Explain(err))
 			}
-			said += m.GetEvent().GetAgentMessage().GetContent().GetText().GetText()
+			message += m.GetEvent().GetAgentMessage().GetContent().GetText().GetText()
 			if end := m.GetEvent().GetTurnEnded(); end != nil {
 				if end.GetStopReason() != "end_turn" {
 					t.Errorf("the turn ended with %v", end)
@@ -92,7 +92,7 @@ func TestOlderProtocol_ServeSendsSeveralPrompts(t *testing.T) {
 				break
 			}
 		}
-		e2e.ExpectContains(t, "the agent", said, "notes.txt: map[]]", "fs/read_text_file: denied")
+		e2e.ExpectContains(t, "the agent", message, "notes.txt: map[]]", "fs/read_text_file: denied")
 	}
 	s.Finish()
 }
@@ -126,13 +126,13 @@ func TestOlderProtocol_EditorAndAgentUnderPolicy(t *testing.T) {
 		if b, err := os.ReadFile(p.Path("notes.txt")); err != nil || string(b) != "written\n" {
 			t.Errorf("notes.txt is %q (%v)", b, err)
 		}
-		var said []string
+		var messages []string
 		for _, m := range h.Waiting() {
 			if m.Method == "sessionUpdate" {
-				said = append(said, string(m.Raw))
+				messages = append(messages, string(m.Raw))
 			}
 		}
-		e2e.ExpectContains(t, "the agent", strings.Join(said, "\n"), `[ask Execute: make: map[optionId:deny]]`)
+		e2e.ExpectContains(t, "the agent", strings.Join(messages, "\n"), `[ask Execute: make: map[optionId:deny]]`)
 		h.Finish()
 	}
 }

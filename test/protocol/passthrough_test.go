@@ -144,7 +144,7 @@ func TestInitialize_RewritesOnlyCapabilities(t *testing.T) {
 	for _, c := range []struct {
 		name, flags, sent, want string
 	}{
-		{"handlers serve what the editor does not", "", `{}`, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`},
+		{"handlers answer the methods that the editor does not have", "", `{}`, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`},
 		{"the editor's own stays where it is in charge", "--fs=front --terminal=deny", `{"fs":{"readTextFile":true,"_meta":{"x":1}},"terminal":true,"_meta":{"terminal_output":true}}`,
 			`{"fs":{"readTextFile":true,"_meta":{"x":1}},"terminal":false,"_meta":{"terminal_output":true}}`},
 	} {

@@ -20,7 +20,7 @@ func TestRoutes_FilesLeftToEditorPassUnchanged(t *testing.T) {
 	if _, err := os.Stat(p.Path("b.txt")); err == nil {
 		t.Error("a file was written that the editor should have")
 	}
-	// Terminals are served here all the same.
+	// Terminals are served here nevertheless.
 	s.Agent.Request("terminal/run", e2e.Params("command", "true"), nil)
 	s.Finish()
 }
@@ -60,7 +60,8 @@ func TestRoutes_InvalidFailsStart(t *testing.T) {
 	}
 }
 
-// forwards sends a request of the agent's, expects it at the editor as it was sent, and the editor's answer at the agent.
+// forwards sends a request of the agent, and expects it unchanged at the editor, and the editor's response unchanged at
+// the agent.
 func forwards(s *e2e.Fixture, method, params string) {
 	s.T.Helper()
 	line := fmt.Sprintf(`{"jsonrpc":"2.0","id":"f","method":%q,"params":%s}`, method, params)

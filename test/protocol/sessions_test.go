@@ -19,7 +19,7 @@ func TestSession_AgentUsesItBeforeAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := p.File(t, "../other/a.txt", "other\n")
-	s.Reads("early", file).Refused(-32602) // nobody has opened it
+	s.Reads("early", file).Refused(-32602) // it was not opened
 	opening := s.Send("session/new", map[string]any{"cwd": other, "mcpServers": []any{}})
 	asked := s.Agent.Expect("session/new")
 	if got := e2e.Content(s.Reads("early", file)); got != "other\n" {

@@ -39,7 +39,7 @@ func TestVersion2_AgentIsDrivenInItsForm(t *testing.T) {
 	actor.Update("s", `{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}`)
 	turn.Stopped("end_turn")
 	if turn.Said() != "after the answer" {
-		t.Errorf("the agent said %q", turn.Said())
+		t.Errorf("the agent sent %q", turn.Said())
 	}
 	s.Finish()
 }

@@ -21,13 +21,13 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	second := joins(t, p)
 	second.Told("> repeat good morning", ": good morning", "Maxi · /help")
 
-	// What one says, and what the agent does, both see.
+	// Both show the prompts of each client and the actions of the agent.
 	second.Says("repeat from the second")
 	for _, x := range []*e2e.Terminal{first, second} {
 		x.Shows("> repeat from the second", ": from the second", "Maxi · /help")
 	}
 
-	// Who answers first has answered for both.
+	// The first answer counts for both.
 	first.Says("ask")
 	for _, x := range []*e2e.Terminal{first, second} {
 		x.Shows("The agent asks: Edit", "notes.md", "Reject", "tab goes to the input") // no key is too soon now
@@ -47,7 +47,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 		x.Shows("> repeat later", ": later", "Maxi · /help")
 	}
 
-	// Who leaves leaves the session as it is.
+	// A client that leaves does not change the session.
 	second.Says("/quit")
 	if status := second.Exits(); status != 0 {
 		t.Errorf("the exit status of the second is %d, want 0", status)
@@ -56,7 +56,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	first.Says("repeat alone again")
 	first.Shows(": alone again", "Maxi · /help")
 
-	// Who joins without the past sees what comes.
+	// A client that joins without the past receives later events.
 	third := joins(t, p, "--history", "none")
 	first.Says("repeat for the third")
 	third.Shows("> repeat for the third", ": for the third", "Maxi · /help")
@@ -73,7 +73,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-// TestChatAttach_SupervisorIsKilled: an attached chat ends its turn, and does not say that the session continues.
+// TestChatAttach_SupervisorIsKilled: an attached chat ends its turn, and does not claim that the session continues.
 func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -88,7 +88,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	x.Says("/quit")
 	x.Exits()
 	if all := x.All(); strings.Contains(all, "the session goes on") || strings.Contains(all, "esc cancels") {
-		t.Errorf("the screen says that it goes on:\n%s", all)
+		t.Errorf("the screen states that it continues:\n%s", all)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestChatAttach_EditorSession(t *testing.T) {
 
 	turn := prompts("ask")
 	asked := h.Expect("session/request_permission")
-	x.Shows("The agent asks: Edit", "Reject", "tab goes to the question") // from the input, in which "repeat hello" stands
+	x.Shows("The agent asks: Edit", "Reject", "tab goes to the question") // from the input, which contains "repeat hello"
 	x.Keys("Tab")
 	x.Shows("tab goes to the input")
 	x.Keys("r")
@@ -119,7 +119,7 @@ func TestChatAttach_EditorSession(t *testing.T) {
 	x.Shows("denied (Reject)", "ask ok: reject")
 	var answered struct{ RequestID json.RawMessage }
 	if h.Expect("$/cancel_request").Decode(t, &answered); string(answered.RequestID) != string(asked.ID) {
-		t.Errorf("the editor is told that %s is answered, want %s", answered.RequestID, asked.ID)
+		t.Errorf("the editor is notified that %s is answered, want %s", answered.RequestID, asked.ID)
 	}
 	x.Keys("C-u")
 	x.Says("/quit")
@@ -178,7 +178,7 @@ func TestChatAttach_GatewaySession(t *testing.T) {
 	g.Leave()
 }
 
-// joins joins the one session of the demo agent that is open, in a terminal of its own.
+// joins joins the one open session of the demo agent, in a new terminal.
 func joins(t testing.TB, p *e2e.Place, flags ...string) *e2e.Terminal {
 	t.Helper()
 	x := p.Terminal(t, append([]string{e2e.Program("acphost"), "chat", "--attach", "demo-"}, flags...))

@@ -43,7 +43,7 @@ func TestChat_WholeConversation(t *testing.T) {
 	x.Shows("queued: repeat afterwards")
 	x.Keys("Escape")
 	x.Shows("Mini · /help")
-	if !strings.Contains(x.All(), ": afterwards") { // it is sent, or it stands in the input again
+	if !strings.Contains(x.All(), ": afterwards") { // it is sent, or it is in the input again
 		x.Shows("repeat afterwards")
 		x.Keys("Enter")
 		x.Shows(": afterwards")
@@ -56,7 +56,7 @@ func TestChat_WholeConversation(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 	_, rest, found := strings.Cut(x.All(), "acphost chat --session ")
 	if !found {
-		t.Fatalf("it is not said how the session goes on:\n%s", x.All())
+		t.Fatalf("it is not reported how the session continues:\n%s", x.All())
 	}
 	session, _, _ := strings.Cut(rest, " ")
 	kept, err := os.ReadFile(filepath.Join(p.Home, "kept", session+".json"))
@@ -78,7 +78,7 @@ func TestChat_FollowsCommandOutput(t *testing.T) {
 	x.Shows("│ 300", "ctrl+o shows less", "esc cancels")
 	x.Resize(80, 24)
 	p.File(t, "go", "on\n")
-	x.Shows("ctrl+o shows 980 more lines") // the agent says all of it again, too
+	x.Shows("ctrl+o shows 980 more lines") // the agent sends all of it again, too
 	if all := x.All(); !strings.Contains(all, "9,960 lines left out") && !strings.Contains(all, "10000\n") {
 		t.Error("the end is not shown")
 	}
@@ -190,7 +190,7 @@ func TestPrompt_SuspendsAndContinues(t *testing.T) {
 	x.Allows("a")
 	x.Shows("ask ok: allow")
 
-	// In the background it takes no keys.
+	// In the background it reads no keys.
 	x.Runs("clear")
 	x.Runs(`"$ACPHOST" prompt ask -- "$AGENT" &`)
 	x.Shows("runs in the background")
@@ -276,7 +276,7 @@ cp written "$1"
 	x.Keys("Enter")
 	x.Shows(": a whole text")
 
-	// One that is killed leaves the terminal to the chat.
+	// A killed editor returns the terminal to the chat.
 	if err := os.Remove(p.Path("written")); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 func TestLists_FitTerminal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	for _, said := range []string{"one", "a prompt that is longer than any column can be where a terminal has eighty columns and no more"} {
-		p.Acphost(t, 0, "prompt", "repeat "+said, "--", e2e.Program("demoagent"))
+	for _, prompt := range []string{"one", "a prompt that is longer than any column can be where a terminal has eighty columns and no more"} {
+		p.Acphost(t, 0, "prompt", "repeat "+prompt, "--", e2e.Program("demoagent"))
 	}
 	x := p.Terminal(t, []string{"sh", "-c", "stty cols 80; exec " + e2e.Program("acphost") + " sessions list"})
 	x.Shows("left out: SIZE", "repeat a prompt that is", "…")

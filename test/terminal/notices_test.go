@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// hook is what a webhook got.
+// hook is the data that a webhook received.
 type hook struct {
 	header http.Header
 	body   string
@@ -93,7 +93,7 @@ func TestNotices_OnlyForWaitingQuestions(t *testing.T) {
 	}
 }
 
-// TestGatewayd_RejectsInvalidFlags: the errors of gatewayd say what to change, and contain no secret.
+// TestGatewayd_RejectsInvalidFlags: the errors of gatewayd describe what to change, and contain no secret.
 func TestGatewayd_RejectsInvalidFlags(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

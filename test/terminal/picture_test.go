@@ -44,7 +44,7 @@ func picturedPlace(t *testing.T) *e2e.Place {
 	return p
 }
 
-// moving is what differs from one moment to the next: the spinner, and how long a turn has taken.
+// moving matches text that changes over time: the spinner, and the duration of a turn.
 var (
 	spinning = regexp.MustCompile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]")
 	taking   = regexp.MustCompile(`· [0-9ms]+ ·`)
@@ -72,7 +72,7 @@ func TestPicture_ChatIsCurrent(t *testing.T) {
 	x.Exits()
 }
 
-// textOf is the text of a picture, a line each; the picture has to be XML.
+// textOf returns the text of a picture, one line each; the picture must be XML.
 func textOf(t *testing.T, svg string) string {
 	t.Helper()
 	var text strings.Builder

@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Status is what the supervisor with that admin socket says of itself.
+// Status is the status of the supervisor with that admin socket.
 func Status(t testing.TB, socket string) *supervisorv1.GetStatusResponse {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -28,7 +28,7 @@ func Status(t testing.TB, socket string) *supervisorv1.GetStatusResponse {
 	return status
 }
 
-// Control is the address of the control socket of the supervisor with that admin socket, as gRPC takes it.
+// Control is the address of the control socket of the supervisor with that admin socket, in gRPC's form.
 func Control(t testing.TB, socket string) string {
 	t.Helper()
 	status := Status(t, socket)

@@ -10,8 +10,8 @@ import (
 
 var asksForLetters = regexp.MustCompile(`Type ([a-z]+) to sign`)
 
-// TypeLetters runs an "acphost console CODE" on a terminal of its own, and types what answer makes of the letters that it asks for.
-// It returns what the command showed, and how it ended.
+// TypeLetters runs an "acphost console CODE" on its own terminal, and types the result of answer for the letters that
+// it asks for. It returns the command's output and how it ended.
 func TypeLetters(cmd *exec.Cmd, answer func(letters string) string) (shown string, err error) {
 	tty, err := pty.Start(cmd)
 	if err != nil {
@@ -25,7 +25,7 @@ func TypeLetters(cmd *exec.Cmd, answer func(letters string) string) (shown strin
 		all = append(all, buffer[:n]...)
 		if m := asksForLetters.FindSubmatch(all); m != nil && !answered {
 			answered = true
-			_, _ = io.WriteString(tty, answer(string(m[1]))+"\n") // a command that has ended says so below
+			_, _ = io.WriteString(tty, answer(string(m[1]))+"\n") // the end of a command is reported below
 		}
 		if err != nil {
 			break // the terminal has closed

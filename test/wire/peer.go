@@ -1,8 +1,8 @@
-// Package wire plays either end of an ACP connection, byte for byte: what it writes is exactly what a test says, what it
-// reads is kept exactly as it came, and the whole conversation is printed when the test fails.
+// Package wire plays either end of an ACP connection, byte for byte: it writes exactly the bytes that a test passes,
+// keeps received bytes unchanged, and prints the whole conversation when the test fails.
 //
-// It also has what suites need around that: places to run programs in, processes that a test plays, an account of what is
-// left behind. It knows JSON-RPC's envelope and nothing of ACP or acphost.
+// It also has the other parts that suites need: places to run programs in, processes that a test plays, and a check for
+// processes that are left behind. It knows JSON-RPC's envelope and nothing of ACP or acphost.
 package wire
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Message is one line that came.
+// Message is a received line.
 type Message struct {
 	Raw    []byte          `json:"-"` // the line without its newline
 	ID     json.RawMessage `json:"id"`
@@ -53,7 +53,7 @@ func (m Message) Decode(t testing.TB, v any) {
 }
 
 // Peer is one end of a connection. Its methods fail the test and belong to the test's goroutine, but for Handle's
-// functions, which run on goroutines of their own.
+// functions, which run on separate goroutines.
 type Peer struct {
 	t    testing.TB
 	name string
@@ -63,7 +63,7 @@ type Peer struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and renewed when any of the below changes
-	inbox    []Message     // what nobody took yet
+	inbox    []Message     // unread messages
 	handlers map[string]func(Message) (any, error)
 	ended    error         // why reading ended
 	gate     chan struct{} // closed when reading may go on; nil: it may
@@ -72,7 +72,7 @@ type Peer struct {
 	working  sync.WaitGroup
 }
 
-// NewPeer starts to read from r. name is what the conversation calls this end.
+// NewPeer starts to read from r. name is the name of this end in the conversation.
 func NewPeer(t testing.TB, name string, w io.WriteCloser, r io.Reader) *Peer {
 	p := &Peer{t: t, name: name, w: w, changed: make(chan struct{}), handlers: map[string]func(Message) (any, error){}}
 	p.working.Go(func() { p.read(r) })
@@ -84,15 +84,15 @@ func NewPeer(t testing.TB, name string, w io.WriteCloser, r io.Reader) *Peer {
 	return p
 }
 
-// Handle answers every request of that method with what f returns, in a goroutine of its own for each, and hands it every
-// notification of that method. An error that is an *Error is answered as such, any other as -32603.
+// Handle answers every request of that method with the result of f, in a separate goroutine for each, and passes it
+// every notification of that method. An error that is an *Error is answered as such, any other as -32603.
 func (p *Peer) Handle(method string, f func(Message) (any, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handlers[method] = f
 }
 
-// Write writes one line exactly as it stands, and a newline.
+// Write writes one line unchanged, and a newline.
 func (p *Peer) Write(line string) {
 	p.t.Helper()
 	if err := p.write([]byte(line)); err != nil {
@@ -113,7 +113,7 @@ type Call struct {
 	method string
 }
 
-// ID is the request's id as it stands on the wire.
+// ID is the request's id as it is written on the wire.
 func (c *Call) ID() string { return c.id }
 
 // Send sends a request and does not wait. Ids count from 0.
@@ -126,7 +126,7 @@ func (p *Peer) Send(method string, params any) *Call {
 	return p.SendAs(id, method, params)
 }
 
-// SendAs sends a request under an id that is written as it stands: `"a"`, `1.0`, `null`.
+// SendAs sends a request under an id that is written unchanged: `"a"`, `1.0`, `null`.
 func (p *Peer) SendAs(id, method string, params any) *Call {
 	p.t.Helper()
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}`, id, quote(method), marshal(p.t, params)))
@@ -175,17 +175,17 @@ func (p *Peer) Request(method string, params, v any) Message {
 	return p.Send(method, params).Result(v)
 }
 
-// Expect takes the oldest request or notification of that method, waiting for it.
+// Expect waits for a request or notification of that method, and removes and returns the oldest one.
 func (p *Peer) Expect(method string) Message {
 	p.t.Helper()
 	m, err := p.take(func(m Message) bool { return m.Method == method })
 	if err != nil {
-		p.t.Fatalf("%s: no %s came: %v", p.name, method, err)
+		p.t.Fatalf("%s: no %s arrived: %v", p.name, method, err)
 	}
 	return m
 }
 
-// ExpectWhere takes the oldest message that f accepts, waiting for it. what names it when none comes.
+// ExpectWhere waits for a message that f accepts, and removes and returns the oldest one. what names it in the failure.
 func (p *Peer) ExpectWhere(what string, f func(Message) bool) Message {
 	p.t.Helper()
 	m, err := p.take(f)
@@ -195,13 +195,13 @@ func (p *Peer) ExpectWhere(what string, f func(Message) bool) Message {
 	return m
 }
 
-// Next takes the oldest message that nobody took.
+// Next removes and returns the oldest queued message.
 func (p *Peer) Next() Message {
 	p.t.Helper()
 	return p.ExpectWhere("a message", func(Message) bool { return true })
 }
 
-// Settled waits until a message that f accepts has come, and takes all that came up to then, and nothing later.
+// Settled waits for a message that f accepts, and removes and returns all messages up to it.
 func (p *Peer) Settled(f func(Message) bool) []Message {
 	p.t.Helper()
 	var all []Message
@@ -214,7 +214,7 @@ func (p *Peer) Settled(f func(Message) bool) []Message {
 	}
 }
 
-// Waiting returns what came and nobody took.
+// Waiting returns the queued messages, and keeps them queued.
 func (p *Peer) Waiting() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *Peer) Refuse(m Message, e *Error) {
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, marshal(p.t, e)))
 }
 
-// Hold stops reading, as an agent does that is busy, until release is called. A read that has begun takes what it gets.
+// Hold stops reading, as a busy agent does, until release is called. An active read completes.
 func (p *Peer) Hold() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -336,7 +336,7 @@ func (p *Peer) read(r io.Reader) {
 	}
 }
 
-// heldReader reads while nobody holds the peer.
+// heldReader reads while the peer is not held.
 type heldReader struct {
 	p *Peer
 	r io.Reader
@@ -414,7 +414,7 @@ func quote(s string) []byte {
 	return b
 }
 
-// marshal leaves <, > and & as they are, and takes a json.RawMessage as it stands.
+// marshal keeps <, > and & unescaped, and writes a json.RawMessage unchanged.
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
 	if raw, ok := v.(json.RawMessage); ok {

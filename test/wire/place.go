@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Place is where programs are run: a home and a runtime folder of its own, and a workspace.
+// Place is where programs are run: its own home and runtime folder, and a workspace.
 type Place struct {
 	Home string // also marks every process that belongs here
 	Work string

@@ -22,10 +22,10 @@ type Process struct {
 	t      testing.TB
 	stderr *buffer
 	done   chan struct{} // closed when it has ended and was reaped
-	spoken chan struct{} // closed when its standard error is at its end: nobody else holds it either
+	spoken chan struct{} // closed at the end of its standard error: no other process holds it open
 }
 
-// Options say what is started, and how.
+// Options describe the command and how it is started.
 type Options struct {
 	Name    string   // what the conversation calls our end
 	Command []string // program and arguments
@@ -43,7 +43,8 @@ func Start(t testing.TB, o Options) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pipes of our own: Wait must not close the output before it has been read, nor wait for what a grandchild holds.
+	// Pipes of this package: Wait must not close the output before it was read, nor wait for a grandchild that holds it
+	// open.
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,16 +81,16 @@ func Start(t testing.TB, o Options) *Process {
 	return p
 }
 
-// Context returns a context that ends after twice testkit.Timeout, for waits of a test that have no timeout of their own.
+// Context returns a context that ends after twice testkit.Timeout, for waits of a test without a timeout.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout())
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Command returns a command that is bounded in time: when Context ends, it gets SIGQUIT, on which a Go program that does not
-// catch it prints the stacks of its goroutines. A little later it is killed, and other processes that hold its output are not
-// waited for.
+// Command returns a command that is bounded in time: when Context ends, it gets SIGQUIT, on which a Go program that
+// does not catch it prints the stacks of its goroutines. A little later it is killed, and other processes that hold its
+// output are not waited for.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(Context(t), name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
@@ -115,8 +116,8 @@ func (p *Process) ExpectExit() int {
 	}
 }
 
-// Stderr is what the process has written to standard error so far; once the process has ended, all of it, unless what it
-// left behind still holds the pipe.
+// Stderr is the output to standard error so far; once the process has ended, all of it, unless a process that it left
+// behind still holds the pipe.
 func (p *Process) Stderr() string {
 	select {
 	case <-p.done:

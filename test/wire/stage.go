@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// Stage is where processes that a test plays come to: each connects, and says its pid first.
+// Stage is a listener for processes that a test plays: each connects, and sends its pid first.
 type Stage struct {
 	// Path is the socket.
 	Path string
@@ -32,7 +32,7 @@ func (p *Place) NewStage(t testing.TB) *Stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	if err := os.Chmod(path, 0o777); err != nil { // whoever is let into the place, as whatever user, is welcome
+	if err := os.Chmod(path, 0o777); err != nil { // every process that can access the place may connect, as any user
 		t.Fatal(err)
 	}
 	return &Stage{Path: path, listener: listener}
@@ -48,7 +48,7 @@ func (s *Stage) Accept(t testing.TB) (*net.UnixConn, *bufio.Reader, int) {
 	return conn, in, pid
 }
 
-// AcceptOr is Accept that gives up when done is closed, since nobody will come: the connection is nil then.
+// AcceptOr is Accept that returns when done is closed; the connection is nil then.
 func (s *Stage) AcceptOr(t testing.TB, done <-chan struct{}) (*net.UnixConn, *bufio.Reader, int) {
 	t.Helper()
 	if err := s.listener.SetDeadline(time.Now().Add(testkit.Timeout())); err != nil {
@@ -96,8 +96,8 @@ func Enter(socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Puppet joins the standard input and output of the calling process to a test's stage, where the test plays it. It returns
-// when either side ends; stubborn: never.
+// Puppet joins the standard input and output of the calling process to a test's stage, where the test plays it. It
+// returns when either side ends; stubborn: never.
 func Puppet(socket string, stubborn bool) error {
 	conn, err := Enter(socket)
 	if err != nil {

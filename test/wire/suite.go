@@ -47,9 +47,9 @@ func RunTests(m *testing.M, end ...func()) int {
 	return status
 }
 
-// nobodyLeft makes sure that no process outlives the tests of this one: the error names those that do, and they are ended.
-// It waits for those that are ending. A Place sees only processes whose environment it may read, and to a user that is not
-// root a supervisor's is closed.
+// nobodyLeft checks that no process outlives the tests of this one: the error names the remaining processes, and they
+// are ended. It waits for processes that are ending. A Place finds only processes whose environment it may read; for a
+// user that is not root a supervisor's is not readable.
 func nobodyLeft() error {
 	list := func() ([]int, error) { return proc.Descendants(os.Getpid()) }
 	var left []int
@@ -60,13 +60,13 @@ func nobodyLeft() error {
 		}
 		return err
 	}
-	said := Describe(left)
+	processes := Describe(left)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
-	return errors.Join(fmt.Errorf("the tests leave processes behind:\n%s", said), proc.End(ctx, list, 0))
+	return errors.Join(fmt.Errorf("the tests leave processes behind:\n%s", processes), proc.End(ctx, list, 0))
 }
 
-// Describe says what processes are, a line each.
+// Describe returns a description of processes, a line each.
 func Describe(pids []int) string {
 	var b strings.Builder
 	for _, pid := range pids {

@@ -128,7 +128,7 @@ export class AcpAdapter extends EventEmitter<Events> {
     }
   }
 
-  // answer answers a question. It tells what goes wrong before the agent goes on, so that the turn cannot end without it.
+  // answer answers a question. It reports an error before the agent continues, so that the turn cannot end without the report.
   private async answer(client: Client, approval: Approval, fail: (error: unknown) => void): Promise<void> {
     let answer: Answer = cancel;
     try {

@@ -19,7 +19,7 @@ export interface PromptOptions {
   prompt: string | ContentBlock[];
   /** Ends the reading of events. */
   signal?: AbortSignal;
-  /** Cancel the turn if nobody reads its events any more. Default: false, the turn goes on. */
+  /** Cancel the turn when its events are no longer read. Default: false, the turn continues. */
   cancelOnDisconnect?: boolean;
 }
 

@@ -47,7 +47,7 @@ const never = 0x7fffffff;
 // How long received data may be read after the end of a connection, and how long a failed call waits for the reason, in ms.
 const grace = 200;
 
-/** Connects to a supervisor of this user. Rejects with a sentence that says what to do. */
+/** Connects to a supervisor of this user. Rejects with an Error whose message states what to do. */
 export async function dial(options: DialOptions): Promise<Connection> {
   const file = options.program ?? program();
   const args = ['dial', '--fd', '3'];

@@ -11,7 +11,7 @@ export interface SupervisorOptions {
   program?: string;
   /** The supervisor's environment, which agents inherit. Default: this process's. */
   env?: NodeJS.ProcessEnv;
-  /** Gets what the supervisor says on its standard error. */
+  /** Receives the supervisor's standard error. */
   log?: (text: string) => void;
 }
 
@@ -27,7 +27,7 @@ export class Supervisor {
     });
   }
 
-  /** Starts a supervisor, and waits until it serves. Rejects with what it said if it ends before. */
+  /** Starts a supervisor, and waits until it serves. Rejects with its standard error if it ends before. */
   static async start(options: SupervisorOptions = {}): Promise<Supervisor> {
     // The supervisor holds the other end of file 3, and ends when this process is gone.
     const child = spawn(options.program ?? program(), ['serve', ...(options.args ?? [])], {
@@ -35,16 +35,16 @@ export class Supervisor {
     });
     const supervisor = new Supervisor(child, options);
     child.stdio[3]?.on('error', () => {});
-    let said = '';
+    let stderr = '';
     const serving = new Promise<'serving'>((resolve) => {
       child.stderr!.setEncoding('utf8').on('data', (piece: string) => {
         options.log?.(piece);
-        said = (said + piece).slice(-65536);
-        if (/^acphost: serving at /m.test(said)) resolve('serving');
+        stderr = (stderr + piece).slice(-65536);
+        if (/^acphost: serving at /m.test(stderr)) resolve('serving');
       });
     });
     const how = await Promise.race([serving, supervisor.ended]);
-    if (how !== 'serving') throw new Error(`acphost serve ended (${how}): ${said.trim()}`);
+    if (how !== 'serving') throw new Error(`acphost serve ended (${how}): ${stderr.trim()}`);
     return supervisor;
   }
 

@@ -92,7 +92,7 @@ func (c *client) allows(e sandbox.Event, more question) (allowed, staged bool) {
 	if e.Start {
 		return true, false // the process that starts the sandbox has chosen it
 	}
-	if (e.Operation == sandbox.Write || e.Operation == sandbox.Move) && sandbox.Device(e.Path) {
+	if sandbox.OpensDevice(e) {
 		return true, false // as the supervisor would answer: most programs open /dev/null
 	}
 	if e.Operation == sandbox.Read && c.connected() && c.reads.Load().allow(e, time.Now()) {

@@ -44,7 +44,7 @@ type Options struct {
 	// everything below deny, and ask about everything below ask. A file in the folder allow contains its own name: f0
 	// to f9 are read.
 	Root string
-	// Gated is a method of the agent with a question to the user before it is forwarded; empty: there is none.
+	// Gated is a method of the agent with a question to the user before it is forwarded; empty if none exists.
 	Gated string
 	// MaxMessage is the limit of a line, in bytes.
 	MaxMessage int

@@ -160,7 +160,7 @@ func (b *barrage) asClient(s *side, lines []byte, n int, mark string, session, c
 		b.cancelledTurns[session] = true
 		return b.send(s, lines, &message{mark: mark, must: true,
 			line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s%d","_k":%q}}`, session, mark)})
-	case chance < 46: // a notification of its own with a name of the agent's
+	case chance < 46: // a notification of acphost with a name of the agent
 		return b.send(s, lines, &message{mark: mark, must: true,
 			line: fmt.Sprintf(`{"jsonrpc":"2.0","method":"fs/read_text_file","params":{"sessionId":"s%d","path":"/etc/passwd","_k":%q}}`, session, mark)})
 	}

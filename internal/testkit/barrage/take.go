@@ -192,7 +192,7 @@ func (b *barrage) decided(r *request, m *reply, folder string, turnCancelled boo
 	case o.Outcome == "selected" && folder == allowed && o.OptionID == "a" && !r.reached:
 	case o.Outcome == "selected" && folder == denied && o.OptionID == "r" && !r.reached:
 	default:
-		return fmt.Sprintf("the policy and the user did not say so of %s", r.subject)
+		return fmt.Sprintf("neither the policy nor the user decided that about %s", r.subject)
 	}
 	return ""
 }

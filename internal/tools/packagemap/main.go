@@ -1,6 +1,6 @@
 // Command packagemap generates docs/map.md from the code: the imports between the parts of the repository, and the
-// imports between the packages of the supervisor, by levels. The picture omits an import if a longer path of imports leads to the same
-// package, so that it stays readable.
+// imports between the packages of the supervisor, by levels. The picture omits an import if a longer path of imports
+// leads to the same package, so that it stays readable.
 //
 //	go run ./internal/tools/packagemap          # writes docs/map.md
 //	go run ./internal/tools/packagemap -check   # fails if docs/map.md is not what would be written

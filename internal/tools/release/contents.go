@@ -75,8 +75,8 @@ func (t tree) contents(s source) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// library returns a module as a component. A module of the workspace has no version of its own: it gets the release's.
-// A module whose license is unknown is an error.
+// library returns a module as a component. A module of the workspace has no version: it gets the release's. A module
+// whose license is unknown is an error.
 func (s source) library(m *debug.Module) (cdx.Component, error) {
 	own := isOwn(m.Path)
 	if m.Replace != nil && !own {

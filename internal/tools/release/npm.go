@@ -138,7 +138,7 @@ func (s source) npmClient(ctx context.Context, work, out string) error {
 	}
 	const unset = `"version": "0.0.0"`
 	if bytes.Count(text, []byte(unset)) != 1 {
-		return fmt.Errorf("%s/package.json has no %s, which stands for the version of a release", dir, unset)
+		return fmt.Errorf("%s/package.json has no %s, the placeholder for the version of a release", dir, unset)
 	}
 	version := strings.TrimPrefix(s.version, "v")
 	p := npmPackage{work: work}

@@ -16,8 +16,8 @@ import (
 
 const root = "../../.."
 
-// proxied returns an environment in which the Go command gets the modules of a release, v0.0.1-test, from a proxy of files, and
-// the folder into which it installs programs, which is in PATH.
+// proxied returns an environment in which the Go command gets the modules of a release, v0.0.1-test, from a proxy of
+// files, and the folder into which it installs programs, which is in PATH.
 func proxied(t *testing.T) (env []string, bin string) {
 	t.Helper()
 	src, err := prepare(t.Context(), options{repo: root, commit: "HEAD", version: "v0.0.1-test"}, filepath.Join(t.TempDir(), "src"))
@@ -66,7 +66,7 @@ func TestGoInstall_InstallsAllPrograms(t *testing.T) {
 	}
 	version, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "fsd", "--version")
 	if err != nil || !strings.HasPrefix(version, "fsd v0.0.1-test\n") {
-		t.Errorf("acphost fsd --version says %q, %v", version, err)
+		t.Errorf("acphost fsd --version printed %q, %v", version, err)
 	}
 	// The folder of Go's programs is not in PATH.
 	env = append(env, "PATH="+os.Getenv("PATH"))
@@ -104,7 +104,7 @@ func TestModules_BuildPolicyOfDocumentation(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !regexp.MustCompile(`(?m)^[1-9][0-9]* passed, 0 failed`).MatchString(out) {
-		t.Errorf("the conformance cases say %q", out)
+		t.Errorf("the conformance cases printed %q", out)
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "my-permd", "go.mod"))
 	if err != nil {
@@ -287,7 +287,7 @@ func TestChecksums_AreSigned(t *testing.T) {
 	}
 	verify := regexp.MustCompile(`(?m)^ssh-keygen -Y verify .*$`).FindString(string(page))
 	if verify == "" {
-		t.Fatal("docs/install.md does not say how to verify a signature")
+		t.Fatal("docs/install.md does not state how to verify a signature")
 	}
 	if out, err := output(t.Context(), dir, nil, "sh", "-c", verify+" && sha256sum --check --ignore-missing "+sumsFile); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -58,11 +58,11 @@ func prepare(ctx context.Context, o options, dir string) (source, error) {
 	if err != nil {
 		return s, err
 	}
-	who := strings.Split(by, "\n")
-	if len(who) != 4 {
-		return s, fmt.Errorf("the commit %s does not say by whom and when it was made: %q", commit, by)
+	authors := strings.Split(by, "\n")
+	if len(authors) != 4 {
+		return s, fmt.Errorf("the commit %s has no committer and time: %q", commit, by)
 	}
-	if s.time, err = time.Parse(time.RFC3339, who[3]); err != nil {
+	if s.time, err = time.Parse(time.RFC3339, authors[3]); err != nil {
 		return s, fmt.Errorf("read the time of the commit %s: %w", commit, err)
 	}
 	s.time = s.time.UTC()
@@ -70,10 +70,10 @@ func prepare(ctx context.Context, o options, dir string) (source, error) {
 		return s, err
 	}
 	if _, err := output(ctx, s.dir, nil, "git", "diff", "--cached", "--quiet"); err != nil {
-		date := "@" + who[2] + " +0000"
+		date := "@" + authors[2] + " +0000"
 		same := []string{
-			"GIT_AUTHOR_NAME=" + who[0], "GIT_AUTHOR_EMAIL=" + who[1], "GIT_AUTHOR_DATE=" + date,
-			"GIT_COMMITTER_NAME=" + who[0], "GIT_COMMITTER_EMAIL=" + who[1], "GIT_COMMITTER_DATE=" + date,
+			"GIT_AUTHOR_NAME=" + authors[0], "GIT_AUTHOR_EMAIL=" + authors[1], "GIT_AUTHOR_DATE=" + date,
+			"GIT_COMMITTER_NAME=" + authors[0], "GIT_COMMITTER_EMAIL=" + authors[1], "GIT_COMMITTER_DATE=" + date,
 		}
 		if _, err := output(ctx, s.dir, same, "git", "-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null", "commit", "--quiet",
 			"--message", "Release "+s.version+"\n\nThe modules need each other's versions, and nothing is replaced."); err != nil {

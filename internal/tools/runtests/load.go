@@ -15,7 +15,7 @@ type sample struct {
 
 type samples []sample
 
-// at returns the load at a time: the last sample before it; "" if there is none.
+// at returns the load at a time: the last sample before it; "" if none exists.
 func (s samples) at(t time.Time) string {
 	load := ""
 	for _, one := range s {

@@ -114,7 +114,7 @@ func (c *checker) check(p pkg) {
 			if imported := c.checked[path]; imported != nil {
 				return imported, nil
 			}
-			return nil, fmt.Errorf("go list does not tell of %s", path)
+			return nil, fmt.Errorf("go list does not report %s", path)
 		}),
 	}
 	if p.Module != nil && p.Module.GoVersion != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/sdk/handler"
 )
 
-// TestMain lets the test's own binary be the handler that is checked.
+// TestMain plays the handler that is checked.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_HANDLER") != "" {
 		handler.Main(handler.Handler{
@@ -44,13 +44,13 @@ func TestMain_ExitStatus(t *testing.T) {
 		"some cases only":               {[]string{"--kind", "extension", "--run", "Hold", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 0, "4 passed, 0 failed\n"},
 		"no case at all":                {[]string{"--kind", "extension", "--run", "nonsense", "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 1, "0 passed, 0 failed\n"},
 		"a program that is not there":   {[]string{"--kind", "fs", "--", nothing}, 2, nothing},
-		"an address without anybody":    {[]string{"--kind", "fs", "--address", "unix://" + nothing}, 2, nothing},
+		"an address without a listener": {[]string{"--kind", "fs", "--address", "unix://" + nothing}, 2, nothing},
 		"a program and an address":      {[]string{"--kind", "fs", "--address", "unix:///s", "--", self}, 2, "both"},
 		"neither":                       {[]string{"--kind", "fs"}, 2, "neither"},
 		"no kind":                       {[]string{"--", self}, 2, "--kind"},
 		"an unknown kind":               {[]string{"--kind", "nonsense", "--", self}, 2, "nonsense"},
 		"an unknown flag":               {[]string{"--nonsense"}, 2, "nonsense"},
-		"settings that nobody can read": {[]string{"--kind", "fs", "--settings", nothing, "--", self}, 2, nothing},
+		"unreadable settings":           {[]string{"--kind", "fs", "--settings", nothing, "--", self}, 2, nothing},
 		"settings that are wrong":       {[]string{"--kind", "extension", "--settings", wrong, "--env", "BE_A_HANDLER=1", "--env", "GORACE=atexit_sleep_ms=0", "--", self}, 1, "colour"},
 		"help":                          {[]string{"--help"}, 0, "usage:"},
 	} {

@@ -61,7 +61,7 @@ func TestLoad_RequiresPrivateFile(t *testing.T) {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("a file %s: error %v, want %q", name, err, c.want)
 		case err != nil && strings.Contains(err.Error(), word[:8]):
-			t.Errorf("a file %s: the error says the secret: %v", name, err)
+			t.Errorf("a file %s: the error contains the secret: %v", name, err)
 		case c.want == "" && !s.InHeaders(map[string][]string{"authorization": {"Bearer " + s.value}}):
 			t.Errorf("a file %s: its secret is not taken", name)
 		}
@@ -90,7 +90,7 @@ func TestSecret_IsNotPrinted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", s, "pointer", &s)
 	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s", s, s, s, &s), log.String()} {
 		if strings.Contains(text, word) {
-			t.Errorf("it says %s", text)
+			t.Errorf("got %s", text)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func FuzzCheckHandshake_ReadsWholeLine(f *testing.F) {
 			}
 			return
 		}
-		// go-plugin splits by "|" and takes a sixth part for a certificate.
+		// go-plugin splits by "|" and parses a sixth part as a certificate.
 		want := 5
 		if mutualTLS {
 			want = 6

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the first process of the machines of package machine: it makes of the bare kernel what tests need,
-// runs them, and switches the machine off.
+// Command init is the first process of the machines of package machine: it prepares the kernel for the tests, runs
+// them, and switches the machine off.
 package main
 
 import (
@@ -37,13 +37,16 @@ func run() error {
 			return fmt.Errorf("mount %s: %w", m[1], err)
 		}
 	}
+	if err := mountGroups(); err != nil {
+		return fmt.Errorf("mount %s: %w", groups, err)
+	}
 	if err := os.Chmod("/tmp", 0o1777); err != nil {
 		return err
 	}
 	if err := os.Symlink("/proc/self/fd", "/dev/fd"); err != nil {
 		return err
 	}
-	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has a path of its own
+	for _, folder := range []string{"/bin", "/usr/bin"} { // hard links: each program has its own path
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
@@ -63,8 +66,7 @@ func run() error {
 	return jobs()
 }
 
-// jobs does what the file of jobs says, a line each: a setting of the kernel and its value, or a program with its
-// arguments.
+// jobs executes the lines of the file of jobs: a setting of the kernel and its value, or a program with its arguments.
 func jobs() error {
 	file, err := os.Open(words.Jobs)
 	if err != nil {
@@ -91,9 +93,33 @@ func jobs() error {
 	return lines.Err()
 }
 
-// test runs a program, and collects all that ends meanwhile, as a first process has to.
+// groups is where control groups are mounted.
+const groups = "/sys/fs/cgroup"
+
+// mountGroups mounts the control groups, and lets each group have its own limits.
+func mountGroups() error {
+	if err := unix.Mount("cgroup2", groups, "cgroup2", 0, ""); err != nil {
+		return err
+	}
+	return os.WriteFile(groups+"/cgroup.subtree_control", []byte("+pids +memory"), 0)
+}
+
+// test runs a program in a separate control group, and reaps all other processes that end meanwhile, as a first process
+// must.
 func test(args, env []string) error {
-	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Dir: "/tmp"})
+	group, err := os.MkdirTemp(groups, "test-")
+	if err != nil {
+		return fmt.Errorf("create a control group for %s: %w", args[0], err)
+	}
+	dir, err := os.Open(group)
+	if err != nil {
+		return fmt.Errorf("open the control group of %s: %w", args[0], err)
+	}
+	defer dir.Close()
+	pid, err := syscall.ForkExec(args[0], args, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{0, 1, 2}, Dir: "/tmp",
+		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())},
+	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", args[0], err)
 	}

@@ -1,5 +1,5 @@
-// Command enter becomes the user of a container, with the rights that its manifest gives it, and then the container's command.
-// It runs inside of the container: enter UID GID GROUPS CAPABILITIES NO_NEW_PRIVS DIR COMMAND...
+// Command enter becomes the user of a container, with the rights that its manifest gives it, and then the container's
+// command. It runs inside of the container: enter UID GID GROUPS CAPABILITIES NO_NEW_PRIVS DIR COMMAND...
 package main
 
 import (
@@ -59,8 +59,8 @@ func enter(args []string) error {
 			return fmt.Errorf("set no_new_privs: %w", err)
 		}
 	}
-	// bubblewrap has asked for this, and the kernel forgets it when the user changes: without it, a test that is cut short leaves
-	// its containers.
+	// bubblewrap has asked for this, and the kernel forgets it when the user changes: without it, a test that is cut
+	// short leaves its containers.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with who has started this: %w", err)
 	}

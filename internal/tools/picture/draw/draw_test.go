@@ -32,7 +32,7 @@ func TestSVG_Line(t *testing.T) {
 		"any colour, with colons":         {"\x1b[38:2::1:2:255mx", `style="fill: #0102ff"`},
 		"any colour, without its space":   {"\x1b[38:2:1:2:255mx", `style="fill: #0102ff"`},
 		"one of 256, with colons":         {"\x1b[38:5:208mx", `style="fill: #ff8700"`},
-		"a style behind a colour":         {"\x1b[38;5;208;1mx", `class="b" style="fill: #ff8700"`},
+		"a style after a color":           {"\x1b[38;5;208;1mx", `class="b" style="fill: #ff8700"`},
 		"a background":                    {"ab\x1b[48;5;22mcd", `<rect x="32.8" y="16" width="16.8" height="20" fill="#005f00"/>`},
 		"inverse":                         {"\x1b[7mx", `fill="#d4d4d4"/>` + "\n" + `<text x="16" y="30" xml:space="preserve"><tspan style="fill: #1e1e1e">x`},
 		"bold without a colour":           {"\x1b[1mx", `class="b w"`},

@@ -649,9 +649,18 @@ type Sandbox struct {
 	// "none": they connect to no machine. With "proxy" and "none", only TCP sockets are available. "proxy" and "none"
 	// need the mode "enforce" or "observe"; "observe" refuses nothing. Default (empty): "proxy" with mode "enforce" and
 	// a policy, otherwise "open".
-	Network       string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Network string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
+	// Optional. The maximum number of processes of an agent and of the commands of its terminals, with mode "enforce". If
+	// a control group is delegated to acphost, the kernel enforces the maximum, and also counts threads. Otherwise acphost
+	// counts the processes of the agent, and of each command, once a second, and ends all of them if there are more. At
+	// least 16. Default: 4096.
+	MaxProcesses uint32 `protobuf:"varint,6,opt,name=max_processes,json=maxProcesses,proto3" json:"max_processes,omitempty"`
+	// Optional. The maximum of memory in bytes, without swap space, of an agent and of the commands of its terminals, with
+	// mode "enforce". If they need more, the kernel ends one of their processes. This requires a control group that is
+	// delegated to acphost. At least 16 MiB. Default: no maximum.
+	MaxMemoryBytes uint64 `protobuf:"varint,7,opt,name=max_memory_bytes,json=maxMemoryBytes,proto3" json:"max_memory_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Sandbox) Reset() {
@@ -717,6 +726,20 @@ func (x *Sandbox) GetNetwork() string {
 		return x.Network
 	}
 	return ""
+}
+
+func (x *Sandbox) GetMaxProcesses() uint32 {
+	if x != nil {
+		return x.MaxProcesses
+	}
+	return 0
+}
+
+func (x *Sandbox) GetMaxMemoryBytes() uint64 {
+	if x != nil {
+		return x.MaxMemoryBytes
+	}
+	return 0
 }
 
 // EnvValue is the value of an environment variable: exactly one of value and file. A plain string in its place is a value.
@@ -2031,13 +2054,15 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_restarts\"\x88\x01\n" +
+	"\r_max_restarts\"\xd7\x01\n" +
 	"\aSandbox\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x19\n" +
 	"\x05reads\x18\x02 \x01(\bH\x00R\x05reads\x88\x01\x01\x12\x18\n" +
 	"\arequire\x18\x03 \x01(\bR\arequire\x12\x10\n" +
 	"\x03own\x18\x04 \x03(\tR\x03own\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\tR\anetworkB\b\n" +
+	"\anetwork\x18\x05 \x01(\tR\anetwork\x12#\n" +
+	"\rmax_processes\x18\x06 \x01(\rR\fmaxProcesses\x12(\n" +
+	"\x10max_memory_bytes\x18\a \x01(\x04R\x0emaxMemoryBytesB\b\n" +
 	"\x06_reads\"4\n" +
 	"\bEnvValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +

@@ -355,8 +355,8 @@ type AuditRecord struct {
 	// same folder and by the same rule, or of further attempts of one denied action. The first has a record of its own.
 	// 0: the record is of one action.
 	Repeats uint64 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
-	// Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
-	// were cut off". Such a record is not a decision; only time and supervisor are also set.
+	// Optional. A note about the audit log itself, about an agent's sandbox, or about the end of a turn: "the last line
+	// was torn by a crash; 132 bytes were cut off". Such a record is not a decision; only time and supervisor are also set.
 	Note string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
 	// Optional. Each policy had said by an earlier answer that it allows this (Reuse in the policies' contract), and was not
 	// called again. Default: false.

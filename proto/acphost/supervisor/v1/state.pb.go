@@ -526,7 +526,13 @@ type SandboxStatus struct {
 	// commands, or the agent does not run in the sandbox.
 	Terminals string `protobuf:"bytes,6,opt,name=terminals,proto3" json:"terminals,omitempty"`
 	// Optional. The reason why terminals is "none".
-	TerminalsWhy  string `protobuf:"bytes,7,opt,name=terminals_why,json=terminalsWhy,proto3" json:"terminals_why,omitempty"`
+	TerminalsWhy string `protobuf:"bytes,7,opt,name=terminals_why,json=terminalsWhy,proto3" json:"terminals_why,omitempty"`
+	// Optional. How the limits of processes and memory are enforced (see Sandbox.max_processes in the configuration).
+	// "cgroup": by the kernel, for the agent and the commands of its terminals together. "count": acphost counts processes
+	// once a second, and memory is not limited. "none": not at all. Empty: the mode is not "enforce".
+	Limits string `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Optional. The reason why limits is not "cgroup".
+	LimitsWhy     string `protobuf:"bytes,9,opt,name=limits_why,json=limitsWhy,proto3" json:"limits_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -606,6 +612,20 @@ func (x *SandboxStatus) GetTerminals() string {
 func (x *SandboxStatus) GetTerminalsWhy() string {
 	if x != nil {
 		return x.TerminalsWhy
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetLimits() string {
+	if x != nil {
+		return x.Limits
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetLimitsWhy() string {
+	if x != nil {
+		return x.LimitsWhy
 	}
 	return ""
 }
@@ -3542,7 +3562,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\vstderr_tail\x18\t \x03(\tR\n" +
 	"stderrTail\x12>\n" +
 	"\asandbox\x18\n" +
-	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"\xd1\x01\n" +
+	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"\x88\x02\n" +
 	"\rSandboxStatus\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
 	"\x06stands\x18\x02 \x01(\tR\x06stands\x12\x10\n" +
@@ -3550,7 +3570,10 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\anetwork\x18\x04 \x01(\tR\anetwork\x12%\n" +
 	"\x0enetwork_stands\x18\x05 \x01(\tR\rnetworkStands\x12\x1c\n" +
 	"\tterminals\x18\x06 \x01(\tR\tterminals\x12#\n" +
-	"\rterminals_why\x18\a \x01(\tR\fterminalsWhy\"\xad\x01\n" +
+	"\rterminals_why\x18\a \x01(\tR\fterminalsWhy\x12\x16\n" +
+	"\x06limits\x18\b \x01(\tR\x06limits\x12\x1d\n" +
+	"\n" +
+	"limits_why\x18\t \x01(\tR\tlimitsWhy\"\xad\x01\n" +
 	"\n" +
 	"Protection\x12\x1e\n" +
 	"\n" +

@@ -1307,7 +1307,13 @@ type Confinement struct {
 	Proxy string `protobuf:"bytes,5,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	// Optional. Variables of the command's environment, each "NAME=VALUE", in place of others of the same names: by them, programs
 	// find the proxy.
-	Env           []string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty"`
+	Env []string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty"`
+	// Optional. The maximum number of processes of the command, which its sandbox counts once a second. If there are more,
+	// all of them are ended. 0: no maximum.
+	MaxProcesses uint32 `protobuf:"varint,7,opt,name=max_processes,json=maxProcesses,proto3" json:"max_processes,omitempty"`
+	// Optional. The folder of a control group on the handler's machine, in which the command starts. If the handler cannot
+	// start it there, max_processes applies. Empty: none.
+	Group         string `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1382,6 +1388,20 @@ func (x *Confinement) GetEnv() []string {
 		return x.Env
 	}
 	return nil
+}
+
+func (x *Confinement) GetMaxProcesses() uint32 {
+	if x != nil {
+		return x.MaxProcesses
+	}
+	return 0
+}
+
+func (x *Confinement) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // ConfineResponse says that a stream for a sandbox is ready, or asks for the sandbox.
@@ -2159,14 +2179,16 @@ const file_acphost_terminal_v1_terminal_proto_rawDesc = "" +
 	"\x0eConfineRequest\x128\n" +
 	"\x05begin\x18\x01 \x01(\v2 .acphost.terminal.v1.ConfinementH\x00R\x05begin\x12\x1a\n" +
 	"\aanswers\x18\x02 \x01(\fH\x00R\aanswersB\x06\n" +
-	"\x04what\"\x8d\x01\n" +
+	"\x04what\"\xc8\x01\n" +
 	"\vConfinement\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aobserve\x18\x02 \x01(\bR\aobserve\x12\x14\n" +
 	"\x05reads\x18\x03 \x01(\bR\x05reads\x12\x16\n" +
 	"\x06closed\x18\x04 \x01(\bR\x06closed\x12\x14\n" +
 	"\x05proxy\x18\x05 \x01(\tR\x05proxy\x12\x10\n" +
-	"\x03env\x18\x06 \x03(\tR\x03env\"p\n" +
+	"\x03env\x18\x06 \x03(\tR\x03env\x12#\n" +
+	"\rmax_processes\x18\a \x01(\rR\fmaxProcesses\x12\x14\n" +
+	"\x05group\x18\b \x01(\tR\x05group\"p\n" +
 	"\x0fConfineResponse\x125\n" +
 	"\x05ready\x18\x01 \x01(\v2\x1d.acphost.terminal.v1.ConfinedH\x00R\x05ready\x12\x1e\n" +
 	"\tquestions\x18\x02 \x01(\fH\x00R\tquestionsB\x06\n" +

@@ -82,16 +82,16 @@ func TestAllowed_OpensNoOtherFile(t *testing.T) {
 		"a link that leads elsewhere by now":      {ws + "/swapped", outer + "/out/f", Changed, Changed},
 		"the file was replaced by a link":         {outer + "/out/swapped", outer + "/out/swapped", Changed, Changed},
 		"a folder on its way was replaced by one": {outer + "/parent/f", outer + "/parent/f", Changed, Changed},
-		"a folder":                                  {outer + "/out", outer + "/out", Invalid, Invalid},
-		"what lies in an allowed folder":            {outer + "/out/f", outer + "/out", Changed, Changed},
-		"a path with .. in what was allowed":        {outer + "/out/f", outer + "/out/../out/f", Changed, Changed},
-		"a FIFO":                                    {outer + "/out/fifo", outer + "/out/fifo", Invalid, Invalid},
-		"a device":                                  {"/dev/null", "/dev/null", Escapes, Escapes},
-		"a process":                                 {"/proc/self/mem", "/proc/self/mem", Escapes, Escapes},
-		"the environment of a process":              {"/proc/1/environ", "/proc/1/environ", Escapes, Escapes},
-		"git's own, which is read":                  {outer + "/repo/.git/config", outer + "/repo/.git/config", 0, Protected},
-		"acphost's own":                             {outer + "/own/policy", outer + "/own/policy", Protected, Protected},
-		"acphost's own file":                        {outer + "/own-too", outer + "/own-too", Protected, Protected},
+		"a folder":                            {outer + "/out", outer + "/out", Invalid, Invalid},
+		"a file in an allowed folder":         {outer + "/out/f", outer + "/out", Changed, Changed},
+		"a path with .. in an allowed folder": {outer + "/out/f", outer + "/out/../out/f", Changed, Changed},
+		"a FIFO":                              {outer + "/out/fifo", outer + "/out/fifo", Invalid, Invalid},
+		"a device":                            {"/dev/null", "/dev/null", Escapes, Escapes},
+		"a process":                           {"/proc/self/mem", "/proc/self/mem", Escapes, Escapes},
+		"the environment of a process":        {"/proc/1/environ", "/proc/1/environ", Escapes, Escapes},
+		"git's own, which is read":            {outer + "/repo/.git/config", outer + "/repo/.git/config", 0, Protected},
+		"acphost's own":                       {outer + "/own/policy", outer + "/own/policy", Protected, Protected},
+		"acphost's own file":                  {outer + "/own-too", outer + "/own-too", Protected, Protected},
 		"a second hard link to a file of acphost's": {outer + "/out/hard", outer + "/out/hard", Protected, Protected},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestAllowed_OpensNoOtherFile(t *testing.T) {
 				wantKind(t, err, c.write)
 			}
 			if _, err := d.List(context.Background(), b, c.path, 0); kindOf(err) != Escapes {
-				t.Errorf("a list says %v", err)
+				t.Errorf("a list is %v", err)
 			}
 		})
 	}

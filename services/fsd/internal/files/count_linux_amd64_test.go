@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRead_ForCounting is the process whose system calls are counted, between two calls of getppid.
+// TestRead_ForCounting plays the process whose system calls are counted, between two calls of getppid.
 func TestRead_ForCounting(t *testing.T) {
 	dir := os.Getenv("FILES_TEST_COUNTED")
 	if dir == "" {
@@ -25,7 +25,7 @@ func TestRead_ForCounting(t *testing.T) {
 	}
 	d := protecting(t, own...)
 	runtime.LockOSThread()
-	for range 40 { // on a busy machine, Go's scheduler has calls of its own in many of them
+	for range 40 { // on a busy machine, many of them contain calls of Go's scheduler
 		unix.Getppid()
 		if _, err := read(d, in(dir+"/ws"), dir+"/ws/f"); err != nil {
 			t.Error(err)
@@ -42,8 +42,8 @@ func TestRead_SmallFileTakesFewSystemCalls(t *testing.T) {
 	if len(counts) < 4 {
 		t.Fatalf("counted %v", counts)
 	}
-	// Each folder on the way, and the file, are looked at once. Then come the watch, the opening, a look at what was opened, the
-	// reading and the closing.
+	// Each folder of the path, and the file, are examined once. The other calls are the watch, the opening, the check
+	// of the opened file, the reading and the closing.
 	want := strings.Count(dir+"/ws/f", "/") + 5
 	if got := slices.Min(counts[1:]); got > want { // the first read has Go's own calls; others may change the folder of all tests
 		t.Errorf("a read takes %d system calls, want at most %d", got, want)

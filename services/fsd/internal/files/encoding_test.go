@@ -25,7 +25,7 @@ func TestWrite_RejectsReplacingBinaryFile(t *testing.T) {
 			path := put(t, ws+"/f", old)
 			_, err := write(New(), in(ws), path, "new\n")
 			if kindOf(err) != NotText || !strings.Contains(err.Error(), "convert it to UTF-8") {
-				t.Errorf("got %v, want an error that says that the file is not UTF-8", err)
+				t.Errorf("got %v, want an error that states that the file is not UTF-8", err)
 			}
 			if got := contentOf(t, path); got != old {
 				t.Errorf("the file changed: it holds %.40q", got)

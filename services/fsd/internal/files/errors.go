@@ -36,8 +36,8 @@ const (
 
 // Error is the type of every error that this package returns, except a context's own.
 //
-// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a
-// file does not exist, in exactly one wording, and no other text contains any of the usual wordings.
+// Agents search errors for words to decide that a file may be created. So only the text of a Missing error states that
+// a file does not exist, in exactly one wording, and no other text contains any of the usual wordings.
 type Error struct {
 	Kind Kind
 	text string

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// misleading are the words by which agents tell that a file is missing and may be created.
+// misleading are the words by which agents detect that a file is missing and may be created.
 var misleading = []string{"not found", "enoent", "does not exist", "no such file"}
 
 func misleads(text string) bool {

@@ -76,7 +76,7 @@ func TestForm_CountsAgainstLimit(t *testing.T) {
 	put(t, path, "\ufeffa\r\n")
 	text, err := d.Read(context.Background(), in(ws), path, Range{})
 	if err != nil || text.Kept != (textform.Form{}) {
-		t.Errorf("%v: a read says that %q is kept", err, text.Kept)
+		t.Errorf("%v: a read states that %q is kept", err, text.Kept)
 	}
 	if done, err := write(d, in(ws), path, "b\n"); err != nil || contentOf(t, path) != "b\n" || len(done.Notes) > 0 {
 		t.Errorf("as sent: %v, %q", err, contentOf(t, path))

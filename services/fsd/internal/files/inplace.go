@@ -3,7 +3,7 @@ package files
 import "golang.org/x/sys/unix"
 
 // writeInPlace overwrites the open old file. It reserves space first, if the file system supports that. If writing
-// fails all the same, it restores the old content.
+// fails nevertheless, it restores the old content.
 func (w *writer) writeInPlace(why string) error {
 	// Two paths can lead to the same file here; the lock on the path does not serialize them.
 	defer w.disk.locks.lock(w.meta.identity)()

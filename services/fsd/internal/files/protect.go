@@ -40,7 +40,7 @@ type protection struct {
 	names []string // all paths, as requested and as resolved when they were configured
 
 	mu     sync.Mutex
-	watch  *watch       // nil: there is none
+	watch  *watch       // nil if none exists
 	result *watchResult // the last result of watch; nil if there is no watch
 }
 

@@ -59,13 +59,13 @@ func TestProtected_RejectedUnderEveryName(t *testing.T) {
 		_, err := read(d, b, path)
 		wantKind(t, err, Protected)
 		if err != nil && !strings.Contains(err.Error(), "acphost itself") {
-			t.Errorf("the error does not say whose it is: %v", err)
+			t.Errorf("the error does not state whose it is: %v", err)
 		}
 		_, err = write(d, b, path, "x")
 		wantKind(t, err, Protected)
 		loc, err := d.Resolve(context.Background(), b, path)
 		if err != nil || !loc.Protected {
-			t.Errorf("Resolve of %s said %+v, %v", path, loc, err)
+			t.Errorf("Resolve of %s returned %+v, %v", path, loc, err)
 		}
 		if t.Failed() {
 			t.Fatalf("at %s", path)

@@ -52,8 +52,7 @@ type Range struct {
 //
 // It returns at most Config.MaxContent bytes, and uses about that much memory regardless of the size of the file. Only
 // the returned part must be text: lines of a file that is binary elsewhere can be read. If the file changes meanwhile,
-// Read returns the data as it was read. A file with size 0 is read to its end all the same (/proc). Read stops when ctx
-// ends.
+// Read returns the data as it was read. A file with size 0 is also read to its end (/proc). Read stops when ctx ends.
 func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Text, error) {
 	if err := ctx.Err(); err != nil {
 		return Text{}, err

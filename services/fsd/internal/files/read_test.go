@@ -100,7 +100,7 @@ func TestRead_RejectsBinaryFiles(t *testing.T) {
 				_, err := New().Read(context.Background(), in(ws), path, lines)
 				wantKind(t, err, NotText)
 				if err != nil && !strings.Contains(err.Error(), "not a text file") {
-					t.Errorf("the error does not say it: %v", err)
+					t.Errorf("the error does not state it: %v", err)
 				}
 			}
 		})
@@ -191,7 +191,7 @@ func TestRead_RejectsSpecialFilesWithoutBlocking(t *testing.T) {
 		}
 		wantKind(t, err, Invalid)
 	}
-	// One that takes the file's place after it was looked at.
+	// A file that replaces the checked file.
 	p := &resolvedPath{requested: ws + "/p", path: ws + "/p"}
 	for _, flags := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR} {
 		if _, _, err := New().state.Load().openFile(p, flags); err == nil {
@@ -232,7 +232,7 @@ func TestRead_EndsWithContext(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled after some looks at it.
+// countdown is a context that is cancelled after some calls of Err.
 type countdown struct {
 	context.Context
 	left int
@@ -254,7 +254,7 @@ func TestRead_FileThatGrowsOrShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	for _, size := range []int64{0, 4, 10, 100} { // what fstat said
+	for _, size := range []int64{0, 4, 10, 100} { // the result of fstat
 		if _, err := f.Seek(0, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestDisk_ConcurrentReadsAndWrites(t *testing.T) {
 	}
 	all.Wait()
 	wantNoLeftovers(t, ws+"/new/folder")
-	if n := len(d.locks.held); n != 0 { // nobody is left who could change it
+	if n := len(d.locks.held); n != 0 { // no process can change it any more
 		t.Errorf("%d locks were left", n)
 	}
 }

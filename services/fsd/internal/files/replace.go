@@ -148,7 +148,7 @@ func writeAll(fd int, content []byte, offset int64) error {
 }
 
 // bytesOf returns the bytes of a string without a copy. They must not be written.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) } //nolint:gosec // nobody writes to the bytes
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) } //nolint:gosec // the bytes are not written to
 
 func splitPath(path string) (folder string, name []string) {
 	i := strings.LastIndexByte(path, '/')

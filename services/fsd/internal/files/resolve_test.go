@@ -61,7 +61,7 @@ func TestResolve_FollowsLinks(t *testing.T) {
 		"a link to a missing file outside":             {ws + "/dangling-out", Escapes, ""},
 		"a link of the kernel's own":                   {ws + "/magic/etc/passwd", Escapes, ""},
 		"another spelling that the roots do not have":  {outer + "/alias/a.txt", Escapes, ""},
-		"a detour that tells what exists outside":      {outer + "/secret/../ws/a.txt", Escapes, ""},
+		"a detour that reveals a file outside":         {outer + "/secret/../ws/a.txt", Escapes, ""},
 		"the same with nothing there":                  {outer + "/nothing/../ws/a.txt", Escapes, ""},
 		"a loop":                                       {ws + "/loop1", Invalid, ""},
 		"a file as a folder":                           {ws + "/a.txt/b", Invalid, ""},
@@ -86,10 +86,10 @@ func TestResolve_FollowsLinks(t *testing.T) {
 			}
 			loc, err := d.Resolve(context.Background(), in(ws), c.path)
 			if c.want == Escapes && (err != nil || loc.Inside) {
-				t.Errorf("Resolve said %+v, %v, want an answer that it is outside", loc, err)
+				t.Errorf("Resolve returned %+v, %v, want an answer that it is outside", loc, err)
 			}
 			if c.want == 0 && (err != nil || !loc.Inside || !loc.Exists || loc.Path != c.real || loc.Root != ws) {
-				t.Errorf("Resolve said %+v, %v, want %s inside %s", loc, err, c.real, ws)
+				t.Errorf("Resolve returned %+v, %v, want %s inside %s", loc, err, c.real, ws)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestRoots_InnermostDecides(t *testing.T) {
 	}
 	loc, err := d.Resolve(context.Background(), b, ws+"/vendor/lib/f")
 	if err != nil || !loc.ReadOnly || loc.Root != ws+"/also-vendor" {
-		t.Errorf("Resolve said %+v, %v", loc, err)
+		t.Errorf("Resolve returned %+v, %v", loc, err)
 	}
 }
 
@@ -290,14 +290,14 @@ func FuzzResolve(f *testing.F) {
 				t.Fatalf("read of %q gave %q of %s", requested, text.Content, text.Path)
 			}
 			if refErr == nil && real != text.Path {
-				t.Fatalf("%q led to %s, the reference says %s", requested, text.Path, real)
+				t.Fatalf("%q led to %s, the reference returned %s", requested, text.Path, real)
 			}
 		}
 		if resolveErr == nil && loc.Inside && !paths.Below(ws, loc.Path) {
 			t.Fatalf("Resolve took %s for inside", loc.Path)
 		}
 		if refErr == nil && resolveErr == nil && loc.Path != real && paths.Below(ws, loc.Path) {
-			t.Fatalf("Resolve of %q said %s, the reference says %s", requested, loc.Path, real)
+			t.Fatalf("Resolve of %q returned %s, the reference returned %s", requested, loc.Path, real)
 		}
 	})
 }

@@ -113,7 +113,7 @@ var changes = []struct {
 			must(t, os.Mkdir(dir+"/far", 0o755))
 			must(t, os.Link(dir+"/ws/f", dir+"/far/policy"))
 		}},
-	{name: "a folder stands where a file stood", protected: "own/policy", after: true,
+	{name: "a folder replaces a file", protected: "own/policy", after: true,
 		make: func(t testing.TB, dir string) { put(t, dir+"/own", "a file") },
 		change: func(t testing.TB, dir string) {
 			must(t, os.Remove(dir+"/own"))
@@ -211,7 +211,7 @@ func TestWatch_LooksUpUnwatchablePaths(t *testing.T) {
 	must(t, d.Configure(Config{Protected: []string{"/proc/self/cwd/f", dir + "/own"}}, false))
 	p := d.state.Load().protected
 	if p.watch == nil || len(p.result.unwatched) != 1 || p.result.unwatched[0].requested != "/proc/self/cwd/f" {
-		t.Fatalf("what is not watched: %+v", p.result)
+		t.Fatalf("unwatched files: %+v", p.result)
 	}
 	_, err := read(d, in(dir), dir+"/ws/f")
 	wantKind(t, err, Protected)

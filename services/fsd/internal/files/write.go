@@ -36,7 +36,7 @@ type Written struct {
 //
 // A write that has begun runs to its end even if ctx ends, because its caller must learn the result.
 //
-// A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
+// A file keeps its textform.Form if Read would return it whole, and a note reports that; not with Config.AsSent.
 //
 // Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any
 // content for a file that is not text, because its encoding would be lost. It does not check a file that is not

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a user without rights.
+// nobody is the id of a user without rights.
 const nobody = 65534
 
 // asNobody runs a function on a thread that has lost root's rights over files, if the tests run as root.
@@ -30,7 +30,7 @@ func asNobody(t *testing.T, run func()) {
 	}, run)
 }
 
-// inMounts runs a function on a thread with mounts of its own.
+// inMounts runs a function on a thread with its own mounts.
 func inMounts(t *testing.T, prepare func() error, run func()) {
 	t.Helper()
 	why := ""
@@ -52,7 +52,7 @@ func inMounts(t *testing.T, prepare func() error, run func()) {
 	}
 }
 
-// onThread runs both on one thread that nobody uses afterwards, the second if the first says so.
+// onThread runs prepare and, if it returns true, run on one thread that is not used afterwards.
 func onThread(t *testing.T, prepare func() bool, run func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -66,7 +66,7 @@ func onThread(t *testing.T, prepare func() bool, run func()) {
 	<-done
 }
 
-// openWorkspace is a workspace that nobody may enter, and owns.
+// openWorkspace returns a workspace of the user nobody, in a folder that every user may enter.
 func openWorkspace(t *testing.T) string {
 	t.Helper()
 	ws := workspace(t)
@@ -159,7 +159,7 @@ func TestWrite_BelowSearchOnlyFolder(t *testing.T) {
 
 func TestWrite_KeepsOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can make files of somebody else's")
+		t.Skip("only root can make files of another user")
 	}
 	ws := openWorkspace(t)
 	path := put(t, ws+"/f", "old")
@@ -271,7 +271,7 @@ func TestWrite_FullDiskKeepsOldFile(t *testing.T) {
 
 func TestWrite_InPlaceFailureRestoresContent(t *testing.T) {
 	ws := workspace(t)
-	// The file has a hole and the disk no room for what fills it. That is what a file system is like that cannot reserve.
+	// The file has a hole, and the disk has no room to fill it, as on a file system that cannot reserve space.
 	mount := func() error { return unix.Mount("test", ws, "tmpfs", 0, "size=128k") }
 	inMounts(t, mount, func() {
 		path := put(t, ws+"/f", "head")
@@ -319,7 +319,7 @@ func TestWrite_ReportsReadOnlyFileSystem(t *testing.T) {
 			_, err := write(New(), in(ws), path, "new")
 			wantKind(t, err, Denied)
 			if err != nil && !strings.Contains(err.Error(), "read-only") {
-				t.Errorf("the error does not say why: %v", err)
+				t.Errorf("the error does not state why: %v", err)
 			}
 		}
 	})

@@ -36,7 +36,8 @@ const (
 
 // Calls makes calls to the supervisor's services for a caller; *services.Handler implements it.
 type Calls interface {
-	// Begin begins a call. The returned context carries the caller, and ends when the caller loses the permission to call.
+	// Begin begins a call. The returned context carries the caller, and ends when the caller loses the permission to
+	// call.
 	Begin(ctx context.Context, caller auth.Caller) (_ context.Context, done func(), err error)
 	// Conn returns the connection for calls.
 	Conn() grpc.ClientConnInterface

@@ -232,7 +232,7 @@ func (at *attachment) followFrom(cursor string) error {
 		m, err := events.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return status.Error(codes.Unavailable, "there is no more to tell: the supervisor has ended the stream")
+			return status.Error(codes.Unavailable, "the supervisor has ended the stream")
 		case err != nil:
 			return err
 		}

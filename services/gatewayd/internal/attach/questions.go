@@ -202,7 +202,7 @@ func (q *question) reask(reason string, final bool) {
 // errUnable means that the client cannot answer; others may.
 var errUnable = errors.New("the client has answered with an error")
 
-// read converts the client's response to an answer; the error says why that is impossible.
+// read converts the client's response to an answer; the error states why that is impossible.
 func (q *question) read(frame []byte) (*supervisorv1.AnswerApprovalRequest, error) {
 	var m struct {
 		Result json.RawMessage `json:"result"`

@@ -244,7 +244,7 @@ func roleOf(cert *x509.Certificate) (string, error) {
 		switch {
 		case !ok:
 		case role != "":
-			return "", errors.New("the certificate says more than one role")
+			return "", errors.New("the certificate contains more than one role")
 		case !slices.Contains(tokens.Roles(), name):
 			return "", fmt.Errorf("the certificate's role, %q, is not a client's role", name)
 		default:
@@ -252,7 +252,7 @@ func roleOf(cert *x509.Certificate) (string, error) {
 		}
 	}
 	if role == "" {
-		return "", errors.New("the certificate says no role")
+		return "", errors.New("the certificate contains no role")
 	}
 	return role, nil
 }

@@ -17,12 +17,12 @@ func TestNew_LogsMissingTokensFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.json")
 	auth.New(auth.Options{Tokens: file, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if !strings.Contains(log.String(), file) {
-		t.Errorf("the log says %q", log.String())
+		t.Errorf("the log is %q", log.String())
 	}
 	log.Reset()
 	auth.New(auth.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if log.Len() > 0 {
-		t.Errorf("without a file the log says %q", log.String())
+		t.Errorf("without a file the log is %q", log.String())
 	}
 }
 

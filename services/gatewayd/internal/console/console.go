@@ -341,7 +341,7 @@ func (h *handler) setCookie(w http.ResponseWriter, r *http.Request, name, value 
 	})
 }
 
-// cookie returns a cookie of a request; "": there is none, or more than one, of which another server has set one.
+// cookie returns a cookie of a request; "" if none exists, or more than one, of which another server has set one.
 func cookie(r *http.Request, name string) string {
 	all := r.CookiesNamed(cookieName(r, name))
 	if len(all) != 1 {

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 )
 
-// rig is a console before a service that says who called it.
+// rig is a console in front of a service that returns the name of its caller.
 type rig struct {
 	t      *testing.T
 	broker *signin.Broker
@@ -61,7 +61,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// do makes a request as the console's page does; headers are pairs, "" takes one away.
+// do sends a request as the console's page does; headers are pairs, "" removes a header.
 func (r *rig) do(method, path, body string, headers ...string) *http.Response {
 	r.t.Helper()
 	req := httptest.NewRequestWithContext(r.t.Context(), method, "http://acp.example:7480"+path, strings.NewReader(body))
@@ -103,7 +103,7 @@ func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 		t.Errorf("the cookie is %+v", cookie)
 	}
 	if res := r.do("POST", "/service", "{}", headers...); res.StatusCode != 200 {
-		t.Errorf("who is signed in gets %d", res.StatusCode)
+		t.Errorf("a signed-in browser gets %d", res.StatusCode)
 	}
 	for _, path := range []string{"begin", "token"} { // over TLS, here that of a proxy
 		res := r.do("POST", "/console/api/"+path, `{"token":"`+r.token+`"}`, "Origin", "https://acp.example:7480")
@@ -115,7 +115,7 @@ func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 		t.Errorf("signing out: %d, %v", res.StatusCode, res.Cookies())
 	}
 	if res := r.do("POST", "/service", "{}", headers...); res.StatusCode != 401 {
-		t.Errorf("who has signed out gets %d", res.StatusCode)
+		t.Errorf("a signed-out browser gets %d", res.StatusCode)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 		"another port of this host":             {append([]string{"Origin", "http://acp.example:3000"}, in...), 403},
 		"no origin":                             {append([]string{"Origin", ""}, in...), 403},
 		"the origin null":                       {append([]string{"Origin", "null"}, in...), 403},
-		"another site, says the browser":        {append([]string{"Sec-Fetch-Site", "cross-site"}, in...), 403},
-		"the same site, says the browser":       {append([]string{"Sec-Fetch-Site", "same-site"}, in...), 403},
+		"another site by Sec-Fetch-Site":        {append([]string{"Sec-Fetch-Site", "cross-site"}, in...), 403},
+		"the same site by Sec-Fetch-Site":       {append([]string{"Sec-Fetch-Site", "same-site"}, in...), 403},
 		"an address that was made to lead here": {append([]string{"Host", "evil.example", "Origin", "http://evil.example"}, in...), 421},
 	} {
 		if res := r.do("POST", "/service", "{}", c.headers...); res.StatusCode != c.want {
@@ -151,13 +151,13 @@ func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 			}
 		}
 	}
-	// The cookie comes with requests of pages on other ports of this host; it does nothing without the page's secret.
+	// Requests of pages on other ports of this host contain the cookie; it has no effect without the page's secret.
 	for _, extra := range [][]string{nil, {auth.PageHeader, "x"}} {
 		if res := r.do("POST", "/service", "{}", append(extra, cookieAlone...)...); res.StatusCode != 401 && res.StatusCode != 403 {
 			t.Errorf("the cookie alone, with %q: %d", extra, res.StatusCode)
 		}
 	}
-	// Two cookies of the name: one was set by somebody else.
+	// Two cookies of the name: another server has set one.
 	two := []string{"Cookie", in[1] + "; " + in[1], in[2], in[3]}
 	if res := r.do("POST", "/service", "{}", two...); res.StatusCode != 401 {
 		t.Errorf("two cookies: %d", res.StatusCode)
@@ -220,7 +220,7 @@ func TestSignIn_RejectsInvalidTokens(t *testing.T) {
 		}
 	}
 	if len(r.broker.Sessions()) != 0 {
-		t.Error("somebody is in")
+		t.Error("a browser is signed in")
 	}
 }
 
@@ -273,7 +273,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		_ = json.NewDecoder(res.Body).Decode(&got)
 		return res, got
 	}
-	// What comes back to the browser is the page, which takes it from its address: nobody is in by that alone.
+	// The browser is redirected to a page that reads the code from its address: the redirect alone signs nobody in.
 	if res := r.do("GET", "/console/oidc/callback?code=x&state=y", "", "Origin", "", "Sec-Fetch-Site", "cross-site"); res.StatusCode != 200 || len(res.Cookies()) > 0 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("the callback: %d, %v", res.StatusCode, res.Cookies())
 	}
@@ -287,7 +287,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		"no secret":                      {cookie, "", back},
 		"another browser's cookie":       {otherCookie, page, back},
 		"another page's secret":          {cookie, otherPage, back},
-		"what another browser came with": {cookie, page, otherBack},
+		"the secrets of another browser": {cookie, page, otherBack},
 		"another state":                  {cookie, page, url.Values{"code": back["code"], "state": {"x"}}},
 		"no state":                       {cookie, page, url.Values{"code": back["code"]}},
 		"no code":                        {cookie, page, url.Values{"state": back["state"]}},
@@ -301,7 +301,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 		t.Errorf("another browser's code: %d", res.StatusCode)
 	}
 	if len(r.broker.Sessions()) != 0 {
-		t.Error("somebody is in")
+		t.Error("a browser is signed in")
 	}
 	res, got := finish(cookie, page, back)
 	if res.StatusCode != 200 || got.State != "in" || got.Role != "approver" || got.Secret == page {
@@ -310,7 +310,7 @@ func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 	for _, c := range res.Cookies() {
 		if c.MaxAge > 0 {
 			if res := r.do("POST", "/service", "{}", "Cookie", c.Name+"="+c.Value, auth.PageHeader, got.Secret); res.StatusCode != 200 {
-				t.Errorf("who is in gets %d", res.StatusCode)
+				t.Errorf("a signed-in browser gets %d", res.StatusCode)
 			}
 		}
 	}

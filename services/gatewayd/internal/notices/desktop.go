@@ -49,7 +49,7 @@ func linux(title, body string) []string {
 }
 
 // darwin returns the arguments of osascript. The script is constant: the texts are data. Arguments after the title are
-// never options, since the title is none.
+// never options, since the title is not an option.
 func darwin(title, body string) []string {
 	return []string{"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
 }

@@ -53,7 +53,7 @@ func newTarget(address, secret string) (target, error) {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http": // err contains the address, which may be secret
 		return target{}, errors.New("expected a URL such as https://example.org/PATH, or @FILE with one in it")
 	case u.User != nil || u.Fragment != "":
-		return target{}, errors.New("a URL with a user or a fragment is not taken: secrets are in files")
+		return target{}, errors.New("a URL with a user or a fragment is not accepted: secrets are in files")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
 		return target{}, fmt.Errorf("http://%s has no TLS: others on the way could send a person to a page of theirs; write https://", u.Host)
 	}
@@ -98,15 +98,15 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 		return withoutURL(err)
 	}
 	defer res.Body.Close()
-	switch said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
+	switch answer, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
 	case res.StatusCode/100 == 2:
 		return nil
 	case res.StatusCode/100 == 3:
 		return fmt.Errorf("%s answers %d: redirects are not followed; name the address to which it leads; %w", t.url.Host, res.StatusCode, errFinal)
 	case res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusRequestTimeout:
-		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails), errFinal)
+		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(answer), maxDetails), errFinal)
 	default:
-		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails))
+		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(answer), maxDetails))
 	}
 }
 

@@ -47,7 +47,7 @@ const (
 type Question struct {
 	// AgentID is the id of the agent that asks.
 	AgentID string `json:"agentId"`
-	// SessionID is the id of the session; "": there is none, or the agent chose one that is too long.
+	// SessionID is the id of the session; "" if none exists, or the agent chose one that is too long.
 	SessionID string `json:"sessionId,omitempty"`
 	// Link shows the question in the console.
 	Link string `json:"link"`
@@ -140,14 +140,14 @@ func (w *Watcher) watch(ctx context.Context) {
 	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
 		err := w.follow(ctx, func() {
 			if lost {
-				w.Logger.Info("notices: the supervisor tells what waits again")
+				w.Logger.Info("notices: the supervisor reports pending questions again")
 			}
 			lost, wait = false, minRetryDelay
 		})
 		w.change(func() { w.current = false })
 		if ctx.Err() == nil && !lost {
 			lost = true
-			w.Logger.Warn("notices: the supervisor does not tell which questions wait; it is asked again until it does. "+
+			w.Logger.Warn("notices: the supervisor does not report pending questions; the call is repeated until it does. "+
 				"If it does not let this gateway ask: make its certificate by \"acphost certs gateway --acts-as ROLE\"", "error", err)
 		}
 		if !sleep(ctx, wait) {

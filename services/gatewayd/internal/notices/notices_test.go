@@ -19,7 +19,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// broker is a supervisor, and a person who is told: both play in a bubble of synctest, whose time a test moves.
+// broker is a supervisor and a notified person: both run in a bubble of synctest, whose time a test advances.
 type broker struct {
 	t *testing.T
 
@@ -33,7 +33,7 @@ type broker struct {
 
 func (d *broker) watch(ctx context.Context, req *supervisorv1.WatchApprovalsRequest) (iter.Seq2[*supervisorv1.WatchApprovalsResponse, error], error) {
 	if !req.GetOnlyLook() {
-		d.t.Error("it does not say that it only looks: questions would wait for it")
+		d.t.Error("it does not state that it only looks: questions would wait for it")
 	}
 	changes := make(chan *supervisorv1.WatchApprovalsResponse, 10_000)
 	d.mu.Lock()
@@ -73,7 +73,7 @@ func (d *broker) Send(ctx context.Context, n Notice) error {
 	return err
 }
 
-// say has the supervisor tell something.
+// say has the supervisor send responses.
 func (d *broker) say(all ...*supervisorv1.WatchApprovalsResponse) {
 	synctest.Wait()
 	d.mu.Lock()
@@ -191,20 +191,20 @@ func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 		d.say(asked("a/2"), asked("a/3"))
 		d.lose() // while 2 and 3 have their grace time
 		time.Sleep(testGrace)
-		d.expect("while nobody knows what was answered", 1)
+		d.expect("while the answers are unknown", 1)
 		d.say(asked("a/1"), asked("a/3")) // 2 was answered meanwhile
 		time.Sleep(time.Minute)
-		d.expect("while the supervisor has not told all", 1)
+		d.expect("while the supervisor has not sent all questions", 1)
 		d.say(caughtUp())
-		d.expect("after it came back", 1, 1)
+		d.expect("after it is back", 1, 1)
 		if q := d.notified()[1].Questions; len(q) != 1 || q[0].AgentID != "a" {
-			t.Errorf("told of %+v", q)
+			t.Errorf("notified of %+v", q)
 		}
 		d.lose()
 		time.Sleep(time.Minute)
 		d.say(asked("a/1"), asked("a/3"), caughtUp())
 		time.Sleep(time.Hour)
-		d.expect("after it came back again", 1, 1)
+		d.expect("after it is back again", 1, 1)
 		// A supervisor that was started again counts from the beginning: the same handle is another question.
 		d.lose()
 		time.Sleep(time.Minute)

@@ -28,7 +28,7 @@ type got struct {
 	body string
 }
 
-// serve serves answers, and returns the requests that came.
+// serve serves answers, and returns the received requests.
 func serve(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (address string, requests chan got) {
 	t.Helper()
 	requests = make(chan got, 10)
@@ -211,8 +211,7 @@ func TestChannels_RejectInvalidAddressesAndSecrets(t *testing.T) {
 	}
 }
 
-// program puts a program into an otherwise empty PATH, which writes its arguments to a file, each behind a line of
-// its own.
+// program puts a program into an otherwise empty PATH. It writes its arguments to a file, each after a separate line.
 func program(t *testing.T, name, then string) (args func() []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -271,7 +270,7 @@ func TestDesktop_EscapesAgentText(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := d.Send(ctx, hostile); err == nil {
-		t.Error("it hangs, and nobody says so")
+		t.Error("it hangs, and this is not reported")
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := newDesktop("linux"); err == nil || !strings.Contains(err.Error(), "libnotify-bin") {

@@ -84,7 +84,7 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 		}
 	}
 	if !named && len(audience) > 1 {
-		return errors.New("it is for several audiences, and does not say by azp or client_id which client was given it")
+		return errors.New("it is for several audiences, and has no azp or client_id that names its client")
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func IsToken(bearer string) bool {
 // Bearer returns the owner of a bearer token.
 func (p *Provider) Bearer(ctx context.Context, token string) (auth.Caller, *auth.Rejection) {
 	if p.Audience == "" {
-		return auth.Caller{}, p.reject(http.StatusUnauthorized, "tokens of "+p.Name()+" are not taken here: --oidc-audience says which are", nil)
+		return auth.Caller{}, p.reject(http.StatusUnauthorized, "tokens of "+p.Name()+" are not accepted here: --oidc-audience selects accepted tokens", nil)
 	}
 	f, err := p.metadata()
 	if err != nil {
@@ -189,7 +189,7 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 		tokens, err = config.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(verifier))
 	}
 	if err != nil {
-		return auth.Caller{}, p.reject(http.StatusBadGateway, p.Name()+" did not say who you are: sign in again; gatewayd's log says why", err)
+		return auth.Caller{}, p.reject(http.StatusBadGateway, p.Name()+" did not identify you: sign in again; gatewayd's log has the reason", err)
 	}
 	id, _ := tokens.Extra("id_token").(string)
 	got, err := f.browser.Verify(ctx, id)
@@ -209,7 +209,7 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 
 // invalid returns the refusal of an invalid token.
 func (p *Provider) invalid(err error) *auth.Rejection {
-	text := "gatewayd's log says why"
+	text := "gatewayd's log has the reason"
 	if expired := (*oidc.TokenExpiredError)(nil); errors.As(err, &expired) {
 		text = "it has expired"
 	}
@@ -219,7 +219,7 @@ func (p *Provider) invalid(err error) *auth.Rejection {
 func (p *Provider) reject(status int, text string, err error) *auth.Rejection {
 	if err != nil {
 		text := err.Error()
-		p.Logger.Warn("a caller was rejected by OpenID Connect", "issuer", p.Issuer, "told", text, "error", text[:min(len(text), 500)])
+		p.Logger.Warn("a caller was rejected by OpenID Connect", "issuer", p.Issuer, "reason", text, "error", text[:min(len(text), 500)])
 	}
 	return &auth.Rejection{Status: status, Text: text}
 }
@@ -244,7 +244,7 @@ func (p *Provider) caller(token *oidc.IDToken) (auth.Caller, *auth.Rejection) {
 	}
 	if w.Role == "" || token.Subject == "" {
 		return auth.Caller{}, p.reject(http.StatusForbidden, fmt.Sprintf("%s knows you as %s, and gives you none of the groups that have a role here: "+
-			"whoever runs this gateway names them by --oidc-role", p.Name(), w.Name), errors.New("no group with a role in the claim "+p.RoleClaim))
+			"the operator of this gateway sets them by --oidc-role", p.Name(), w.Name), errors.New("no group with a role in the claim "+p.RoleClaim))
 	}
 	return w, nil
 }

@@ -54,11 +54,11 @@ func TestBearer_AcceptsTokenOfProvider(t *testing.T) {
 		}
 		r.pass(2 * time.Hour)
 		if caller.Valid() {
-			t.Errorf("%s: it stands when it has expired", alg)
+			t.Errorf("%s: it is valid after its expiry", alg)
 		}
 		r.pass(-2 * time.Hour)
 	}
-	// A name that nobody vouches for is not used.
+	// An unverified name is not used.
 	caller, rejection := r.Bearer(t.Context(), r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "see", "email": "root@example.org", "name": "root", "preferred_username": "root"})))
 	if rejection != nil || caller.Name != "u-1" || caller.Role != "viewer" {
 		t.Errorf("%+v, %v", caller, rejection)
@@ -203,7 +203,7 @@ func TestBearer_ProviderIsDown(t *testing.T) {
 	}
 }
 
-// visit goes to the provider's page as a browser does, and returns what it sends back.
+// visit opens the provider's page as a browser does, and returns the parameters of its redirect.
 func visit(t *testing.T, address string) url.Values {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

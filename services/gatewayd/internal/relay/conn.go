@@ -56,7 +56,7 @@ func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 	return c
 }
 
-// Done returns a channel that is closed when the connection has ended; Cause says why.
+// Done returns a channel that is closed when the connection has ended; Cause returns the reason.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Cause returns why the connection has ended.

@@ -30,7 +30,7 @@ func (e *Envelope) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Name returns the method without its quotes, for people; empty: there is none.
+// Name returns the method without its quotes, for people; empty if none exists.
 func (e *Envelope) Name() string {
 	name, err := jsontext.AppendUnquote(nil, e.Method)
 	if err != nil {

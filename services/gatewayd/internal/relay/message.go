@@ -15,7 +15,7 @@ type Kind int
 
 // The kinds.
 const (
-	// Invalid is an object that is none of the others.
+	// Invalid is an object of no other kind.
 	Invalid Kind = iota
 	// Request has a method and an id.
 	Request
@@ -29,8 +29,8 @@ const (
 type Message struct {
 	Kind   Kind
 	Method string
-	// ID is the id as a map key: ids that are equal as JSON values have equal keys. Empty: there is none, or its type
-	// is invalid.
+	// ID is the id as a map key: ids that are equal as JSON values have equal keys. Empty if the id is missing or its
+	// type is invalid.
 	ID string
 	// RawID is the id as received.
 	RawID []byte

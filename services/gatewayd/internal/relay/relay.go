@@ -1,5 +1,5 @@
-// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an
-// agent go to the streams that its client reads: the connection's, and one for each session.
+// Package relay holds the connections of a gateway: each connects a client with its own agent. The frames of an agent
+// are delivered to the streams that its client reads: the connection's, and one for each session.
 //
 // The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is
 // bounded, and an agent whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how
@@ -26,7 +26,8 @@ import (
 type Agent interface {
 	// Send sends a frame, one line of JSON without its line feed. It waits for room, and is not called concurrently.
 	Send(frame []byte) error
-	// Recv returns the next frames. Any error is the end, and its text says why. It is not called concurrently.
+	// Recv returns the next frames. An error ends the connection, and its text is the reason. It is not called
+	// concurrently.
 	Recv() ([][]byte, error)
 	// Close ends the agent. It does not wait, ends Send and Recv, and may be called again.
 	Close()
@@ -36,7 +37,7 @@ type Agent interface {
 type Target struct {
 	// Name is the agent's name; empty: the only one.
 	Name string
-	// None means that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
+	// None means that the connection has no agent, and only attaches to sessions. Name is empty then.
 	None bool
 }
 
@@ -197,7 +198,7 @@ func (r *Registry) leave(owner string) {
 	r.wg.Done()
 }
 
-// Get returns a connection of an owner that streams read; nil: there is none.
+// Get returns a connection of an owner that streams read; nil if none exists.
 func (r *Registry) Get(owner, id string) *Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()

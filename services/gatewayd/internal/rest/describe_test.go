@@ -17,7 +17,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// The description is made of the same table and descriptors as what is served. -update, which package testkit defines, writes it.
+// The description is made of the same table and descriptors as what is served. -update, which package testkit defines,
+// writes it.
 
 type object = map[string]any
 

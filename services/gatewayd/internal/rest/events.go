@@ -179,7 +179,7 @@ func (h *Handler) watchFrom(ctx context.Context, session, agent, cursor string, 
 		e, err := next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return last, status.Error(codes.Unavailable, "there is no more to tell: the supervisor has ended the stream")
+			return last, status.Error(codes.Unavailable, "the supervisor has ended the stream")
 		case err != nil:
 			return last, err
 		case session == "" && agent != "" && e.GetAgentId() != agent:

@@ -84,7 +84,7 @@ func TestEvents_HaveNames(t *testing.T) {
 		r.events <- c.event
 		got := next()
 		if got.id != c.event.GetCursor() || got.name != c.want || strings.Contains(got.data, "secret") {
-			t.Errorf("%v came as %+v, want %s", c.event, got, c.want)
+			t.Errorf("%v arrived as %+v, want %s", c.event, got, c.want)
 		}
 		r.conforms(c.want, "/components/schemas/Event", []byte(got.data))
 		if !slices.Contains(eventNames(), got.name) {
@@ -101,7 +101,7 @@ func TestEvents_SlowStreamContinuesFromCursor(t *testing.T) {
 	r.lag.Store(true)
 	r.events <- &supervisorv1.Event{Cursor: "c1"}
 	if from := <-r.from; from != "c1" {
-		t.Errorf("it goes on after %q", from)
+		t.Errorf("it continues after %q", from)
 	}
 	r.events <- &supervisorv1.Event{Cursor: "c2"}
 	if a, b := next(), next(); a.id != "c1" || b.id != "c2" {

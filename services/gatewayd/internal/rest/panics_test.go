@@ -120,6 +120,6 @@ func TestLogin_PanicEndsOneLogin(t *testing.T) {
 			t.Errorf("the login ended with %+v, want an internal error", c)
 		}
 	case <-testkit.After():
-		t.Fatal("clients are not told that the login has ended")
+		t.Fatal("clients are not notified that the login has ended")
 	}
 }

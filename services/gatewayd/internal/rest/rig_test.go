@@ -118,7 +118,7 @@ func escaped(path string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(path, "~", "~0"), "/", "~1")
 }
 
-// do makes a request, and checks it and its answer against the description, by the path that stands there.
+// do sends a request, and checks the request and the response against the description of the path described.
 func (r *rig) do(verb, described, path, body string) (int, string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), verb, r.url+path, strings.NewReader(body))

@@ -85,7 +85,7 @@ func (s *supervisor) Authenticate(req *supervisorv1.AuthenticateRequest, stream 
 		return stream.Send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: "key"}}})
 	}
 	id := "q1"
-	if req.GetMethodId() == "older" { // its page is in the answer to authenticate, which nobody has to answer
+	if req.GetMethodId() == "older" { // its page is in the answer to authenticate, and needs no answer
 		id = ""
 	}
 	err := stream.Send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Question{Question: &supervisorv1.Approval{

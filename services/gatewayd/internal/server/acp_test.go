@@ -79,7 +79,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(400, "1024 bytes", "POST", `{"jsonrpc":"2.0","id":"`+strings.Repeat("i", 1025)+`","method":"_x"}`, of...)
 	r.want(400, "1024 bytes", "GET", "", in(strings.Repeat("s", 1025))...)
 
-	// Answers go where their requests came from; session/load's comes on the connection's stream.
+	// Responses are sent on the streams of their requests; that of session/load on the connection's stream.
 	main := r.stream(of...)
 	r.want(409, "active receiver", "GET", "", of...)
 	session := r.stream(in("s")...)
@@ -107,7 +107,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(202, "", "POST", `{"id":8,"result":{}}`, of...)
 	p.want(t, `{"id":8,"result":{}}`)
 
-	// What nobody reads yet waits, and is there in order for who reads next.
+	// An unread message is queued, and delivered in order to the next reader.
 	_ = session.Close()
 	for i := range 50 {
 		p.say(fmt.Sprintf(`{"method":"session/update","params":{"sessionId":"later","n":%d}}`, i))
@@ -119,7 +119,7 @@ func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r.want(202, "", "DELETE", "", of...)
 	<-p.gone
 	if _, data := main.next(); data != "" {
-		t.Errorf("the stream of a connection that was deleted goes on with %s", data)
+		t.Errorf("the stream of a connection that was deleted continues with %s", data)
 	}
 	r.want(404, "Unknown", "POST", `{"id":1,"method":"session/new"}`, of...)
 }
@@ -128,11 +128,11 @@ func TestStream_DeliversLastMessageOfAgent(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()
 	p.say(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
-	close(p.says)
+	close(p.output)
 	main := r.stream("Acp-Connection-Id", id)
 	main.want(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
 	if _, data := main.next(); data != "" {
-		t.Errorf("the stream goes on with %s", data)
+		t.Errorf("the stream continues with %s", data)
 	}
 	<-p.gone
 }
@@ -187,7 +187,7 @@ func TestStream_ResumesAfterLastEventID(t *testing.T) {
 			t.Fatalf("got %s, want frame %d", data, n)
 		}
 	}
-	// The connection of the first may be gone without anybody having noticed: who knows where it was takes over.
+	// The first connection may be lost without notice: a client that knows the position replaces it.
 	second := r.stream(append(of, "Last-Event-ID", last)...)
 	for n := 5; n < 10; n++ {
 		second.want(frame(n))

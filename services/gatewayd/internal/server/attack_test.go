@@ -19,7 +19,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 	operator := r.secrets["operator"]
 	expired := r.token("operator", -time.Second)
 	for name, headers := range map[string][]string{
-		"nobody":                        {"Authorization", ""},
+		"no token":                      {"Authorization", ""},
 		"an empty token":                {"Authorization", "Bearer "},
 		"no scheme":                     {"Authorization", operator},
 		"another scheme":                {"Authorization", "Basic " + operator},
@@ -34,12 +34,12 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 			for _, method := range []string{"POST", "GET", "DELETE", "OPTIONS", "PUT"} {
 				res := r.want(401, "", method, hello, append(headers, "Acp-Connection-Id", id)...)
 				if res.Get("WWW-Authenticate") == "" {
-					t.Errorf("%s: it is not said how to sign in", method)
+					t.Errorf("%s: it is not reported how to sign in", method)
 				}
 			}
 		})
 	}
-	if res, err := http.Get(r.server.URL + "/acp?token=" + operator); err != nil || res.StatusCode != 401 { // it would stand in logs
+	if res, err := http.Get(r.server.URL + "/acp?token=" + operator); err != nil || res.StatusCode != 401 { // logs would contain it
 		t.Errorf("a token in the URL: %v, %v", res, err)
 	} else {
 		_ = res.Body.Close()
@@ -57,7 +57,7 @@ func TestServer_RejectsUnknownCallers(t *testing.T) {
 		}
 	}
 	if len(r.agents) != 0 {
-		t.Error("an agent was opened for somebody")
+		t.Error("an agent was opened")
 	}
 }
 
@@ -72,7 +72,7 @@ func TestServer_RejectsOtherHostsAndOrigins(t *testing.T) {
 		for _, res := range []http.Header{res, pre} {
 			for name := range res {
 				if strings.HasPrefix(name, "Access-Control-") {
-					t.Errorf("%s is told %s", origin, name)
+					t.Errorf("%s receives %s", origin, name)
 				}
 			}
 		}
@@ -124,7 +124,7 @@ func TestToken_RevocationEndsConnections(t *testing.T) {
 			<-p.gone
 			<-q.gone
 			if _, data := main.next(); data != "" {
-				t.Errorf("the stream goes on with %s", data)
+				t.Errorf("the stream continues with %s", data)
 			}
 			if _, _, err := ws.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 				t.Errorf("the WebSocket ended with %v", err)
@@ -138,7 +138,7 @@ func TestConnection_LimitPerOwner(t *testing.T) {
 	r.connect()
 	_, id := r.connect()
 	if res := r.want(429, "too many", "POST", hello); res.Get("Retry-After") == "" {
-		t.Error("it is not said when to try again")
+		t.Error("it is not reported when to try again")
 	}
 	other := []string{"Authorization", "Bearer " + r.token("operator", time.Hour)}
 	r.connect(other...)
@@ -205,7 +205,7 @@ func TestWebSocket_CarriesFramesBothWays(t *testing.T) {
 	}
 	r.write(ws, `{"method":"_last"}`)
 	p.want(t, `{"method":"_last"}`)
-	close(p.says)
+	close(p.output)
 	if _, _, err := ws.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusInternalError {
 		t.Errorf("when the agent has ended, the WebSocket ended with %v", err)
 	}

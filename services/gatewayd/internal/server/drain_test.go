@@ -40,7 +40,7 @@ func TestDrain_WaitsForTurns(t *testing.T) {
 	}()
 	goingAway(t, idle)
 	r.want(503, "stopping", "POST", hello)
-	// What runs goes on to its end, whatever else is said.
+	// Active requests continue to their end, whatever the content of later messages.
 	update := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","text":"\"id\":7"}}`
 	answer := `{"jsonrpc":"2.0","id":7,"result":{"stopReason":"end_turn"}}`
 	at.say(update, `{"jsonrpc":"2.0","id":8,"result":{}}`)
@@ -57,7 +57,7 @@ func TestDrain_WaitsForTurns(t *testing.T) {
 	overHTTP.say(update, answer)
 	stream.want(update, answer)
 	if id, data := stream.next(); data != "" {
-		t.Errorf("behind the end of the turn came %s %s", id, data)
+		t.Errorf("after the end of the turn arrived %s %s", id, data)
 	}
 	<-drained
 }

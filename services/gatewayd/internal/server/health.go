@@ -17,7 +17,7 @@ const (
 )
 
 // probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So
-// they are answered before the Gate, and only say whether this process runs, and whether it can serve.
+// they are answered before the Gate, and only report whether this process runs, and whether it can serve.
 type probes struct {
 	ready func(context.Context) error
 	log   *slog.Logger
@@ -39,7 +39,7 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Allow", "GET, HEAD")
 		writeText(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	case r.URL.Path == "/readyz" && p.check() != nil:
-		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
+		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd has the reason")
 	default:
 		writeText(w, http.StatusOK, "ok")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
 
-// sized returns a message of so many bytes. text is a message with one "%".
+// sized returns a message of the given number of bytes. text is a message with one "%".
 func sized(text string, size int) string {
 	return strings.Replace(text, "%", strings.Repeat("x", size-len(text)+1), 1)
 }
@@ -50,7 +50,7 @@ func TestGateway_PassesMessagesUpToLimit(t *testing.T) {
 		r.write(ws, `{"method":"_after"}`)
 		p.want(t, `{"method":"_after"}`)
 	})
-	// What waits for a client is bounded, and one message passes whatever its size.
+	// The queue for a client is limited, and one message passes regardless of its size.
 	waiting := relay.Limits{Buffered: limit}
 	t.Run("agent to client by events", func(t *testing.T) {
 		r := newRig(t, waiting)

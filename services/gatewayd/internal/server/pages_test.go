@@ -11,7 +11,7 @@ import (
 func TestCORS_AllowsNamedOrigins(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	const good = "https://good.example"
-	// The browser asks first, and shows nobody.
+	// The browser sends a preflight request first, without credentials.
 	header := r.want(http.StatusNoContent, "", "OPTIONS", "", "Authorization", "", "Origin", good, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 	if got := header.Get("Access-Control-Allow-Origin"); got != good {
 		t.Errorf("the preflight allows %q", got)
@@ -24,7 +24,7 @@ func TestCORS_AllowsNamedOrigins(t *testing.T) {
 	if got := header.Get("Access-Control-Allow-Origin"); got != good || header.Get("Access-Control-Allow-Credentials") != "" || header.Get("Vary") != "Origin" {
 		t.Errorf("a call: %v", header)
 	}
-	// Without a preflight's header it is a request like others, and nobody makes it.
+	// Without a preflight's header it is an ordinary request, without a caller.
 	r.want(http.StatusUnauthorized, "", "OPTIONS", "", "Authorization", "", "Origin", good)
 	for _, headers := range [][]string{
 		{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Origin", good + ".evil.example"}, {"Origin", "http://good.example"}, {"Origin", "https://GOOD.example"},

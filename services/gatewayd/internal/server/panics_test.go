@@ -85,13 +85,13 @@ func TestGateway_PanicEndsOneRequestOrConnection(t *testing.T) {
 			ws, _ := r.socket()
 			_ = ws.Write(t.Context(), websocket.MessageText, []byte(message))
 			if _, _, err := ws.Read(testkit.Context(t)); err == nil {
-				t.Error("the WebSocket goes on")
+				t.Error("the WebSocket continues")
 			}
 		}},
 		"receiving messages for a WebSocket": {at: "recv", after: 1, inject: func(t *testing.T, r *rig) {
 			ws, _ := r.socket()
 			if _, _, err := ws.Read(testkit.Context(t)); err == nil {
-				t.Error("the WebSocket goes on")
+				t.Error("the WebSocket continues")
 			}
 		}},
 	} {

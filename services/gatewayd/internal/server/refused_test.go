@@ -36,7 +36,8 @@ func (r *rig) dial(headers ...string) (*websocket.Conn, int) {
 	return ws, 0
 }
 
-// says sends messages by a WebSocket, and returns what comes back last, and the code that it ends with; 0: it goes on.
+// says sends a message by a WebSocket, and returns the last answer and the code that the connection ends with; 0 if it
+// stays open.
 func (r *rig) says(ws *websocket.Conn, message string) (answer string, end websocket.StatusCode) {
 	r.t.Helper()
 	if err := ws.Write(r.t.Context(), websocket.MessageText, []byte(message)); err != nil {
@@ -91,7 +92,7 @@ func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 			code := fmt.Sprintf(`"id":0,"error":{"code":%d,"message":"Initialize failed"`, c.want.RPC)
 			header := r.want(c.want.HTTP, code, "POST", hello)
 			if again := header.Get("Retry-After") != ""; again != (c.want == apierror.TooMany) {
-				t.Errorf("whether to come again is said: %t", again)
+				t.Errorf("the answer has Retry-After: %t", again)
 			}
 			ws, _ := r.dial()
 			if got, end := r.says(ws, hello); !strings.Contains(got, code) || end != c.want.Close {

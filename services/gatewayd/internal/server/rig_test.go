@@ -29,10 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // puppet is an agent that a test plays.
 type puppet struct {
-	got  chan string   // frames that it got
-	says chan [][]byte // frames that it says; closed: it ends
-	gone chan struct{}
-	once sync.Once
+	got    chan string   // frames that it got
+	output chan [][]byte // frames that it sends; closed: it ends
+	gone   chan struct{}
+	once   sync.Once
 }
 
 func (p *puppet) Send(frame []byte) error {
@@ -46,7 +46,7 @@ func (p *puppet) Send(frame []byte) error {
 
 func (p *puppet) Recv() ([][]byte, error) {
 	select {
-	case frames, ok := <-p.says:
+	case frames, ok := <-p.output:
 		if !ok {
 			return nil, errors.New("the agent has ended")
 		}
@@ -58,14 +58,14 @@ func (p *puppet) Recv() ([][]byte, error) {
 
 func (p *puppet) Close() { p.once.Do(func() { close(p.gone) }) }
 
-// say has the agent say frames.
+// say has the agent send frames.
 func (p *puppet) say(frames ...string) {
 	var all [][]byte
 	for _, f := range frames {
 		all = append(all, []byte(f))
 	}
 	select {
-	case p.says <- all:
+	case p.output <- all:
 	case <-p.gone:
 	}
 }
@@ -96,7 +96,7 @@ func newRig(t *testing.T, limits relay.Limits, change ...func(*server.Options)) 
 		if r.refuse != nil {
 			return nil, r.refuse
 		}
-		p := &puppet{got: make(chan string, 100), says: make(chan [][]byte), gone: make(chan struct{})}
+		p := &puppet{got: make(chan string, 100), output: make(chan [][]byte), gone: make(chan struct{})}
 		if r.wrap != nil {
 			wrapped := r.wrap(p)
 			r.agents <- p
@@ -152,7 +152,7 @@ func (r *rig) save() {
 	}
 }
 
-// do makes a request as an operator; headers are pairs, and "" takes one away.
+// do sends a request as an operator; headers are pairs, and "" removes a header.
 func (r *rig) do(method, body string, headers ...string) *http.Response {
 	r.t.Helper()
 	return r.doBy(http.DefaultTransport, method, body, headers...)

@@ -29,7 +29,7 @@ func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error 
 		}
 		return control.Flush()
 	}
-	// An id without data is no event. It tells a client that loses the stream before the first event where to continue.
+	// An id without data is no event. A client that loses the stream before the first event continues from it.
 	buf := append(strconv.AppendUint([]byte("id: "), reader.At(), 10), "\n\n"...)
 	if err := write(buf); err != nil {
 		return err

@@ -249,7 +249,7 @@ func (h *Handler) Begin(ctx context.Context, caller auth.Caller) (_ context.Cont
 	}, nil
 }
 
-// WithCaller returns a context for calls to a supervisor on behalf of a caller.
+// WithCaller returns a context for calls to a supervisor in the name of a caller.
 func WithCaller(ctx context.Context, caller auth.Caller) context.Context {
 	name := delegation.Presentable(caller.Name, delegation.MaxName)
 	if name == "" {

@@ -37,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// supervisor answers as a test says, and notes for whom it was called.
+// supervisor returns the answers that a test sets, and records in whose name it was called.
 type supervisor struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
 	supervisorv1.UnimplementedSessionServiceServer
@@ -192,7 +192,7 @@ func TestServices_EachProtocolPassesCaller(t *testing.T) {
 			_, err = get(t.Context(), r, w, "none")
 			var failed *connect.Error
 			if !errors.As(err, &failed) || failed.Code() != connect.CodeNotFound || failed.Message() != "there is no such session" || len(failed.Details()) != 1 {
-				t.Errorf("an error came as %v", err)
+				t.Errorf("an error arrived as %v", err)
 			}
 			<-r.callers
 			stream, err := watch(t.Context(), r, w)
@@ -276,7 +276,7 @@ func TestStream_EndsWithToken(t *testing.T) {
 	}
 }
 
-// post sends what stands there, as Connect in JSON.
+// post sends body unchanged, as Connect in JSON.
 func post(t *testing.T, r *rig, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(body))
@@ -300,7 +300,7 @@ func post(t *testing.T, r *rig, path, body string, headers ...string) (int, stri
 	return res.StatusCode, string(text)
 }
 
-// all tells of every method that there is.
+// all calls tell for every method.
 func all(tell func(path string, m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("acphost.supervisor.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -374,7 +374,7 @@ func TestRole_LimitsMethods(t *testing.T) {
 	}
 }
 
-// anyMessage stands for a message that a codec has.
+// anyMessage represents a message of a codec.
 type anyMessage struct{}
 
 // sending is a codec that sends its own message, whatever it is given, and reads none.
@@ -408,7 +408,7 @@ func TestRequest_SizeIsLimited(t *testing.T) {
 		"no protobuf":                   {viewer, "\xff\xff", []string{"Content-Type", "application/proto"}, http.StatusBadRequest},
 		"a form":                        {viewer, `{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},
 		"text":                          {viewer, `{}`, []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
-		"what is compressed":            {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
+		"a compressed body":             {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
 		"a compression that is unknown": {viewer, `{}`, []string{"Content-Encoding", "br"}, http.StatusNotImplemented},
 	} {
 		if got, text := post(t, c.r, path, c.body, c.header...); got != c.want {

@@ -70,7 +70,8 @@ type Session struct {
 	// ID identifies it to people. It is no secret.
 	ID   string
 	Role string
-	// Method is "code", or the ID of the auth.Caller with which the browser signed in. Name is its name; it may be empty.
+	// Method is "code", or the ID of the auth.Caller with which the browser signed in. Name is its name; it may be
+	// empty.
 	Method, Name     string
 	Created, Expires time.Time
 	Browser          Browser

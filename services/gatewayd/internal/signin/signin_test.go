@@ -13,7 +13,7 @@ import (
 
 var firefox = Browser{Address: "192.0.2.7", Agent: "Firefox"}
 
-// anybody may come in.
+// anybody accepts every browser.
 func anybody() error { return nil }
 
 // ask plays a browser that asks until it is in, its code ends, or ctx ends.
@@ -63,7 +63,7 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 			t.Errorf("the browser is %+v, %v", caller, ok)
 		}
 		if again, _, _ := d.Claim(s, firefox, anybody); again != nil {
-			t.Error("the code let somebody in twice")
+			t.Error("the code was accepted twice")
 		}
 		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); !errors.Is(err, ErrUsed) {
 			t.Errorf("the code was confirmed twice: %v", err)
@@ -82,7 +82,7 @@ func TestCode_SignsBrowserInOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if _, _, ok := d.Find(got.secrets); ok || caller.Valid() {
-			t.Error("a browser stays signed in for longer than was said")
+			t.Error("a browser stays signed in for longer than the session's lifetime")
 		}
 	})
 }
@@ -112,14 +112,14 @@ func TestCode_BelongsToOneBrowser(t *testing.T) {
 			"the code in a secret's way": {Cookie: code, Page: code},
 		} {
 			if got, _, _ := d.Claim(wrong, firefox, anybody); got != nil {
-				t.Errorf("%s was let in", name)
+				t.Errorf("%s was accepted", name)
 			}
 		}
 		if err := <-confirmed; !errors.Is(err, ErrNoBrowser) {
-			t.Errorf("the browser was away, and confirming says %v", err)
+			t.Errorf("the browser was away, and confirming returned %v", err)
 		}
 		if got, _, _ := d.Claim(s, firefox, anybody); got != nil {
-			t.Error("a browser was let in after its person was told that it was not")
+			t.Error("a browser was accepted after its person was notified that it was not")
 		}
 	})
 }
@@ -153,11 +153,11 @@ func TestBegin_KeepsNoState(t *testing.T) {
 	for range 10_000 {
 		s, code, _ := d.Begin()
 		if shown[code] {
-			t.Fatalf("the code %s came twice", code)
+			t.Fatalf("the code %s arrived twice", code)
 		}
 		shown[code] = true
 		if got, _, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
-			t.Fatal("a code that nobody has confirmed is good, or has ended")
+			t.Fatal("an unconfirmed code is accepted, or has expired")
 		}
 	}
 	if len(d.confirmations)+len(d.sessions) != 0 {
@@ -273,17 +273,17 @@ func TestLook_ReportsRejectedBrowser(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()
 		agent := errors.New("an agent shows it")
-		told := make(chan error, 1)
+		result := make(chan error, 1)
 		go func() {
 			_, err := d.AwaitBrowser(t.Context(), code)
-			told <- err
+			result <- err
 		}()
 		synctest.Wait()
 		if got, _, err := d.Claim(s, firefox, func() error { return agent }); got != nil || !errors.Is(err, agent) {
 			t.Errorf("the browser: got %v, %v", got, err)
 		}
-		if err := <-told; !errors.Is(err, agent) {
-			t.Errorf("the person is told %v", err)
+		if err := <-result; !errors.Is(err, agent) {
+			t.Errorf("the person receives %v", err)
 		}
 		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); err == nil {
 			t.Error("it is confirmed all the same")

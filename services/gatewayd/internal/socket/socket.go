@@ -260,7 +260,7 @@ var errSlow = errors.New("the client did not take what was sent to it")
 
 // closeFor closes the WebSocket with the reason why the connection has ended.
 func (s *session) closeFor(err error) {
-	kind := apierror.Failed // as for an ended agent, whatever its error says
+	kind := apierror.Failed // as for an ended agent, whatever its error
 	if errors.Is(err, relay.ErrClosing) || errors.Is(err, relay.ErrNotAllowed) {
 		kind, _ = apierror.Of(s.ctx, err)
 	}

@@ -64,7 +64,7 @@ func open(life context.Context, c *client.Client, name string) (_ stream, id str
 	_ = s.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}})
 	first, err := s.Recv()
 	if errors.Is(err, io.EOF) || err == nil && first.GetOpened() == nil {
-		return nil, "", errors.New("the supervisor did not say which agent it opened")
+		return nil, "", errors.New("the supervisor did not report the opened agent")
 	}
 	return s, first.GetOpened().GetAgent().GetId(), err
 }

@@ -26,24 +26,24 @@ type entries struct {
 	Entries  []entry           `yaml:"entries"`
 }
 
-// entry is one way to do something. ${ws}, ${outside} and ${home} stand for folders of the fixture.
+// entry is one way to perform an action. ${ws}, ${outside} and ${home} stand for folders of the fixture.
 type entry struct {
 	Policy string `yaml:"policy"`
 	Name   string `yaml:"name"`
 	Want   string `yaml:"want"`
-	// A command line, or an argv, and what the request gives with it.
+	// A command line, or an argv, and the other parts of the request.
 	Command string   `yaml:"command"`
 	Argv    []string `yaml:"argv"`
 	Cwd     string   `yaml:"cwd"`
 	Env     []string `yaml:"env"`
-	// Repeat is how often Command stands there; 0 is once.
+	// Repeat is how often Command is repeated; 0 is once.
 	Repeat int `yaml:"repeat"`
 	// SuffixHex are bytes behind Command that YAML cannot hold.
 	SuffixHex string `yaml:"suffix_hex"`
 	// Or a path, and the kind of action on it.
 	Path *string `yaml:"path"`
 	Kind string  `yaml:"kind"`
-	// Known says why the entry fails. It must then fail.
+	// Known is the reason why the entry fails. It must then fail.
 	Known string `yaml:"known"`
 }
 
@@ -59,7 +59,7 @@ func (e *entry) action(t *testing.T, s fixture) *permissionv1.Action {
 	return s.run(line, e.Argv, e.Env, s.expand(e.Cwd))
 }
 
-// met reports whether a verdict is what an entry wants.
+// met reports whether a verdict is the expected one of an entry.
 func (e *entry) met(got permissionv1.Verdict) bool {
 	switch e.Want {
 	case "allow":
@@ -138,7 +138,7 @@ func (e *entry) what() string {
 	return fmt.Sprintf("%.300q", e.Command)
 }
 
-// describe is what the action was taken to be.
+// describe returns the facts of the action that the policies use.
 func describe(a *permissionv1.Action) string {
 	if len(a.GetCommand().GetSubCommands()) > 20 {
 		return "(many commands)"

@@ -53,7 +53,7 @@ func newFixture(t testing.TB) fixture {
 	return s
 }
 
-// surroundings are what policies are read against here.
+// surroundings returns the surroundings for the policies of the test.
 func (s fixture) surroundings() policy.Surroundings {
 	return policy.Surroundings{Home: s.home, Real: filepath.EvalSymlinks}
 }
@@ -63,8 +63,8 @@ func (s fixture) expand(text string) string {
 	return strings.NewReplacer("${ws}", s.ws, "${outside}", s.outside, "${home}", s.home).Replace(text)
 }
 
-// place says where a path leads, as fsd does: what does not exist yet leads where the nearest folder that does exist
-// leads. inside: both spellings lie inside the root.
+// place returns where a path leads, as fsd does: a path that does not exist leads to a name below the nearest folder
+// that exists. inside: both spellings lie inside the root.
 func (s fixture) place(file string) (resolved string, inside bool) {
 	if !path.IsAbs(file) || strings.ContainsRune(file, 0) {
 		return "", false
@@ -112,7 +112,7 @@ func follow(file string) (string, bool) {
 
 func (s fixture) holds(file string) bool { return file == s.ws || strings.HasPrefix(file, s.ws+"/") }
 
-// action is one whose session works in the fixture.
+// action returns an action whose session works in the fixture.
 func (s fixture) action(kind string) *permissionv1.Action {
 	return &permissionv1.Action{
 		Kind: kind, Agent: "agent", SessionId: "s", Door: permissionv1.Door_DOOR_CALL,

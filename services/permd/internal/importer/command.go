@@ -163,8 +163,8 @@ func (c *command) matchCondition() string {
 	return "s.wrappers.size() == 0 && s.assignments.size() == 0 && " + c.prefixCondition(operator)
 }
 
-// prefixCondition returns a CEL condition on s: it begins with the words, and its number of words compares to theirs as
-// operator says.
+// prefixCondition returns a CEL condition on s: it begins with the words, and operator compares its number of words to
+// theirs.
 func (c *command) prefixCondition(operator string) string {
 	condition := fmt.Sprintf("s.argv.size() %s %d", operator, len(c.words))
 	for i, word := range c.words {

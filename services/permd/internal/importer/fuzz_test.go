@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// FuzzImport imports arbitrary files. Nothing may panic, and the resulting rule file has to load.
+// FuzzImport imports arbitrary files. Nothing may panic, and the resulting rule file must load.
 func FuzzImport(f *testing.F) {
 	for name, file := range map[string]string{"claude": "claude.json", "gemini": "gemini.toml", "opencode": "opencode.json"} {
 		f.Add(name, sample(f, file))
@@ -125,7 +125,7 @@ func neverLooser(t *testing.T, p imported, lines [][]string, rules []rule, one f
 		text := strings.Join(line, " && ")
 		got, want := verdict(policy.Decide([]policy.Part{{Policy: p.Policy}}, act(text))), theirs(line, one)
 		if got == "allow" && want != "allow" || want == "deny" && got != "deny" {
-			t.Fatalf("%s: got %s, where the other program says %s of it\n%q\n%s", text, got, want, rules, p.text)
+			t.Fatalf("%s: got %s, where the other program returns %s\n%q\n%s", text, got, want, rules, p.text)
 		}
 	}
 }

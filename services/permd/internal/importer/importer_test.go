@@ -31,7 +31,7 @@ func load(t testing.TB, format, name, content string) imported {
 	}
 	p, err := policy.Parse("imported.yaml", rules, policy.Surroundings{Home: "/home/u"})
 	if err != nil {
-		t.Fatalf("what it becomes does not load: %v\n%s", err, rules)
+		t.Fatalf("the result does not load: %v\n%s", err, rules)
 	}
 	return imported{p, string(rules), dropped, used}
 }
@@ -125,8 +125,8 @@ func TestFormat_FromNameAndContent(t *testing.T) {
 func TestImport_RejectsUnreadableFiles(t *testing.T) {
 	for name, tt := range map[string]struct{ format, file, content, want string }{
 		"another format":              {"vim", "x", "{}", `expected the format claude, gemini or opencode, got "vim"`},
-		"a file of nobody":            {"", "x", "hello", "say claude, gemini or opencode"},
-		"JSON of nobody":              {"", "x.json", `{"a": 1}`, "say claude, gemini or opencode"},
+		"a file of no known agent":    {"", "x", "hello", "say claude, gemini or opencode"},
+		"JSON of no known agent":      {"", "x.json", `{"a": 1}`, "say claude, gemini or opencode"},
 		"broken JSON":                 {"claude", "x", `{"permissions": `, "expected JSON"},
 		"a list":                      {"claude", "x", `[]`, "expected an object"},
 		"broken TOML":                 {"gemini", "x", "[[rule]", "expected a policy in TOML"},
@@ -134,10 +134,10 @@ func TestImport_RejectsUnreadableFiles(t *testing.T) {
 		"a large file":                {"claude", "x", strings.Repeat(" ", 1<<20+1), "at most"},
 		"deep brackets":               {"claude", "x", strings.Repeat("[", 300), "brackets"},
 		"a name twice":                {"opencode", "x", `{"permission": {"bash": "deny", "bash": "allow"}}`, `"bash" again`},
-		"a list that is none":         {"claude", "x", `{"permissions": {"allow": "Bash"}}`, "expected a list as permissions.allow"},
+		"an invalid list":             {"claude", "x", `{"permissions": {"allow": "Bash"}}`, "expected a list as permissions.allow"},
 		"a list of other things":      {"claude", "x", `{"permissions": {"deny": [1]}}`, "expected texts in permissions.deny"},
-		"an effect that is none":      {"opencode", "x", `{"permission": {"bash": {"a": "yes"}}}`, "expected allow, ask or deny as permission.bash.a"},
-		"a decision that is none":     {"gemini", "x", "[[rule]]\ntoolName='a'\ndecision='yes'\npriority=1", "rule 1: expected allow, deny or ask_user"},
+		"an unknown effect":           {"opencode", "x", `{"permission": {"bash": {"a": "yes"}}}`, "expected allow, ask or deny as permission.bash.a"},
+		"an unknown decision":         {"gemini", "x", "[[rule]]\ntoolName='a'\ndecision='yes'\npriority=1", "rule 1: expected allow, deny or ask_user"},
 		"no priority":                 {"gemini", "x", "[[rule]]\ntoolName='a'\ndecision='deny'", "rule 1: expected a priority"},
 		"a priority that is too high": {"gemini", "x", "[[rule]]\ntoolName='a'\ndecision='deny'\npriority=1000", "from 0 to 999"},
 		"a prefix for another tool":   {"gemini", "x", "[[rule]]\ntoolName='a'\ncommandPrefix='b'\ndecision='deny'\npriority=1", "run_shell_command"},
@@ -157,7 +157,7 @@ func TestImport_NamesSource(t *testing.T) {
 		t.Errorf("it begins with\n%.200s", p.text)
 	}
 	if !strings.Contains(p.text, "Claude Code has: Bash(rm:*)") {
-		t.Errorf("no rule says what it comes from:\n%s", p.text)
+		t.Errorf("no rule states its origin:\n%s", p.text)
 	}
 }
 

@@ -141,8 +141,8 @@ func decide(sets [][]policy.Part, doubt *permissionv1.DecideResponse, a *permiss
 	return policy.Stricter(strictest, doubt)
 }
 
-// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later
-// versions; if one of them makes the verdict stricter, the decision says so.
+// Explain shows, rule by rule, the reasons for the verdict of Decide, with the files as they were loaded. It omits
+// later versions; if one of them makes the verdict stricter, the decision reports that.
 func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	sets, _ := f.sets(a)
 	res := policy.Explain(sets[0], a)

@@ -300,7 +300,7 @@ func TestDecide_RacesWithChanges(t *testing.T) {
 	wg.Wait()
 }
 
-// again is what comes after an end of permd that nobody asked for.
+// again returns the files of a new permd after an unexpected end of the old one.
 func (b *bench) again(f *Files, settings *permissionv1.Settings) *Files {
 	b.t.Helper()
 	state, digest := f.State()
@@ -347,7 +347,7 @@ func TestTrust_SurvivesCrash(t *testing.T) {
 	before, _ := f.State()
 	verdict(deny)
 	if after, _ := f.State(); !bytes.Equal(before, after) {
-		t.Error("what is believed changes though no file does")
+		t.Error("the state changes without a change of a file")
 	}
 	b.write(b.path("admin.yaml"), strict) // which was not there
 	verdict(deny)
@@ -370,7 +370,7 @@ func TestTrust_SurvivesCrash(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("but a belief that is none is refused", func(t *testing.T) {
+	t.Run("but an invalid state is rejected", func(t *testing.T) {
 		if _, err := Load(settings, []byte("none"), policy.Surroundings{}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Error("it was taken")
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// maxStates limits the file states in an answer, as the contract says.
+// maxStates is the contract's limit of file states in an answer.
 const maxStates = 16
 
 // DecideToReuse is Decide, and also returns for which further actions the decision holds, if any.

@@ -87,7 +87,7 @@ func TestReuse_ReturnedOnRequest(t *testing.T) {
 	b.write(b.path("user"), readsAll)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user")})
 	if r := f.Decide(b.reading("a")).GetReuse(); r != nil {
-		t.Errorf("told of its own accord: %v", r)
+		t.Errorf("returned without a request: %v", r)
 	}
 	if r := f.DecideToReuse(b.access(permissionv1.Door_DOOR_CALL, "a")).GetReuse(); r != nil {
 		t.Errorf("of a write: %v", r)

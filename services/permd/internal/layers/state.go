@@ -54,10 +54,10 @@ func (f *Files) encodeState() {
 	f.state, f.digest = append([]byte{}, data...), sum[:]
 }
 
-// decodeState decodes the state from before permd ended. Nil: there is none.
+// decodeState decodes the state from before permd ended. Nil if none exists.
 func decodeState(state []byte) (*permissionv1.Belief, error) {
 	if len(state) == 0 {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // none exists
 	}
 	b := &permissionv1.Belief{}
 	if err := proto.Unmarshal(state, b); err != nil {
@@ -66,7 +66,7 @@ func decodeState(state []byte) (*permissionv1.Belief, error) {
 	return b, nil
 }
 
-// removeEntry removes the entry of a source from a state, in which the fixed files come first; nil: there is none.
+// removeEntry removes the entry of a source from a state, in which the fixed files come first; nil if none exists.
 func removeEntry(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	i := slices.IndexFunc(b.GetFiles(), func(file *permissionv1.BelievedFile) bool { return file.GetPath() == s.path })
 	if i < 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// A person who decides about a long line or many paths reads only the start of it. So if a decision concerns only some parts, its
-// reason names those first.
+// A person who decides about a long line or many paths reads only the start of it. So if a decision concerns only some
+// parts, its reason names those first.
 
 // naming prefixes a reason with the parts of an action that it concerns; none: it concerns the whole action.
 func naming(parts []string, reason string) string { return namingFirst(maxNamed, parts, reason) }
@@ -30,7 +30,7 @@ type finding struct {
 	parts []string
 	// why is the rule's own reason, else a text without the rule's name.
 	why string
-	// detail says why it is not certain that the rule matches; empty: it is certain.
+	// detail is why it is not certain that the rule matches; empty: it is certain.
 	detail string
 }
 
@@ -55,8 +55,8 @@ const (
 	maxRuleWhy   = 200 // characters
 )
 
-// reasonOf returns the reason of a decision by the first of the rules, and its detail. If other rules also concern single
-// parts, or match for certain, it names each rule with its parts and its own reason.
+// reasonOf returns the reason of a decision by the first of the rules, and its detail. If other rules also concern
+// single parts, or match for certain, it names each rule with its parts and its own reason.
 func reasonOf(found []finding) (why, detail string) {
 	var texts, details []string
 	for i, f := range found {
@@ -96,8 +96,8 @@ func (f *finding) brief() string {
 	return naming(f.parts, why)
 }
 
-// about returns the commands and paths of an action that a deny or ask rule matches, as they are shown. It returns none if they are
-// the whole action.
+// about returns the commands and paths of an action that a deny or ask rule matches, as they are shown. It returns none
+// if they are the whole action.
 func (r *rule) about(a *action) []string {
 	var parts []string
 	if r.commands != nil && a.manyCommands() {
@@ -131,7 +131,8 @@ func (r *rule) about(a *action) []string {
 	return parts
 }
 
-// uncovered returns the commands, or the paths, that no allow rule covers, as they are shown. It returns none if that is all of them.
+// uncovered returns the commands, or the paths, that no allow rule covers, as they are shown. It returns none if that
+// is all of them.
 func uncovered(parts []Part, a *action) []string {
 	taken := func(covers func(r *rule) bool) bool {
 		return slices.ContainsFunc(parts, func(p Part) bool {
@@ -169,8 +170,8 @@ func uncovered(parts []Part, a *action) []string {
 	return shown
 }
 
-// notTaken returns why no rule on effects of commands covers the first command that no allow rule covers; empty: there is no such
-// rule, or no reason.
+// notTaken returns why no rule on effects of commands covers the first command that no allow rule covers; empty: there
+// is no such rule, or no reason.
 func notTaken(parts []Part, a *action) string {
 	var rules []*rule
 	for _, p := range parts {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxPaths limits the paths of an action, as the contract says.
+	// maxPaths is the contract's limit of paths in an action.
 	maxPaths = 1000
 	// maxWords limits the words of a command that are checked as paths.
 	maxWords = 2000
@@ -37,14 +37,14 @@ type action struct {
 	// unclear: the command may be incomplete or wrong.
 	unclear bool
 	risks   [][]string // the known risks of each simple command
-	// does are the effects of each simple command, if they are known and the program is the one that its name means. uses are the
-	// files of all known effects, whatever the programs are.
+	// does are the effects of each simple command, if they are known and the program is the one that its name means.
+	// uses are the files of all known effects, whatever the programs are.
 	does []does
 	uses []fileUse
 	// alone are the actions of each simple command by itself, computed when needed.
 	alone []*permissionv1.Action
-	// doubts say for each simple command why it may not be the program that it names. trusting ignores them, to find the rule that
-	// would allow the action without them.
+	// doubts are, for each simple command, the reasons why it may not be the program that it names. trusting ignores
+	// them, to find the rule that would allow the action without them.
 	doubts   []doubts
 	trusting bool
 	// writesGit: a command may change files of git itself.
@@ -71,7 +71,7 @@ type pathAccess struct {
 	searched bool
 	// leads: it becomes a symbolic link, so that a folder elsewhere may get the name.
 	leads bool
-	// tracked: it stands for files in git's history, wherever they are in the repository.
+	// tracked: the access is to files in git's history, wherever they are in the repository.
 	tracked bool
 }
 
@@ -219,7 +219,8 @@ func (p *action) directory(sub *permissionv1.SubCommand) string {
 	return base
 }
 
-// harmlessSurroundings reports whether the environment and the directory of a command allow an allow rule to judge the command alone.
+// harmlessSurroundings reports whether the environment and the directory of a command allow an allow rule to judge the
+// command alone.
 func (p *action) harmlessSurroundings() bool {
 	command := p.GetCommand()
 	if slices.ContainsFunc(command.GetEnv(), func(entry string) bool { return !shell.HarmlessVariable(entry) }) {

@@ -21,7 +21,7 @@ func decide(p *policy.Policy, a *permissionv1.Action) *permissionv1.DecideRespon
 	return policy.Decide([]policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, a)
 }
 
-// parse compiles rules for a person whose home is /home/u, a symbolic link to /data/u.
+// parse compiles rules for a user whose home is /home/u, a symbolic link to /data/u.
 func parse(tb testing.TB, rules string) *policy.Policy {
 	tb.Helper()
 	p, err := policy.Parse("rules.yaml", []byte(rules), policy.Surroundings{
@@ -49,7 +49,7 @@ func about(kind string, with ...func(*permissionv1.Action)) *permissionv1.Action
 	return a
 }
 
-// path adds paths that lead where they say.
+// path adds paths that resolve to themselves.
 func path(paths ...string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		for _, p := range paths {

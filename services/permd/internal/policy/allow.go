@@ -9,9 +9,10 @@ import (
 	"github.com/acphost/acphost/internal/reason"
 )
 
-// A line of several commands is allowed by one rule that covers all of it, or by several rules that each cover some of the commands.
-// In the second case, all conditions of each rule that do not concern simple commands must hold for the whole line: on, agent, mode,
-// tool, path and when. So several rules allow nothing that the agent could not do with several lines.
+// A line of several commands is allowed by one rule that covers all of it, or by several rules that each cover some of
+// the commands. In the second case, all conditions of each rule that do not concern simple commands must hold for the
+// whole line: on, agent, mode, tool, path and when. So several rules allow nothing that the agent could not do with
+// several lines.
 
 // allowance are the allow rules by which an action is allowed.
 type allowance struct {
@@ -64,8 +65,8 @@ func allowedButForDoubts(parts []Part, a *action) *allowance {
 	return allowedBy(parts, a)
 }
 
-// holdsAround reports whether the rule may cover simple commands of an action: it concerns simple commands, and all its other
-// conditions hold for the whole action.
+// holdsAround reports whether the rule may cover simple commands of an action: it concerns simple commands, and all its
+// other conditions hold for the whole action.
 func (r *rule) holdsAround(a *action) bool {
 	return r.byCommand() && (a.trusting || !a.changesGit()) &&
 		!slices.ContainsFunc(allowingAround, func(c criterion) bool { return c.holds(r, a) != yes })

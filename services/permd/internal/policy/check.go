@@ -10,8 +10,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Check loads a rule file that has been read, as Parse does, and reports every mistake in it. For a file that loads, it reports rules
-// that probably do not have the intended effect.
+// Check loads a rule file that has been read, as Parse does, and reports every mistake in it. For a file that loads, it
+// reports rules that probably do not have the intended effect.
 func Check(file string, data []byte, s Surroundings) *permissionv1.CheckResponse {
 	l, err := load(file, data, s)
 	checked := &permissionv1.CheckResponse{Rules: uint32(len(l.rules.GetRules())), Tests: l.tests} // bounded by the file
@@ -49,7 +49,7 @@ func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 	return []*permissionv1.Finding{found}
 }
 
-// ruleAt returns the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
+// ruleAt returns the id of the rule that a field, "rules[3].path[0]", belongs to; empty if none exists.
 func ruleAt(rules *permissionv1.Policy, field string) string {
 	i := -1
 	if _, err := fmt.Sscanf(field, "rules[%d]", &i); err != nil || i < 0 || i >= len(rules.GetRules()) {

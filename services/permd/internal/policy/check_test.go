@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// findings are what Check finds, a line each: severity, place, rule and message.
+// findings returns the findings of Check, one per line: severity, position, rule and message.
 func findings(t *testing.T, rules string) []string {
 	t.Helper()
 	var all []string
@@ -73,7 +73,7 @@ func TestCheck_WarnsOfIneffectiveRules(t *testing.T) {
 		"an allowed command that is denied":                    {"{id: a, effect: allow, command: [git push]}|{id: b, effect: deny, command: [git]}", "3:3 a: this rule makes no difference: rule b (deny, line 4) matches whatever it matches, and always wins"},
 		"an allowed command that is asked about":               {"{id: a, effect: ask, command: ['git *']}|{id: b, effect: allow, command: [git push]}", "4:3 b: this rule makes no difference: rule a (ask, line 3)"},
 		"one of two commands denied":                           {"{id: a, effect: allow, command: [git push, ls]}|{id: b, effect: deny, command: [git]}", "3:36 a: `git push` has no effect here: it is always denied by rule b (line 4)"},
-		"a command of which is not known what it does":         {"{id: a, effect: allow, command: [ls, make test]}|{id: b, effect: deny, network: true}", "3:40 a: `make test` has no effect here: it is always asked about, since it is not known whether it does what rule b (deny, line 4) is about"},
+		"a command with unknown effects":                       {"{id: a, effect: allow, command: [ls, make test]}|{id: b, effect: deny, network: true}", "3:40 a: `make test` has no effect here: it is always asked about, since it is not known whether it does what rule b (deny, line 4) is about"},
 		"an allowed command without a network":                 {"{id: a, effect: allow, command: [ls, git fetch]}|{id: b, effect: deny, network: true}", "3:40 a: `git fetch` has no effect here: it is always denied by rule b (line 4)"},
 		"a deny rule beside unknown commands":                  {"{id: a, effect: deny, command: [touch]}|{id: b, effect: allow, command: [ls, python3]}", "3:3 a: this rule cannot hold: rule b (allow, line 4) allows commands of which it is not known what they run"},
 		"a deny rule beside unknown commands of another agent": {"{id: a, effect: deny, command: [touch], agent: [x]}|{id: b, effect: allow, command: [python3], agent: [y]}", nothing},

@@ -33,16 +33,17 @@ type rule struct {
 	when     *condition
 	effects  effects
 	effect   string
-	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also covers commands
-	// with redirections.
+	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also
+	// covers commands with redirections.
 	redirectNone, redirectAny bool
 	// workspacePrograms: programs of the workspace count as the programs that their names mean.
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
-	// contained are walls that must all stand, notContained walls of which one must be missing.
+	// contained are sandbox restrictions that must all be active, notContained restrictions of which one must be
+	// missing.
 	contained, notContained []string
-	// processes: the rule's file decides about processes by kinds of their own.
+	// processes: the rule's file decides about processes by separate kinds.
 	processes bool
 }
 
@@ -275,8 +276,8 @@ func (c *compiler) id(at, id string) {
 	c.ids[id] = at
 }
 
-// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny rule with a typo
-// would silently forbid nothing.
+// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny
+// rule with a typo would silently forbid nothing.
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")

@@ -92,9 +92,10 @@ func (c *condition) looksAt(e celast.NavigableExpr) {
 
 func isAction(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == "action" }
 
-// forbids reports how certain it is that the condition of a deny or ask rule holds. The result is maybe if the evaluation fails, or
-// if the condition is false but reads a command or paths that are not fully known, because it might be true for the full action. A
-// condition that reads neither is evaluated on the known fields. With an error, the result is maybe.
+// forbids reports how certain it is that the condition of a deny or ask rule holds. The result is maybe if the
+// evaluation fails, or if the condition is false but reads a command or paths that are not fully known, because it
+// might be true for the full action. A condition that reads neither is evaluated on the known fields. With an error,
+// the result is maybe.
 func (c *condition) forbids(a *action) (match, error) {
 	held, err := c.holds(a.Action)
 	switch {
@@ -135,8 +136,8 @@ func visibleBefore(text string, line, column int) int {
 	return utf8.RuneCountInString(strings.Join(strings.Fields(strings.Join(before, " ")), ""))
 }
 
-// placeIn converts an offset in a scalar of a YAML file that begins at line and column, both from 1, to a position. YAML changes only
-// the white space of a plain or block scalar, so the offset counts only non-space characters.
+// placeIn converts an offset in a scalar of a YAML file that begins at line and column, both from 1, to a position.
+// YAML changes only the white space of a plain or block scalar, so the offset counts only non-space characters.
 func placeIn(data []byte, line, column, offset int) (int, int) {
 	lines := strings.Split(string(data), "\n")
 	if offset < 0 || line < 1 || line > len(lines) {

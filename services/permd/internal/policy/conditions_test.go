@@ -44,7 +44,7 @@ func TestDecide_AgentModeRedirectAndWhen(t *testing.T) {
 	}{
 		{"an agent by its name", about(read, path("/ws/a"), agent("stranger")), deny, "strangers"},
 		{"an agent by a pattern", about(read, path("/ws/a"), agent("evil-one")), deny, "strangers"},
-		{"an agent whose name goes on", about(read, path("/ws/a"), agent("stranger2")), allow, "few"},
+		{"an agent with a longer name", about(read, path("/ws/a"), agent("stranger2")), allow, "few"},
 		{"an agent in other case", about(read, path("/ws/a"), agent("Stranger")), allow, "few"},
 		{"an agent that is allowed", about(write, path("/ws/a"), agent("trusted-1"), mode("x")), allow, "trusted-writes"},
 		{"an agent that is not", about(write, path("/ws/a"), mode("x")), ask, ""},
@@ -89,7 +89,7 @@ func TestDecide_AgentModeRedirectAndWhen(t *testing.T) {
 		{"a condition and a command, not met", about(exec, line("make; make")), ask, ""},
 		{"a condition alone", about("tool.fetch", title), allow, "anything"},
 		{"a condition alone does not mean commands", about(exec, line("gcc"), title), ask, ""},
-		{"a condition alone does not mean what is not parsed", about("tool.fetch", title, unparsed), ask, "curl"},
+		{"a condition alone does not match an unparsed line", about("tool.fetch", title, unparsed), ask, "curl"},
 	}
 	p := parse(t, conditionRules)
 	for _, tt := range tests {
@@ -112,16 +112,16 @@ func TestDecide_DynamicWords(t *testing.T) {
 		action *permissionv1.Action
 		want   permissionv1.Verdict
 	}{
-		"a word that looks it and is not":              {run([]uint32{1}, "l$", "x"), allow},
+		"a word that looks like an option":             {run([]uint32{1}, "l$", "x"), allow},
 		"the program":                                  {run([]uint32{0}, "x", "-rf"), ask},
 		"the option":                                   {run([]uint32{1}, "rm", "x"), ask},
 		"a word where the option may be":               {run([]uint32{2}, "rm", "x", "y"), ask},
 		"a word after the option":                      {run([]uint32{2}, "rm", "-rf", "x"), deny},
-		"a word after what is no such command":         {run([]uint32{2}, "git", "log", "x"), allow},
+		"a word after another command":                 {run([]uint32{2}, "git", "log", "x"), allow},
 		"a word where the second may be":               {run([]uint32{1}, "git", "x", "--force"), ask},
 		"a word after the options in another spelling": {run([]uint32{3}, "rm", "-f", "-r", "x"), deny},
-		"nobody says which":                            {run(nil, "ls", "x"), ask},
-		"nobody says which, of what is denied":         {run(nil, "rm", "-rf", "x"), deny},
+		"without names":                                {run(nil, "ls", "x"), ask},
+		"without names, denied":                        {run(nil, "rm", "-rf", "x"), deny},
 	} {
 		if got := decide(p, tt.action); got.GetVerdict() != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
@@ -170,7 +170,7 @@ rules:
 		rule   string
 	}{
 		{"the tool", about("tool.other", tool("mcp__db__sql")), allow, "database"},
-		{"the tool, with what is not understood", about("tool.other", tool("mcp__db__sql"), unparsed), allow, "database"},
+		{"the tool, with an unparsed input", about("tool.other", tool("mcp__db__sql"), unparsed), allow, "database"},
 		{"a denied one", about("tool.other", tool("mcp__prod__sql")), deny, "production"},
 		{"another one", about("tool.other", tool("x__mcp__db__sql")), ask, ""},
 		{"one that is not named", about("tool.other"), ask, "production"},

@@ -77,7 +77,7 @@ func TestDecide(t *testing.T) {
 		{"a secret", about(read, path("/ws/.env")), deny, "secrets"},
 		{"a secret at the top", about(read, path("/.env")), deny, "secrets"},
 		{"a secret among others", about(read, path("/ws/a", "/ws/b/.env")), deny, "secrets"},
-		{"a secret behind dots", about(read, link("/ws/a/../.env", "")), deny, "secrets"},
+		{"a secret after dots", about(read, link("/ws/a/../.env", "")), deny, "secrets"},
 		{"a link to a secret", about(read, link("/ws/link", "/ws/.env")), deny, "secrets"},
 		{"a secret's name that leads elsewhere", about(read, link("/ws/.env", "/ws/a")), deny, "secrets"},
 		{"a secret in other case", about(read, path("/ws/.ENV")), deny, "secrets"},
@@ -103,7 +103,7 @@ func TestDecide(t *testing.T) {
 		{"a chain of allowed commands", about(exec, line("git status && ls; cat a | cat")), allow, "git"},
 		{"a star for a token", about(exec, line("npm test")), allow, "git"},
 		{"output to nowhere", about(exec, line("ls 2>/dev/null >&2 </dev/null")), allow, "git"},
-		{"a block whose output goes nowhere", about(exec, line("{ ls; cat a; } 2>/dev/null")), allow, "git"},
+		{"a block with discarded output", about(exec, line("{ ls; cat a; } 2>/dev/null")), allow, "git"},
 		{"through sh -c", about(exec, line("sh -c 'git status; ls'")), allow, "git"},
 		{"through bash -lc without a shell", about(exec, argv("bash", "-lc", "git status && ls")), allow, "git"},
 		{"through timeout and nice", about(exec, line("timeout 5 nice git status")), allow, "git"},
@@ -146,11 +146,11 @@ func TestDecide(t *testing.T) {
 		{"an unparsed action with a command", about(exec, line("git status"), unparsed), ask, "secrets"},
 		{"no command", about(exec), ask, "rm"},
 		{"no sub-commands", about(exec, func(a *permissionv1.Action) { a.Command = &permissionv1.Command{Text: "ls", Argv: []string{"ls"}} }), ask, "secrets"},
-		{"a variable that changes what runs", about(exec, line("ls"), env("PATH=/x")), ask, ""},
+		{"a variable that changes the program", about(exec, line("ls"), env("PATH=/x")), ask, ""},
 		{"a variable for the loader", about(exec, line("ls"), env("LANG=C", "LD_PRELOAD=/x")), ask, ""},
 		{"a variable for git", about(exec, line("git status"), env("GIT_SSH_COMMAND=x")), ask, ""},
 		{"a pager that is a program", about(exec, line("git log"), env("PAGER=/ws/x")), ask, ""},
-		{"a variable that nobody knows", about(exec, line("ls"), env("FOO=1")), ask, ""},
+		{"an unknown variable", about(exec, line("ls"), env("FOO=1")), ask, ""},
 		{"a variable without a value", about(exec, line("ls"), env("LANG")), ask, ""},
 		{"in a directory outside", about(exec, line("ls"), cwd("/etc")), ask, ""},
 		{"in a directory by way of dots", about(exec, line("ls"), cwd("/ws/a/..")), ask, ""},
@@ -180,7 +180,7 @@ func TestDecide(t *testing.T) {
 		{"a denied path as a word", about(exec, line("cat .env")), ask, "secrets"},
 		{"a denied path in an option", about(exec, line("git log --output=/ws/.env")), ask, "secrets"},
 		{"a denied path from the directory of the command", about(exec, line("cat id"), cwd("/home/u/.ssh")), ask, "secrets"},
-		{"a denied path behind dots", about(exec, line("cat a/../.env")), ask, "secrets"},
+		{"a denied path after dots", about(exec, line("cat a/../.env")), ask, "secrets"},
 		{"a denied path that is redirected to", about(exec, line("echo x >.env"), path("/ws/.env")), deny, "secrets"},
 
 		// Commands that are asked about.
@@ -309,13 +309,13 @@ func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 		action *permissionv1.Action
 		want   bool
 	}{
-		"no rule matches":                    {about("fs.read", path("/etc/x")), true},
-		"no rule matches what is not parsed": {about("_acme.com/x", unparsed), false},
-		"a rule asks":                        {about("terminal.create", line("git push")), true},
-		"a rule asks and says no":            {about("terminal.create", line("npm publish")), false},
-		"a rule may deny it":                 {about("terminal.create", line("$x")), false},
-		"a change of mode":                   {about("tool.switch_mode"), false},
-		"an allowed action":                  {about("tool.think"), false},
+		"no rule matches":                  {about("fs.read", path("/etc/x")), true},
+		"no rule matches an unparsed line": {about("_acme.com/x", unparsed), false},
+		"a rule asks":                      {about("terminal.create", line("git push")), true},
+		"a rule asks and denies":           {about("terminal.create", line("npm publish")), false},
+		"a rule may deny it":               {about("terminal.create", line("$x")), false},
+		"a change of mode":                 {about("tool.switch_mode"), false},
+		"an allowed action":                {about("tool.think"), false},
 	}
 	for name, tt := range tests {
 		if got := decide(p, tt.action).GetGrantable(); got != tt.want {
@@ -391,10 +391,10 @@ rules:
 	}{
 		"a command alone is not named":    {exec("git push"), "pushing is for a person"},
 		"one of many that is asked about": {exec(many + "git push --force origin main\n" + many), "`git push --force origin main` (command 81 of 161): pushing is for a person"},
-		"what several rules ask about": {exec("git push; ls; npm publish"), "`npm publish` (command 3 of 3): the policy asks about this (rule publish); " +
+		"an action that several rules ask about": {exec("git push; ls; npm publish"), "`npm publish` (command 3 of 3): the policy asks about this (rule publish); " +
 			"`git push` (command 1 of 3): pushing is for a person (rule push)"},
 		"one of many that is denied":          {exec("ls && sudo -n rm -rf x"), "`sudo rm -rf x` (command 2 of 2): rule rm forbids this"},
-		"what no rule takes":                  {exec("ls; 'my prog' a; git status; make"), "`'my prog' a` (command 2 of 4), `make` (command 4 of 4): no rule of the policy allows this command"},
+		"an action without a rule":            {exec("ls; 'my prog' a; git status; make"), "`'my prog' a` (command 2 of 4), `make` (command 4 of 4): no rule of the policy allows this command"},
 		"all that no rule takes is not named": {exec("make; cmake"), "no rule of the policy allows this command"},
 		"more than fits": {exec("ls" + strings.Repeat("; make", 9)), "`make` (command 2 of 10), `make` (command 3 of 10), `make` (command 4 of 10), " +
 			"`make` (command 5 of 10), `make` (command 6 of 10), and 4 more: no rule of the policy allows this command"},
@@ -441,7 +441,7 @@ rules:
 	}{
 		"two rules that ask": {exec("rm -rf build && curl http://x"), ask, "trees",
 			"`rm -rf build` (command 1 of 2): " + trees + "; `curl http://x` (command 2 of 2): " + network},
-		"commands of the same rule stand together": {exec("curl a; rm -rf b; wget c"), ask, "trees",
+		"commands of the same rule are grouped": {exec("curl a; rm -rf b; wget c"), ask, "trees",
 			"`rm -rf b` (command 2 of 3): " + trees + "; `curl a` (command 1 of 3), `wget c` (command 3 of 3): " + network},
 		"one rule": {exec("ls; curl a; wget c"), ask, "network",
 			"`curl a` (command 2 of 3), `wget c` (command 3 of 3): This can carry files to anywhere."},
@@ -453,9 +453,9 @@ rules:
 		"two rules that deny": {about("terminal.create", line("sudo ls; halt; cat .env"), path("/ws/.env")), deny, "root",
 			"`sudo ls` (command 1 of 3): An agent does not change its user (rule root); `halt` (command 2 of 3): the policy forbids this (rule stop); " +
 				"/ws/.env: Secrets stay (rule secrets)"},
-		"a denial says nothing of rules that ask": {exec("sudo ls; curl a"), deny, "root",
+		"a denial omits rules that ask": {exec("sudo ls; curl a"), deny, "root",
 			"`sudo ls` (command 1 of 2): An agent does not change its user."},
-		"what may be denied, and what is asked about": {exec("cat $x; curl a"), ask, "secrets",
+		"an action that may be denied, and one that is asked about": {exec("cat $x; curl a"), ask, "secrets",
 			"acphost cannot check this command: the value of `$x` is only known when it runs (rule secrets); " +
 				"`curl a` (command 2 of 2): " + network},
 		"a long reason": {exec("git push; tar c x"), ask, "push",
@@ -556,7 +556,7 @@ func TestExample_DecidesAsDescribed(t *testing.T) {
 func FuzzDecide_DeniedCommandStaysDenied(f *testing.F) {
 	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
 	if got := decide(p, about("terminal.create", line("ls"))); got.GetVerdict() != allow {
-		f.Fatalf("what is not denied: got %v", got)
+		f.Fatalf("an action without a denial: got %v", got)
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 	wraps := []func(string) string{

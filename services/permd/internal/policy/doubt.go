@@ -12,8 +12,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// doubts say why no allow rule may rely on the words of a simple command: they mean another program or file than they seem to, git
-// runs programs that a repository names, or the words may change which programs git runs later. Empty: no doubt.
+// doubts are the reasons why allow rules may not rely on the words of a simple command: they mean another program or
+// file than they seem to, git runs programs that a repository names, or the words may change which programs git runs
+// later. Empty: no doubt.
 type doubts struct {
 	all string
 	// beside is all without the doubts that a rule with workspace_programs ignores.
@@ -51,8 +52,8 @@ func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub), reason.CommandUncertain.String()}
 }
 
-// leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It ignores the
-// program itself, which is judged separately.
+// leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It
+// ignores the program itself, which is judged separately.
 func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
 	for _, led := range sub.GetResolvedWords() {
 		i := int(led.GetWord())
@@ -72,8 +73,8 @@ func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
 	return ""
 }
 
-// doubtful reports whether a rule may not rely on the words of a command: if there are doubts about the words, for a rule that judges
-// them; if git would run what is written, for every rule.
+// doubtful reports whether a rule may not rely on the words of a command. Doubts about the words concern rules that
+// judge them; a change by which git may run other programs concerns every rule.
 func (r *rule) doubtful(a *action) bool {
 	switch {
 	case a.trusting || !a.command:
@@ -90,8 +91,8 @@ func (p *action) changesGit() bool {
 	return p.writesGit || slices.ContainsFunc(p.paths, func(p pathAccess) bool { return p.internal })
 }
 
-// touchesGit reports whether a simple command runs in a folder of git itself, or names a file there. If a root of the session lies
-// there, every command may.
+// touchesGit reports whether a simple command runs in a folder of git itself, or names a file there. If a root of the
+// session lies there, every command may.
 func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
 		return true

@@ -66,7 +66,7 @@ func TestRule_UsesResolvedProgram(t *testing.T) {
 		{"a link to outside", about("terminal.create", line("ls link/"), leadsTo(1, "/etc", false)), ask, "rule look would allow this, but link/ leads out of the workspace"},
 		{"a link to outside in a value", about("terminal.create", line("ls --ignore=link"), leadsTo(1, "/etc/x", false)), ask, "leads out of the workspace"},
 		{"a link to outside in a cluster", about("terminal.create", line("ls -lIlink"), leadsTo(1, "/etc/x", false)), ask, "leads out of the workspace"},
-		{"a link to outside behind two dashes", about("terminal.create", line("ls -- -x"), leadsTo(2, "/etc/x", false)), ask, "leads out of the workspace"},
+		{"a link to outside after two dashes", about("terminal.create", line("ls -- -x"), leadsTo(2, "/etc/x", false)), ask, "leads out of the workspace"},
 		{"a link to outside by its whole path", about("terminal.create", line("ls /ws/link/.."), leadsTo(1, "/", false)), ask, "leads out of the workspace"},
 		{"a link to outside for a condition", about("tool.execute", line("git diff link"), leadsTo(2, "/etc/x", false)), ask, "rule cel would allow this, but link"},
 		{"a link in the workspace", about("terminal.create", line("ls link"), leadsTo(1, "/ws/x", true)), allow, ""},
@@ -147,7 +147,7 @@ func written(a *permissionv1.Action) {
 	}
 }
 
-// leadsTo says where a word of a line leads.
+// leadsTo sets where a word of a line leads.
 func leadsTo(word uint32, to string, inside bool) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		sub := a.Command.SubCommands[0]

@@ -177,7 +177,8 @@ func exampleCommand(a *permissionv1.Action, line string, start bool) {
 	}
 }
 
-// exampleFacts returns the facts of a simple command in a folder without symbolic links, and in which no operand is a folder.
+// exampleFacts returns the facts of a simple command in a folder without symbolic links, and in which no operand is a
+// folder.
 func exampleFacts(sub *permissionv1.SubCommand, dir string) *permissionv1.Facts {
 	if sub.GetCwdUnknown() {
 		dir = ""
@@ -185,7 +186,8 @@ func exampleFacts(sub *permissionv1.SubCommand, dir string) *permissionv1.Facts 
 	return facts.Of(sub, dir, &facts.Disk{Roots: []string{exampleRoot}})
 }
 
-// Ordinary sets a simple command's programs to the system's, and its git repository to one at a root that names no programs.
+// Ordinary sets a simple command's programs to the system's, and its git repository to one at a root that names no
+// programs.
 func Ordinary(sub *permissionv1.SubCommand) {
 	system := func(name string) *acpv1.Program {
 		file := path.Join("/usr/bin", path.Base(name))

@@ -21,8 +21,8 @@ const maxNamed = 5
 // everything is the reason of a rule whose only condition always holds: "redirect: any" alone.
 const everything = "it matches every action"
 
-// Explain decides as Decide does, and reports for every rule of every part, in the order of the files, whether it matches and which
-// of its conditions decided that. The text of the action that it repeats is limited and printable.
+// Explain decides as Decide does, and reports for every rule of every part, in the order of the files, whether it
+// matches and which of its conditions decided that. The returned text of the action is limited and printable.
 func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainResponse {
 	explained := &permissionv1.ExplainResponse{Decision: Decide(parts, of)}
 	a := newAction(of)
@@ -50,8 +50,8 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 
 func (m match) String() string { return [...]string{no: "no", maybe: "maybe", yes: "yes"}[m] }
 
-// explain reports how certain it is that the rule matches, and why: the first condition that does not hold; else those that are
-// uncertain; else all that hold.
+// explain reports how certain it is that the rule matches, and why: the first condition that does not hold; else those
+// that are uncertain; else all that hold.
 func (r *rule) explain(a *action) (match, string) {
 	sure := yes
 	var whys []string

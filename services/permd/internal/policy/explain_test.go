@@ -19,7 +19,7 @@ func agent(name string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) { a.Agent = name }
 }
 
-// leads says where a word of the last simple command leads.
+// leads sets where a word of the last simple command leads.
 func leads(word uint32, to string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs := a.GetCommand().GetSubCommands()
@@ -28,7 +28,7 @@ func leads(word uint32, to string) func(*permissionv1.Action) {
 	}
 }
 
-// into says where the redirections of the last simple command lead, and adds these files to the action's paths.
+// into sets where the redirections of the last simple command lead, and adds these files to the action's paths.
 func into(to ...string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		subs := a.GetCommand().GetSubCommands()
@@ -99,7 +99,7 @@ func TestExplain_ReasonOfEachRule(t *testing.T) {
 		{"no path to deny", "effect: deny, path: ['**/.env']", about("tool.other"), "no", "the action names no path"},
 		{"a kind that names paths, without any", "effect: deny, path: ['**/.env']", about(read), "maybe", "it cannot be told: the action names no path"},
 		{"a path to deny that is not resolved", "effect: deny, path: ['**/.env']", about(read, link("/ws/a", "")), "maybe", "it cannot be told: it is not known where /ws/a leads"},
-		{"paths of what is not parsed", "effect: deny, path: ['**/.env']", about(read, path("/ws/a"), unparsed), "maybe", "it cannot be told which paths are touched: it is not clear"},
+		{"paths of an unparsed line", "effect: deny, path: ['**/.env']", about(read, path("/ws/a"), unparsed), "maybe", "it cannot be told which paths are touched: it is not clear"},
 		{"a word that names a denied path", "effect: deny, path: ['**/.env']", about(exec, line("cat .env")), "maybe", "a word of the command may name /ws/.env, which matches **/.env"},
 		{"a word that leads to a denied path", "effect: deny, path: ['**/.env']", about(exec, line("ls; cat x"), leads(1, "/ws/.env")), "maybe", "a word of the command may name /ws/.env, which matches **/.env"},
 		{"a word in another directory", "effect: deny, path: ['/ws/a/secret']", about(exec, line("cd a && cat secret")), "maybe", "a word of the command may name /ws/a/secret, which matches /ws/a/secret"},
@@ -134,7 +134,7 @@ func TestExplain_ReasonOfEachRule(t *testing.T) {
 		{"no denied command of several", "effect: deny, command: [rm]", about(exec, line("ls; cat x")), "no", "no part of the line begins with one of its commands"},
 		{"no command to deny", "effect: deny, command: [rm]", about(read, path("/ws/a")), "no", "the action runs no command"},
 		{"a program that is not known", "effect: deny, command: [rm]", about(exec, line("$x a")), "maybe", "it cannot be told whether `$x a` is `rm`: part of it is only known when it runs"},
-		{"a denied command of what is not parsed", "effect: deny, command: [rm]", about(exec, line("ls"), unparsed), "maybe", "it cannot be told what runs: it is not clear"},
+		{"a denied command of an unparsed line", "effect: deny, command: [rm]", about(exec, line("ls"), unparsed), "maybe", "it cannot be told what runs: it is not clear"},
 		{"a kind that runs commands, without one", "effect: deny, command: [rm]", about(exec), "maybe", "it cannot be told what runs: the action does not say which command it runs"},
 
 		{"an agent", "effect: allow, on: [tool.think], agent: ['a*']", about("tool.think"), "yes", "on is tool.think; agent is a"},
@@ -153,10 +153,10 @@ func TestExplain_ReasonOfEachRule(t *testing.T) {
 		{"a condition", "effect: ask, when: 'action.kind == \"fs.read\"'", about(read, path("/ws/a")), "yes", "when is true"},
 		{"a condition that is false", "effect: allow, when: 'action.kind == \"x\"'", about(read, path("/ws/a")), "no", "when is false"},
 		{"a condition that fails", "effect: deny, when: 'action.paths[7].inside_roots'", about(read, path("/ws/a")), "maybe", "when failed: index out of bounds: 7"},
-		{"a condition of what is not parsed", "effect: allow, on: [fs.read], when: 'true'", about(read, path("/ws/a"), unparsed), "no", "it is not known in full what is done, so that when does not count: it is not clear"},
+		{"a condition on an unparsed line", "effect: allow, on: [fs.read], when: 'true'", about(read, path("/ws/a"), unparsed), "no", "it is not known in full what is done, so that when does not count: it is not clear"},
 		{"a condition that may not mean commands", "effect: allow, when: 'true'", about(exec, line("ls")), "no", "the action runs a command, and neither on nor command says that when is about commands"},
 		{"a false condition on a command that is not parsed", "effect: deny, when: 'action.command.text == \"x\"'", about(exec, line("ls"), unparsed), "maybe", "when is false, but looks at what is not known in full: it is not clear"},
-		{"a false condition on the kind of what is not parsed", "effect: deny, when: 'action.kind == \"x\"'", about(exec, line("ls"), unparsed), "no", "when is false"},
+		{"a false condition on the kind of an unparsed line", "effect: deny, when: 'action.kind == \"x\"'", about(exec, line("ls"), unparsed), "no", "when is false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

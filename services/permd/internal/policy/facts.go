@@ -12,9 +12,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// The effects of a simple command come from its facts, which a table of programs provides. Facts describe the program that the
-// command's name means on any machine. So they do not count for a program of the workspace, nor for a command with unusual variables:
-// a rule treats those like a command without facts.
+// The effects of a simple command come from its facts, which a table of programs provides. Facts describe the program
+// that the command's name means on any machine. So they do not count for a program of the workspace, nor for a command
+// with unusual variables: a rule treats those like a command without facts.
 
 // maxUses limits the files of all facts of an action that are checked.
 const maxUses = 5000
@@ -79,8 +79,9 @@ func (p *action) prepareFacts(i int) {
 	}
 }
 
-// onlyText reports whether words of a command that are known only at run time can only be text that it prints or compares, or pipes
-// from other commands: each such word certainly is, or the command uses no files and nothing adds words to it.
+// onlyText reports whether words of a command that are known only at run time can only be text that it prints or
+// compares, or pipes from other commands: each such word certainly is, or the command uses no files and nothing adds
+// words to it.
 func onlyText(sub *permissionv1.SubCommand) bool {
 	if !sub.GetDynamic() {
 		return true
@@ -95,8 +96,8 @@ func onlyText(sub *permissionv1.SubCommand) bool {
 // seen reports whether the effects of simple command i are certain.
 func (p *action) seen(i int) bool { return p.does[i].facts != nil && p.doubts[i].all == "" }
 
-// whyNot returns which of the rule's conditions does not cover the effects of simple command i, ignoring doubts about its program;
-// empty: all do.
+// whyNot returns which of the rule's conditions does not cover the effects of simple command i, ignoring doubts about
+// its program; empty: all do.
 func (e *effects) whyNot(a *action, i int) string {
 	if !e.any() {
 		return ""
@@ -147,8 +148,8 @@ func (u *fileUse) drops() bool {
 	return u.writes() && !u.recursive && u.asked == nowhere && u.resolved == nowhere
 }
 
-// allowed reports whether an allow rule's globs cover the file, as named and as resolved, and everything below it if that is used
-// too.
+// allowed reports whether an allow rule's globs cover the file, as named and as resolved, and everything below it if
+// that is used too.
 func (u *fileUse) allowed(a *action, globs []glob) bool {
 	covers := func(spelling string) bool {
 		return slices.ContainsFunc(globs, func(g glob) bool {
@@ -216,8 +217,8 @@ func forbidsFlag(a *action, want bool, flag func(*permissionv1.Facts) bool) matc
 	return sure
 }
 
-// forbidden reports how certain it is that a deny or ask rule's globs match the file. Files that a command reads below a folder do
-// not count here, because they are left out (leaveOut). Files that it writes there count if they may match.
+// forbidden reports how certain it is that a deny or ask rule's globs match the file. Files that a command reads below
+// a folder do not count here, because they are left out (leaveOut). Files that it writes there count if they may match.
 func (u *fileUse) forbidden(a *action, globs []glob) match {
 	switch {
 	case forbidsPath(globs, a, u.pathAccess):
@@ -291,9 +292,9 @@ func (p *action) showsBeyond() bool {
 // maxLeftOut limits the globs of a decision.
 const maxLeftOut = 200
 
-// leaveOut returns globs of files that may lie below the folders which the action's commands or its search read, and that the deny
-// rules of all parts forbid; with the verdict ask, also those of the ask rules. A rule counts if its other conditions hold, or may
-// hold. The globs contain no ${root} or "~".
+// leaveOut returns globs of files that may lie below the folders which the action's commands or its search read, and
+// that the deny rules of all parts forbid; with the verdict ask, also those of the ask rules. A rule counts if its
+// other conditions hold, or may hold. The globs contain no ${root} or "~".
 func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	var through []*pathAccess
 	for i := range a.uses {
@@ -353,8 +354,8 @@ func (r *rule) holdsButFiles(a *action) bool {
 	return !slices.ContainsFunc(forbiddingButFiles, func(c criterion) bool { return c.holds(r, a) == no })
 }
 
-// below returns the forms of the glob that may match a file below a folder that is traversed, with the roots in place of ${root};
-// none if the glob certainly matches only files elsewhere.
+// below returns the forms of the glob that may match a file below a folder that is traversed, with the roots in place
+// of ${root}; none if the glob certainly matches only files elsewhere.
 func (g *glob) below(a *action, u *pathAccess) []string {
 	texts := g.texts
 	if g.rooted {

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// does says what simple command i of a line does, and that this is all.
+// does sets the facts of simple command i of a line, and marks them complete.
 func does(i int, what ...func(*permissionv1.Facts)) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) {
 		facts := &permissionv1.Facts{Known: true}
@@ -65,7 +65,7 @@ func TestAllow_RequiresCertainFacts(t *testing.T) {
 		{"the null device", look, about(exec, line("cat /dev/null"), does(0, reads("/dev/null"))), allow},
 		{"output to the null device", look, about(exec, line("ls | tee /dev/null"), does(0), does(1, writes("/dev/null"))), allow},
 		{"output to the null device and a file", look, about(exec, line("tee /dev/null a"), does(0, writes("/dev/null"), writes("/ws/a"))), ask},
-		{"output to what is no null device", look, about(exec, line("tee /dev/null"), does(0, writes("/dev/null", leading("/etc/passwd")))), ask},
+		{"output to a file that is not the null device", look, about(exec, line("tee /dev/null"), does(0, writes("/dev/null", leading("/etc/passwd")))), ask},
 		{"output to a link to the null device", look, about(exec, line("tee a"), does(0, writes("/ws/a", leading("/dev/null")))), ask},
 		{"output to a device", look, about(exec, line("tee /dev/sda"), does(0, writes("/dev/sda"))), ask},
 		{"a walk inside", look, about(exec, line("grep -r x ."), does(0, reads("/ws", recursive))), allow},
@@ -75,8 +75,8 @@ func TestAllow_RequiresCertainFacts(t *testing.T) {
 		{"one of two outside", look, about(exec, line("cat a /etc/passwd"), does(0, reads("/ws/a"), reads("/etc/passwd"))), ask},
 		{"a read that leads outside", look, about(exec, line("cat a"), does(0, reads("/ws/a", leading("/etc/passwd")))), ask},
 		{"a read by dots", look, about(exec, line("cat ../x"), does(0, reads("/ws/../x", leading("/x")))), ask},
-		{"a read that is said to lie inside and does not", look, about(exec, line("cat x"), does(0, reads("/etc/x", func(u *permissionv1.FileUse) { u.InsideRoots = true }))), allow},
-		{"a read that is not said to lie inside", look, about(exec, line("cat x"), does(0, reads("/ws/x", func(u *permissionv1.FileUse) { u.InsideRoots = false }))), ask},
+		{"a read with a false inside_roots", look, about(exec, line("cat x"), does(0, reads("/etc/x", func(u *permissionv1.FileUse) { u.InsideRoots = true }))), allow},
+		{"a read without inside_roots", look, about(exec, line("cat x"), does(0, reads("/ws/x", func(u *permissionv1.FileUse) { u.InsideRoots = false }))), ask},
 		{"a read that is not resolved", look, about(exec, line("cat a"), does(0, reads("/ws/a", leading("")))), ask},
 		{"a read without a path", look, about(exec, line("cat a"), does(0, reads(""))), ask},
 		{"a use that is neither", look, about(exec, line("cat a"), does(0, reads("/ws/a", func(u *permissionv1.FileUse) { u.Access = 0 }))), ask},
@@ -84,7 +84,7 @@ func TestAllow_RequiresCertainFacts(t *testing.T) {
 		{"more than files", look, about(exec, line("kill 1"), does(0, changes)), ask},
 		{"code", look, about(exec, line("make"), does(0, runsCode)), ask},
 		{"the network", look, about(exec, line("curl x"), does(0, network)), ask},
-		{"what is not known", look, about(exec, line("cat a"), does(0, reads("/ws/a"), unknown)), ask},
+		{"an unknown effect", look, about(exec, line("cat a"), does(0, reads("/ws/a"), unknown)), ask},
 		{"no facts", look, about(exec, line("cat a")), ask},
 		{"more files than there may be", look, about(exec, line("cat a"), does(0, slices.Repeat([]func(*permissionv1.Facts){reads("/ws/a")}, 1001)...)), ask},
 		{"a word that is only known when it runs", look, about(exec, line("cat $x"), does(0, reads("/ws/a"))), ask},
@@ -173,7 +173,7 @@ func TestDeny_MatchesInDoubt(t *testing.T) {
 		{"by its name", secrets, about(exec, line("ls .env"), does(0, reads("/ws/.env", names))), deny},
 		{"a file that is written", secrets, about(exec, line("cp a .env"), does(0, reads("/ws/a"), writes("/ws/.env"))), deny},
 		{"as the second of a line", secrets, about(exec, line("ls; cat .env"), does(0), does(1, reads("/ws/.env"))), deny},
-		{"a word that only looks like it", secrets, about(exec, line("grep -n .env README.md"), does(0, reads("/ws/README.md"))), allow},
+		{"a word that only looks like a file", secrets, about(exec, line("grep -n .env README.md"), does(0, reads("/ws/README.md"))), allow},
 		{"such a word of a command that is not known", secrets, about(exec, line("grep -n .env README.md"), does(0, reads("/ws/README.md"), unknown)), ask},
 		{"such a word of a program of the workspace", secrets, about(exec, line("grep -n .env README.md"), does(0, reads("/ws/README.md")), func(a *permissionv1.Action) {
 			a.Command.SubCommands[0].Program = &acpv1.Program{Path: "/ws/bin/grep", InsideRoots: true}
@@ -239,7 +239,7 @@ rules:
 		"in other case":        {reads("/WS/SUB", recursive), []string{"**/.env", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
 		"the home":             {reads("/home", recursive), []string{"/home/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "**/greps", "**/ledger"}},
 		"the home's real name": {reads("/x", recursive, leading("/data")), []string{"/data/u/.config/acphost/**", "**/.env", "/data/u/.ssh/**", "**/greps", "**/ledger"}},
-		"what git keeps":       {reads("/ws/sub", recursive, tracked), []string{"/home/u/.config/acphost/**", "/data/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "/data/u/.ssh/**", "/etc/shadow", "/ws/private/**", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
+		"a file of git":        {reads("/ws/sub", recursive, tracked), []string{"/home/u/.config/acphost/**", "/data/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "/data/u/.ssh/**", "/etc/shadow", "/ws/private/**", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
 		"a file":               {reads("/ws/a"), nil},
 		"names alone":          {reads("/ws", recursive, names), nil},
 		"all there is":         {reads("/", recursive), []string{"/home/u/.config/acphost/**", "/data/u/.config/acphost/**", "**/.env", "/home/u/.ssh/**", "/data/u/.ssh/**", "/etc/shadow", "/ws/private/**", "/ws/sub/x/*.key", "**/greps", "**/ledger"}},
@@ -362,7 +362,7 @@ rules:
 	user := policy.Part{Policy: p, Layer: permissionv1.Layer_LAYER_USER}
 	mixed := exec("go test; frob")
 	if got := policy.Decide([]policy.Part{user, untrusted}, mixed); got.GetVerdict() != ask {
-		t.Errorf("a rule of a workspace that nobody trusts: got %v", got)
+		t.Errorf("a rule of an untrusted workspace: got %v", got)
 	}
 	untrusted.Layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
 	if got := policy.Decide([]policy.Part{user, untrusted}, mixed); got.GetVerdict() != allow || got.GetRule() != "test, w" {

@@ -45,7 +45,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// follows checks that a decision is what the rules' matches come to.
+// follows checks that a decision follows from the rules' matches.
 func follows(t *testing.T, explained *permissionv1.ExplainResponse, layer permissionv1.Layer, kind string) {
 	t.Helper()
 	matched := map[string]bool{}
@@ -54,7 +54,7 @@ func follows(t *testing.T, explained *permissionv1.ExplainResponse, layer permis
 			t.Fatalf("no reason or line: %v", c)
 		}
 		if c.GetMatched() != "yes" && strings.HasPrefix(c.GetWhy(), "it matches every action") {
-			t.Fatalf("a reason that is none: %v", c)
+			t.Fatalf("an invalid reason: %v", c)
 		}
 		matched[c.GetEffect()+" "+c.GetMatched()] = true
 	}

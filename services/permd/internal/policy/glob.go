@@ -13,8 +13,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for the several
-// names of its directory.
+// glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for
+// the several names of its directory.
 type glob struct {
 	// source is the glob as written in the file.
 	source string
@@ -22,8 +22,8 @@ type glob struct {
 	rooted bool
 	// exact are the patterns for allow rules.
 	exact []pattern
-	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by a symbolic
-	// link. exact does not include that name, because an agent may have made the link.
+	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by
+	// a symbolic link. exact does not include that name, because an agent may have made the link.
 	folded []pattern
 	// folders are the patterns of the folders that the folded patterns name: "/**/.a" for "/**/.a/b".
 	folders []pattern
@@ -33,7 +33,7 @@ type glob struct {
 	limits limits
 }
 
-// limits say which files the globs of a deny or ask rule are about. The zero value is for all files.
+// limits restrict the files that the globs of a deny or ask rule match. The zero value matches all files.
 type limits struct {
 	// reads and writes exclude files that are only changed, or only read.
 	reads, writes bool
@@ -138,7 +138,8 @@ func folderTexts(text string) []string {
 	return slices.Compact(all)
 }
 
-// withoutChoices returns patterns that together match what a pattern matches, and of which no part in braces contains a slash.
+// withoutChoices returns patterns that together match what a pattern matches, and of which no part in braces contains a
+// slash.
 func withoutChoices(text string) []string {
 	for start := 0; start < len(text); start++ {
 		if text[start] == '\\' {
@@ -162,7 +163,8 @@ func withoutChoices(text string) []string {
 	return []string{text}
 }
 
-// choicesOf returns the parts between the first braces of a text that begins with one, and the length up to the closing brace.
+// choicesOf returns the parts between the first braces of a text that begins with one, and the length up to the closing
+// brace.
 func choicesOf(text string) (end int, choices []string) {
 	depth, begun := 0, 1
 	for i := 0; i < len(text); i++ {

@@ -162,7 +162,7 @@ func FuzzGlob_QuickTestsAgreeWithMatch(f *testing.F) {
 		}
 		p := newPattern(text)
 		if got := p.Matches(name); got != want {
-			t.Fatalf("%q, %q: got %v, the library says %v", text, name, got, want)
+			t.Fatalf("%q, %q: got %v, the library returns %v", text, name, got, want)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxAddresses limits the addresses of a machine, as the contract says.
+// maxAddresses is the contract's limit of addresses of a machine.
 const maxAddresses = 16
 
 // machine is the machine that an action connects to.
@@ -20,7 +20,7 @@ type machine struct {
 	addresses []netip.Addr
 }
 
-// machineOf parses an endpoint; nil: there is none, or it is invalid.
+// machineOf parses an endpoint; nil if it is missing or invalid.
 func machineOf(e *permissionv1.Endpoint) *machine {
 	if e == nil || e.GetPort() == 0 || e.GetPort() > 65535 || len(e.GetAddresses()) > maxAddresses {
 		return nil
@@ -84,8 +84,9 @@ func (r *rule) covers(address netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(r.hosts, func(p hosts.Pattern) bool { return p.Covers(address, port) })
 }
 
-// unnamedPrivateAddress returns an address of a machine that is not on the internet and that the rule does not name; nil: none. A
-// host name does not limit its addresses: the owner of the name may point it to this machine or its network.
+// unnamedPrivateAddress returns an address of a machine that is not on the internet and that the rule does not name;
+// nil: none. A host name does not limit its addresses: the owner of the name may point it to this machine or its
+// network.
 func (r *rule) unnamedPrivateAddress(m *machine) *netip.Addr {
 	i := slices.IndexFunc(m.addresses, func(address netip.Addr) bool { return !hosts.IsPublic(address) && !r.covers(address, m.port) })
 	if i < 0 {

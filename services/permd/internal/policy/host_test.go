@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// The rules' own tests say what they match.
+// The inline tests of the rules state what they match.
 const hostRules = `version: 1
 rules:
   - id: registries
@@ -120,7 +120,7 @@ func TestHost_RejectsMistakes(t *testing.T) {
 		"host: [\"https://a.example/\"]":                      "expected a machine like api.example.com",
 		"host: [\"10.0.0.1/8\"]":                              "expected 10.0.0.0/8",
 		"host: [\"127.1\"]":                                   "four decimal numbers",
-		"host: [\"a.*\"]":                                     "a star stands only at the beginning",
+		"host: [\"a.*\"]":                                     "a star is allowed only at the beginning",
 		"host: [a], tests: {match: [{host: \"a:0\"}]}":        "expected a machine like",
 		"host: [a], tests: {match: [{addresses: [\"::1\"]}]}": "expected a host beside addresses",
 		"on: [net.conect]":                                    "expected a pattern that some kind of action matches (net.connect)",

@@ -38,7 +38,7 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 		{"a name that is not excepted", env, about("fs.read", path("/ws/.env.local")), deny},
 		{"a name that is excepted", env, about("fs.read", path("/ws/.env.example")), allow},
 		{"in other case", env, about("fs.read", path("/ws/.env.EXAMPLE")), allow},
-		{"with more behind it", env, about("fs.read", path("/ws/.env.example.local")), deny},
+		{"with more after it", env, about("fs.read", path("/ws/.env.example.local")), deny},
 		{"a file in a folder of that name", env, about("fs.read", path("/ws/.env.example/.env")), deny},
 		{"a name that leads to another", env, about("fs.read", link("/ws/.env.example", "/ws/.env")), deny},
 		{"another that leads to such a name", env, about("fs.read", link("/ws/.env", "/ws/.env.example")), deny},
@@ -98,7 +98,7 @@ func TestDecide_GitShowsOnlyFilesOfRoots(t *testing.T) {
 		name, rules, line, dir string
 		shows, want            bool
 	}{
-		{"a rule about what is read", look, "git diff", "/.git", true, true},
+		{"a rule about reads", look, "git diff", "/.git", true, true},
 		{"a rule about commands", byName, "git diff", "/.git", true, true},
 		{"a rule for every command", all, "git diff", "/.git", true, false},
 		{"no contents", look, "git status", "/.git", false, false},

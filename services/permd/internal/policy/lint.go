@@ -64,8 +64,8 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 // maxShadowed limits the entries of a rule that are compared one by one with the stricter rules.
 const maxShadowed = 200
 
-// shadowed returns the entries of an allow rule that a stricter rule makes ineffective: every action that only this entry allows is
-// denied or asked about.
+// shadowed returns the entries of an allow rule that a stricter rule makes ineffective: every action that only this
+// entry allows is denied or asked about.
 func (r *rule) shadowed(rules []rule) []oddity {
 	if r.effect != "allow" || len(r.commands)+len(r.paths) > maxShadowed {
 		return nil
@@ -102,8 +102,8 @@ func (r *rule) shadowed(rules []rule) []oddity {
 	return all
 }
 
-// networkRule returns a stricter rule that concerns only commands that contact other machines, if the single command of an allow rule
-// always contacts one; nil: none.
+// networkRule returns a stricter rule that concerns only commands that contact other machines, if the single command of
+// an allow rule always contacts one; nil: none.
 func networkRule(rules []rule, r *rule) *rule {
 	words := r.commands[0].prefix
 	if !shell.Contacts(words) && !shell.Contacts(append(slices.Clone(words), "x")) {
@@ -122,8 +122,8 @@ func networkRule(rules []rule, r *rule) *rule {
 	return nil
 }
 
-// doubtingRule returns a stricter rule that concerns only effects of commands, if the effects of the single command of an allow rule
-// are uncertain, so that it is never allowed; nil: none.
+// doubtingRule returns a stricter rule that concerns only effects of commands, if the effects of the single command of
+// an allow rule are uncertain, so that it is never allowed; nil: none.
 func doubtingRule(rules []rule, r *rule) *rule {
 	words := r.commands[0].prefix
 	if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "*") }) {
@@ -158,8 +158,8 @@ func exampleOf(words []string) *action {
 	return newAction(a)
 }
 
-// evadedBy returns an allow rule that covers commands with unknown effects, which could evade a deny rule on commands or on the files
-// that they name; nil: none.
+// evadedBy returns an allow rule that covers commands with unknown effects, which could evade a deny rule on commands
+// or on the files that they name; nil: none.
 func (r *rule) evadedBy(rules []rule) *rule {
 	if r.effect != "deny" || r.commands == nil && r.paths == nil || r.on != nil && !slices.ContainsFunc(r.on, runsAny) {
 		return nil
@@ -248,8 +248,9 @@ func (r *rule) oddities() []oddity {
 	return all
 }
 
-// unmatchable returns why no simple command begins with a rule's words, and what to write instead; empty: some command may. A rule is
-// compared with the words of a simple command, without the quotes, variables and wrappers of a shell line.
+// unmatchable returns why no simple command begins with a rule's words, and what to write instead; empty: some command
+// may. A rule is compared with the words of a simple command, without the quotes, variables and wrappers of a shell
+// line.
 func unmatchable(words prefix, allows bool) string {
 	line := slices.Clone(words)
 	for i, word := range line {
@@ -321,8 +322,8 @@ func (g kindGlob) exists() bool {
 	return strings.ContainsAny(string(g), "./_") || slices.ContainsFunc(kinds, g.matches)
 }
 
-// eclipsedBy returns a rule that matches every action that r matches and is at least as strict, so that r has no effect; nil if none
-// is known. Of two equal rules the later one is eclipsed.
+// eclipsedBy returns a rule that matches every action that r matches and is at least as strict, so that r has no
+// effect; nil if none is known. Of two equal rules the later one is eclipsed.
 func eclipsedBy(rules []rule, r *rule) *rule {
 	for i := range rules {
 		by := &rules[i]

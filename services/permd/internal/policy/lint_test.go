@@ -66,7 +66,7 @@ func TestCheck_PointlessRulesMakeNoDifference(t *testing.T) {
 		}
 	}
 	if pointless < 75 {
-		t.Errorf("got %d pointless rules, which is too few to tell anything", pointless)
+		t.Errorf("got %d pointless rules, which is too few for a test", pointless)
 	}
 }
 
@@ -82,10 +82,10 @@ func everyAction() map[string]*permissionv1.Action {
 	all := map[string]*permissionv1.Action{}
 	for _, kind := range []string{"fs.read", "fs.write", "terminal.create", "tool.execute", "tool.think", "net.connect"} {
 		for _, mode := range []string{"", "plan", "code"} {
-			for _, who := range []string{"a", "x"} {
+			for _, agentName := range []string{"a", "x"} {
 				add := func(what string, with ...func(*permissionv1.Action)) {
 					for _, tool := range []string{"", "Bash", "mcp__x"} {
-						all[strings.Join([]string{kind, mode, who, tool, what}, " ")] = about(kind, append(with, agent(who), func(a *permissionv1.Action) { a.Mode, a.Tool = mode, tool })...)
+						all[strings.Join([]string{kind, mode, agentName, tool, what}, " ")] = about(kind, append(with, agent(agentName), func(a *permissionv1.Action) { a.Mode, a.Tool = mode, tool })...)
 					}
 				}
 				add("nothing")

@@ -40,7 +40,7 @@ func TestParse_RejectsInvalidFiles(t *testing.T) {
 		"a glob with a slash more":             {"version: 1\nrules:\n- {id: a, path: [/a/], effect: deny}", "rules[0].path[0]: expected a glob without empty parts"},
 		"a glob that is broken":                {"version: 1\nrules:\n- {id: a, path: [\"/a/[b\"], effect: deny}", "rules[0].path[0]: expected a well-formed glob"},
 		"a glob with glued stars":              {"version: 1\nrules:\n- {id: a, path: [\"/a/b**\"], effect: deny}", "rules[0].path[0]: expected ** only as a part of its own"},
-		"a variable nobody knows":              {"version: 1\nrules:\n- {id: a, path: [\"${home}/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
+		"an unknown variable":                  {"version: 1\nrules:\n- {id: a, path: [\"${home}/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
 		"a root in the middle":                 {"version: 1\nrules:\n- {id: a, path: [\"/x/${root}\"], effect: deny}", "rules[0].path[0]: expected ${root} only in front"},
 		"a root with letters on":               {"version: 1\nrules:\n- {id: a, path: [\"${root}x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
 		"another person's home":                {"version: 1\nrules:\n- {id: a, path: [\"~root/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},

@@ -35,19 +35,20 @@ func sureIf(holds bool) match {
 type criterion struct {
 	// holds reports how certain it is that the condition holds; yes for a rule without it.
 	holds func(r *rule, a *action) match
-	// why returns the reason in words; empty: there is none.
+	// why returns the reason as text; empty if none exists.
 	why func(r *rule, a *action, held match) string
 }
 
 var (
-	// allowingAround are the criteria of allow rules that do not concern simple commands, toAllow all their criteria. Doubts come
-	// last, because they matter only if the rule covers the action otherwise.
+	// allowingAround are the criteria of allow rules that do not concern simple commands, toAllow all their criteria.
+	// Doubts come last, because they matter only if the rule covers the action otherwise.
 	allowingAround = []criterion{ofKind, ofWalls, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections, ofAllowedPaths, ofAllowedWhen}
 	toAllow        = []criterion{ofKind, ofWalls, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand}, ofAllowedPaths, ofAllowedWhen,
 		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
 	}
-	// forbiddingButFiles are the criteria of deny and ask rules that do not concern files, forbidding all their criteria.
+	// forbiddingButFiles are the criteria of deny and ask rules that do not concern files, forbidding all their
+	// criteria.
 	forbiddingButFiles = []criterion{ofKind, ofWalls, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
@@ -61,8 +62,8 @@ var (
 // byCommand reports whether the rule has conditions on simple commands, so that it may allow some commands of a line.
 func (r *rule) byCommand() bool { return r.commands != nil || r.effects.any() }
 
-// criteria returns the criteria that apply to an action. For an action without a kind, a deny or ask rule has no other criterion than
-// the kind.
+// criteria returns the criteria that apply to an action. For an action without a kind, a deny or ask rule has no other
+// criterion than the kind.
 func (r *rule) criteria(a *action) []criterion {
 	switch {
 	case r.regardless(a):
@@ -112,7 +113,8 @@ func (r *rule) holdsSurroundings(a *action) match {
 	return sureIf(!a.command || a.harmlessSurroundings())
 }
 
-// holdsRedirections always holds for an allow rule on simple commands, because the rule checks redirections for each command.
+// holdsRedirections always holds for an allow rule on simple commands, because the rule checks redirections for each
+// command.
 func (r *rule) holdsRedirections(a *action) match {
 	none := r.redirectNone
 	if r.effect == "allow" {
@@ -133,8 +135,8 @@ func (r *rule) holdsAllowedPaths(a *action) match {
 	return sureIf(r.paths == nil || r.needsNoPaths(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 
-// holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only if the rule
-// says that it concerns commands.
+// holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only
+// if the rule declares that it concerns commands.
 func (r *rule) holdsAllowedWhen(a *action) match {
 	if r.when == nil {
 		return yes
@@ -221,8 +223,8 @@ func (r *rule) allowsPath(a *action, p *pathAccess) bool {
 	return (!p.internal || a.trusting) && covers(p.asked) && (p.resolved == p.asked || covers(p.resolved))
 }
 
-// namesPaths reports whether globs that begin with a folder cover every path of the action, so that the rule was written for that
-// place. "**/x" and a rule without paths name no place.
+// namesPaths reports whether globs that begin with a folder cover every path of the action, so that the rule was
+// written for that place. "**/x" and a rule without paths name no place.
 func (r *rule) namesPaths(a *action) bool {
 	meant := *r
 	meant.paths = slices.DeleteFunc(slices.Clone(r.paths), func(g glob) bool { return !g.anchored() })
@@ -243,8 +245,8 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	if !p.inside {
 		return false
 	}
-	// A root that is itself reached by a symbolic link has another, unknown real name. It is known that the path lies inside, which
-	// suffices for a glob that covers everything inside.
+	// A root that is itself reached by a symbolic link has another, unknown real name. It is known that the path lies
+	// inside, which suffices for a glob that covers everything inside.
 	return g.exact[0].Everything || g.exact[0].belowAny(roots, spelling)
 }
 
@@ -285,8 +287,8 @@ func forbidsPath(globs []glob, a *action, p pathAccess) bool {
 	})
 }
 
-// forbidsLeading reports whether a name of the glob is that of a path, as a folder: a link of that name leads to files that the glob
-// matches by it.
+// forbidsLeading reports whether a name of the glob is that of a path, as a folder: a link of that name leads to files
+// that the glob matches by it.
 func (g *glob) forbidsLeading(a *action, spelling string) bool {
 	switch {
 	case spelling == "", g.limits.excepts(a, spelling):
@@ -307,8 +309,8 @@ func (g *glob) forbids(a *action, spelling string) bool {
 	return g.folded[0].belowAny(a.foldedRoots, spelling)
 }
 
-// mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the path below a
-// root.
+// mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the
+// path below a root.
 func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	if !g.rooted || !g.limits.concern(p) || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
 		return false
@@ -324,8 +326,8 @@ func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	}
 }
 
-// spelled returns the path that a word of the command may mean, and the glob that covers it; "" if there is none. The word need not
-// be a path.
+// spelled returns the path that a word of the command may mean, and the glob that covers it; "" if none exists. The
+// word need not be a path.
 func spelled(globs []glob, a *action) (word, by string) {
 	for _, word := range a.words {
 		if i := slices.IndexFunc(globs, func(g glob) bool { return g.forbids(a, word) }); i >= 0 {
@@ -368,8 +370,8 @@ func (r *rule) takes(a *action, i int) bool {
 	return (r.commands == nil || r.covering(a, i) >= 0) && r.effects.whyNot(a, i) == "" && r.holdsAlone(a, i)
 }
 
-// holdsAlone reports whether the rule's condition holds for simple command i by itself. So a condition that another command of the
-// line satisfies does not allow a command that would not be allowed alone.
+// holdsAlone reports whether the rule's condition holds for simple command i by itself. So a condition that another
+// command of the line satisfies does not allow a command that would not be allowed alone.
 func (r *rule) holdsAlone(a *action, i int) bool {
 	if r.when == nil || !r.when.ofCommand || !a.manyCommands() {
 		return true
@@ -403,15 +405,15 @@ func shallow[M proto.Message](m M) M {
 	return to.Interface().(M)
 }
 
-// covering returns the index of the first of the rule's commands that covers simple command i of the action; -1: none. A risk of an
-// option is allowed only by a rule that names it.
+// covering returns the index of the first of the rule's commands that covers simple command i of the action; -1: none.
+// A risk of an option is allowed only by a rule that names it.
 func (r *rule) covering(a *action, i int) int {
 	argv, risks := a.GetCommand().GetSubCommands()[i].GetArgv(), a.risks[i]
 	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && shell.Names(c.risks, risks) })
 }
 
-// harmlessWrappers run their command with unchanged rights and environment. "git -C" changes the directory, which the command states.
-// Words that xargs and find add to a command are in argv, or the command is dynamic.
+// harmlessWrappers run their command with unchanged rights and environment. "git -C" changes the directory, which the
+// command states. Words that xargs and find add to a command are in argv, or the command is dynamic.
 var harmlessWrappers = []string{
 	"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/sh -c", "/usr/bin/bash -c",
 	"time", "timeout", "nice", "command", "eval", "exec", "stdbuf", "env", "git -C", "xargs", "find -exec",
@@ -432,14 +434,16 @@ func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
 	return !sub.GetCwdUnknown() && (dir == "" || isPath(dir) && inRoots(p.roots, path.Clean(dir)))
 }
 
-// placeless reports whether the directory of simple command i does not matter: it is a builtin of the shell that uses no files.
+// placeless reports whether the directory of simple command i does not matter: it is a builtin of the shell that uses
+// no files.
 func (p *action) placeless(i int) bool {
 	sub := p.GetCommand().GetSubCommands()[i]
 	return sub.GetCwdUnknown() && p.seen(i) && len(p.does[i].uses) == 0 && sub.GetProgram().GetBuiltin() && len(sub.GetWrappers()) == 0
 }
 
-// allowsRedirections reports whether the rule covers the files that a simple command redirects to: none, or files covered by its
-// path, which must be among the action's. The rule's reads may also cover a file that the command redirects from.
+// allowsRedirections reports whether the rule covers the files that a simple command redirects to: none, or files
+// covered by its path, which must be among the action's. The rule's reads may also cover a file that the command
+// redirects from.
 func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool {
 	for _, redirection := range sub.GetRedirections() {
 		if toNowhere(redirection) || r.readsFrom(a, redirection) {
@@ -485,8 +489,8 @@ func (r *rule) forbidsCommand(a *action) match {
 	return sure
 }
 
-// eachSpelling calls f with all words that a deny or ask rule's commands are compared with, until f returns false. of is the index of
-// the simple command, -1 for the whole line; under are the wrappers that w begins with.
+// eachSpelling calls f with all words that a deny or ask rule's commands are compared with, until f returns false. of
+// is the index of the simple command, -1 for the whole line; under are the wrappers that w begins with.
 func (r *rule) eachSpelling(a *action, f func(of int, w words, under string) bool) {
 	if !a.command || !f(-1, words{argv: a.GetCommand().GetArgv()}, "") {
 		return

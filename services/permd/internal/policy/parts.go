@@ -28,9 +28,9 @@ func (p Part) loosens() bool { return p.Layer != permissionv1.Layer_LAYER_WORKSP
 // NoPolicy is the rule that allows a call if no policy is configured and no rule of a workspace matches.
 const NoPolicy = "acphost/no-policy"
 
-// Decide decides on an action by the rules of all parts: of the matching rules, the strictest applies. If none matches, the verdict
-// is ask; but if no part may loosen, no policy is configured, and a call of an agent is allowed. The result is deterministic for the
-// same parts and action. A nil action is an unknown one.
+// Decide decides on an action by the rules of all parts: of the matching rules, the strictest applies. If none matches,
+// the verdict is ask; but if no part may loosen, no policy is configured, and a call of an agent is allowed. The result
+// is deterministic for the same parts and action. A nil action is an unknown one.
 func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse {
 	a := newAction(of)
 	d := decideTogether(parts, a)
@@ -53,8 +53,9 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	return d
 }
 
-// keepDenied adds the files that the command must leave out because of deny rules, whatever the answer to the question is. If there
-// are more globs than a decision may hold, the action is denied if it is not answered, and the answer is not remembered.
+// keepDenied adds the files that the command must leave out because of deny rules, whatever the answer to the question
+// is. If there are more globs than a decision may hold, the action is denied if it is not answered, and the answer is
+// not remembered.
 func keepDenied(parts []Part, a *action, d *permissionv1.DecideResponse) {
 	globs := leaveOut(parts, a, deny)
 	if len(globs) <= maxLeftOut {
@@ -77,8 +78,9 @@ func addDetail(d *permissionv1.DecideResponse, detail string) {
 	d.Detail += detail
 }
 
-// notUnattended returns why an action that is asked about is denied without an answer, although the rule files say "unattended:
-// allow": a deny rule, or the protection of acphost's own files, may match, which only a person can decide. Empty: no reason.
+// notUnattended returns why an action that is asked about is denied without an answer, although the rule files contain
+// "unattended: allow": a deny rule, or the protection of acphost's own files, may match, which only a person can
+// decide. Empty: no reason.
 func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) string {
 	if d.Rule == Protected {
 		return "the action may use files of acphost"
@@ -93,8 +95,8 @@ func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) stri
 	return ""
 }
 
-// mayMatchUnseen reports whether a deny rule may match an action, including unknown effects of its commands: a program with unknown
-// effects, or one that runs code that is not in the line, may do what the rule names.
+// mayMatchUnseen reports whether a deny rule may match an action, including unknown effects of its commands: a program
+// with unknown effects, or one that runs code that is not in the line, may do what the rule names.
 func (r *rule) mayMatchUnseen(a *action) bool {
 	if r.matches(a) != no {
 		return true
@@ -117,9 +119,9 @@ func (p *action) doesUnseen() bool {
 	return slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return sub.GetFacts().GetRunsCode() })
 }
 
-// decideTogether decides by the protection of acphost's own files, then by the rules. If a line cannot be read in full, it is not known
-// where its paths lead, so that each may lead to such a file. The rules then give the reason to ask, and the protection only keeps the
-// answer from being anything else.
+// decideTogether decides by the protection of acphost's own files, then by the rules. If a line cannot be read in full,
+// it is not known where its paths lead, so that each may lead to such a file. The rules then give the reason to ask,
+// and the protection only keeps the answer from being anything else.
 func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	regardless := allowsRegardless(parts, a)
 	var suspected *permissionv1.DecideResponse
@@ -143,7 +145,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	return d
 }
 
-// decideByRules decides by the rules. regardless: an allow rule allows the command whatever its line says.
+// decideByRules decides by the rules. regardless: an allow rule allows the command whatever its line.
 func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.DecideResponse {
 	if a.GetKind() == "tool.switch_mode" {
 		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
@@ -211,7 +213,8 @@ func unmatched(parts []Part, a *action) *permissionv1.DecideResponse {
 	return d
 }
 
-// unmatchedReason returns the reason to ask about an action that no rule matches. some are the parts that no rule covers; none: all.
+// unmatchedReason returns the reason to ask about an action that no rule matches. some are the parts that no rule
+// covers; none: all.
 func unmatchedReason(a *action, some []string) reason.Reason {
 	outside := func(p pathAccess) bool { return !p.inside && (len(some) == 0 || slices.Contains(some, p.shown())) }
 	switch {
@@ -236,16 +239,16 @@ func (p *action) isSocket() bool {
 	return p.GetKind() == "net.connect" && p.GetEndpoint() == nil && len(p.GetPaths()) > 0
 }
 
-// allowsRegardless reports whether an allow rule allows a command whatever its line says. Rules that may match the line, which is not
-// certain, then do not count: they decide about what its processes do.
+// allowsRegardless reports whether an allow rule allows a command whatever its line. It then ignores rules that may
+// match the line, which is not certain: they decide about the actions of its processes.
 func allowsRegardless(parts []Part, a *action) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
 		return p.loosens() && p.Policy.digest != "" && slices.ContainsFunc(p.Policy.allow, func(r *rule) bool { return r.regardless(a) && r.matches(a) == yes })
 	})
 }
 
-// allowing returns the verdict allow, with the files that the command must leave out because of deny and ask rules. Where reads are
-// decided when they happen, it need not leave out any.
+// allowing returns the verdict allow, with the files that the command must leave out because of deny and ask rules.
+// Where reads are decided when they happen, it need not leave out any.
 func allowing(parts []Part, a *action, rule, reason string) *permissionv1.DecideResponse {
 	if a.process == processStart || slices.Contains(a.GetWalls(), permissionv1.Wall_WALL_READS) {
 		return &permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}
@@ -253,8 +256,8 @@ func allowing(parts []Part, a *action, rule, reason string) *permissionv1.Decide
 	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a, ask))
 }
 
-// leavingOut sets the globs that an allowed command leaves out. If there are more than a decision may hold, the verdict is ask, and
-// deny without an answer, because some of the globs come from deny rules.
+// leavingOut sets the globs that an allowed command leaves out. If there are more than a decision may hold, the verdict
+// is ask, and deny without an answer, because some of the globs come from deny rules.
 func leavingOut(d *permissionv1.DecideResponse, globs []string) *permissionv1.DecideResponse {
 	if len(globs) > maxLeftOut {
 		return &permissionv1.DecideResponse{Verdict: ask, Unattended: deny, PolicyDigest: d.GetPolicyDigest(),
@@ -279,7 +282,8 @@ func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	return denied, suspected
 }
 
-// asks returns the ask rules that match. The first one decides: if there is one that no remembered answer satisfies, it comes first.
+// asks returns the ask rules that match. The first one decides: if there is one that no remembered answer satisfies, it
+// comes first.
 func asks(parts []Part, a *action) []finding {
 	var found []finding
 	for _, p := range parts {
@@ -329,7 +333,7 @@ func digestOf(parts []Part) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// unattendedOf returns the verdict without an answer: allow if every file that sets it says so.
+// unattendedOf returns the verdict without an answer: allow if every file that sets it has allow.
 func unattendedOf(parts []Part) permissionv1.Verdict {
 	verdict := permissionv1.Verdict_VERDICT_UNSPECIFIED
 	for _, p := range parts {
@@ -344,9 +348,9 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 	return verdict
 }
 
-// Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both, and is for all
-// processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both, and OnlyInRoots if it holds
-// for one. If both ask, NamesPaths holds if it holds for one.
+// Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both,
+// and is for all processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for
+// both, and OnlyInRoots if it holds for one. If both ask, NamesPaths holds if it holds for one.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -385,7 +389,8 @@ func stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	return a
 }
 
-// rank orders decisions by strictness. Of two with the verdict ask, one that a remembered answer does not satisfy is stricter.
+// rank orders decisions by strictness. Of two with the verdict ask, one that a remembered answer does not satisfy is
+// stricter.
 func rank(d *permissionv1.DecideResponse) int {
 	switch {
 	case d.GetVerdict() == allow:

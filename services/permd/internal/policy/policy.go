@@ -1,10 +1,11 @@
-// Package policy decides about actions by the rules of a file. A decision is a pure function of the rules and the action: the package
-// keeps no state between decisions, makes no requests, and reads only the rule file, once.
+// Package policy decides about actions by the rules of a file. A decision is a pure function of the rules and the
+// action: the package keeps no state between decisions, makes no requests, and reads only the rule file, once.
 //
-// If several rules match, the strictest one applies: deny before ask before allow, in any order. If no rule matches, the verdict is
-// ask. Allow rules and other rules treat uncertainty in opposite ways. An allow rule matches only what is certain: it never matches
-// by a command or a path that is not fully known. If the part that a deny or ask rule judges is not known, that rule makes the
-// verdict ask. So if an agent hides an action, the best result for the agent is a question to the user.
+// If several rules match, the strictest one applies: deny before ask before allow, in any order. If no rule matches,
+// the verdict is ask. Allow rules and other rules treat uncertainty in opposite ways. An allow rule matches only what
+// is certain: it never matches by a command or a path that is not fully known. If the part that a deny or ask rule
+// judges is not known, that rule makes the verdict ask. So if an agent hides an action, the best result for the agent
+// is a question to the user.
 //
 // Explain shows how a decision is made. Check reports mistakes in a rule file. Both are for users who write rules.
 //
@@ -31,13 +32,13 @@ const Protected = "acphost/protected"
 
 // Policy is a compiled rule file. It is immutable, and safe for concurrent use.
 type Policy struct {
-	// digest is the digest of the rule file; empty: there is none.
+	// digest is the digest of the rule file; empty if none exists.
 	digest string
 	// rules are in the order of the file; deny, ask and allow are the rules with that effect.
 	rules            []rule
 	deny, ask, allow []*rule
 	protected        []glob
-	// processes: the file decides about processes by rules of their own.
+	// processes: the file decides about processes by separate rules.
 	processes bool
 	// unattended is the verdict for "ask" without an answer.
 	unattended permissionv1.Verdict
@@ -49,9 +50,9 @@ type Surroundings struct {
 	Home string
 	// Protected are absolute paths that no action may access, regardless of the rules.
 	Protected []string
-	// Real resolves the symbolic links in an absolute path, as filepath.EvalSymlinks does. It is called for the directories in deny
-	// and ask rules when the file is read, so that the rules also apply to the real names of these directories. Nil: there are no
-	// symbolic links.
+	// Real resolves the symbolic links in an absolute path, as filepath.EvalSymlinks does. It is called for the
+	// directories in deny and ask rules when the file is read, so that the rules also apply to the real names of these
+	// directories. Nil: there are no symbolic links.
 	Real func(path string) (string, error)
 }
 
@@ -68,7 +69,8 @@ func (s Surroundings) places() places {
 	return p
 }
 
-// Parse reads a rule file of at most 1 MiB. An error names the file and, for every mistake in it, line, column and field.
+// Parse reads a rule file of at most 1 MiB. An error names the file and, for every mistake in it, line, column and
+// field.
 func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	l, err := load(file, data, s)
 	if err != nil {
@@ -114,7 +116,8 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	return l, nil
 }
 
-// None returns the policy without a rule file: a person is asked about everything, and access to protected paths is denied.
+// None returns the policy without a rule file: a person is asked about everything, and access to protected paths is
+// denied.
 func None(s Surroundings) (*Policy, error) {
 	globs, err := protectedGlobs(s)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// The kinds by which rules for processes match. The supervisor gives actions of processes the kinds of calls, so that policies that know
-// no others decide about them, too.
+// The kinds by which rules for processes match. The supervisor gives actions of processes the kinds of calls, so that
+// policies that know no others decide about them, too.
 const (
 	processStart = "process.start"
 	processRead  = "process.read"
@@ -16,7 +16,8 @@ const (
 	processGit   = "process.git"
 )
 
-// processKind returns the kind by which rules for processes match an action; empty: no process does it, or it has no such kind.
+// processKind returns the kind by which rules for processes match an action; empty: no process does it, or it has no
+// such kind.
 func processKind(a *permissionv1.Action) string {
 	if a.GetDoor() != permissionv1.Door_DOOR_KERNEL {
 		return ""
@@ -38,7 +39,7 @@ func processKind(a *permissionv1.Action) string {
 // ofProcesses reports whether a pattern of kinds names a kind of process actions.
 func (g kindGlob) ofProcesses() bool { return strings.HasPrefix(string(g), "process.") }
 
-// decidesProcesses reports whether a rule file decides about processes by rules of their own.
+// decidesProcesses reports whether a rule file decides about processes by separate rules.
 func decidesProcesses(rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool { return slices.ContainsFunc(r.on, kindGlob.ofProcesses) })
 }
@@ -54,8 +55,8 @@ func (r *rule) kindOf(a *action) string {
 	return a.GetKind()
 }
 
-// regardless reports whether an allow rule allows a command whatever its line says: what the processes of the command do is decided when
-// they do it.
+// regardless reports whether an allow rule allows a command whatever its line. The actions of the command's processes
+// are decided when they happen.
 func (r *rule) regardless(a *action) bool {
 	return r.effect == "allow" && a.command && !r.byCommand() && r.when == nil && r.paths == nil && r.hosts == nil && !r.redirectNone &&
 		(r.asProcess(a) || len(r.contained) > 0)
@@ -73,10 +74,10 @@ var wallNames = map[string]permissionv1.Wall{
 
 var ofWalls = criterion{(*rule).holdsWalls, (*rule).whyWalls}
 
-// holdsWalls: whether walls stand is always known.
+// holdsWalls is never uncertain: the active restrictions of the sandbox are always known.
 func (r *rule) holdsWalls(a *action) match {
-	stands := func(name string) bool { return slices.Contains(a.GetWalls(), wallNames[name]) }
-	missing := func(name string) bool { return !stands(name) }
+	active := func(name string) bool { return slices.Contains(a.GetWalls(), wallNames[name]) }
+	missing := func(name string) bool { return !active(name) }
 	if slices.ContainsFunc(r.contained, missing) {
 		return no
 	}

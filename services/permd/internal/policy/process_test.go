@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// processRules decide about processes by kinds of their own.
+// processRules decide about processes by separate kinds.
 const processRules = `version: 1
 rules:
   - {id: inside, effect: allow, on: [terminal.create, process.start], contained: [files, reads]}
@@ -62,17 +62,17 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 		test *permissionv1.RuleTest
 		want string // verdict and rule
 	}{
-		{"a program, where walls stand", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start"}, "allow inside"},
+		{"a program, in the sandbox", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start"}, "allow inside"},
 		{"a program, without a wall", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start", Walls: []string{"files"}}, "ask "},
 		{"a line that may push, since what it starts is decided", &permissionv1.RuleTest{Command: "sh -c '$x push'", On: "process.start"}, "allow inside"},
 		{"a line that pushes, since its programs are decided", &permissionv1.RuleTest{Command: "sh -c 'ls && git push'", On: "process.start"}, "allow inside"},
 		{"a program that pushes", &permissionv1.RuleTest{Command: "git -C x push", On: "process.start"}, "ask push"},
 		{"a program that is denied", &permissionv1.RuleTest{Command: "sudo ls", On: "process.start"}, "deny root"},
 		{"a program that is given a secret", &permissionv1.RuleTest{Command: "cat .env", On: "process.start"}, "deny secret"},
-		{"a command, where walls stand", &permissionv1.RuleTest{Command: "x=$(y); ./$x > z", Walls: inside}, "allow inside"},
-		{"a command that may be denied, where walls stand", &permissionv1.RuleTest{Command: "cat $x", Walls: inside}, "allow inside"},
-		{"a command that is denied, where walls stand", &permissionv1.RuleTest{Command: "cat .env", Walls: inside}, "deny secret"},
-		{"a command that pushes, where walls stand", &permissionv1.RuleTest{Command: "git push", Walls: inside}, "ask push"},
+		{"a command, in the sandbox", &permissionv1.RuleTest{Command: "x=$(y); ./$x > z", Walls: inside}, "allow inside"},
+		{"a command that may be denied, in the sandbox", &permissionv1.RuleTest{Command: "cat $x", Walls: inside}, "allow inside"},
+		{"a command that is denied, in the sandbox", &permissionv1.RuleTest{Command: "cat .env", Walls: inside}, "deny secret"},
+		{"a command that pushes, in the sandbox", &permissionv1.RuleTest{Command: "git push", Walls: inside}, "ask push"},
 		{"a command that is held by walls", &permissionv1.RuleTest{Command: "rm -r x", Walls: inside}, "allow inside"},
 		{"a command without a wall", &permissionv1.RuleTest{Command: "rm -r x", Walls: []string{"files"}}, "ask remove"},
 		{"a command without walls", &permissionv1.RuleTest{Command: "./x"}, "ask "},
@@ -83,10 +83,10 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 		{"a secret that is read", &permissionv1.RuleTest{Path: "${root}/.env", On: "process.read"}, "deny secret"},
 		{"another file that is read", &permissionv1.RuleTest{Path: "/etc/passwd", On: "process.read"}, "allow reads"},
 		{"a file elsewhere", &permissionv1.RuleTest{Path: "/etc/x", On: "process.write"}, "ask "},
-		{"what git runs, by a rule without paths", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write", Agent: "free"}, "ask "},
+		{"a program that git runs, by a rule without paths", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write", Agent: "free"}, "ask "},
 		{"another file, by a rule without paths", &permissionv1.RuleTest{Path: "/etc/x", On: "process.write", Agent: "free"}, "allow free"},
 		{"git's bookkeeping", &permissionv1.RuleTest{Path: "${root}/.git/index", On: "process.git"}, "allow edits"},
-		{"what git runs", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write"}, "ask "},
+		{"a program that git runs", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write"}, "ask "},
 		{"git's bookkeeping elsewhere", &permissionv1.RuleTest{Path: "/srv/.git/index", On: "process.git"}, "ask "},
 		{"a file that is protected", &permissionv1.RuleTest{Path: "${root}/a/.vscode/x", On: "process.write"}, "ask later"},
 		{"a file in an excepted folder", &permissionv1.RuleTest{Path: "${root}/node_modules/a/.vscode/x", On: "process.write"}, "allow edits"},

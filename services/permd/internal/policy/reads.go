@@ -7,12 +7,12 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxAsked limits the globs of files that are decided apart, as the contract says.
+// maxAsked is the contract's limit of globs of files that are decided separately.
 const maxAsked = 400
 
-// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of files that some rule
-// denies or asks about. nil: rules allow only some files, or do not decide by the file alone. Without rules for processes,
-// only deny rules apply to reads.
+// everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of
+// files that some rule denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
+// Without rules for processes, only deny rules apply to reads.
 func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 	processes := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.processes })
 	if a.process != processRead || processes && !allowsEveryRead(parts, a) {

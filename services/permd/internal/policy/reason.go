@@ -31,8 +31,8 @@ var (
 	})
 )
 
-// byName returns the criterion that one of the rule's patterns matches a name of the action. missing is why the action may have a
-// name that is not given; empty: it has none then.
+// byName returns the criterion that one of the rule's patterns matches a name of the action. missing is why the action
+// may have a name that is not given; empty: it has none then.
 func byName(what string, of func(r *rule, a *action) (patterns []string, name, missing string)) criterion {
 	return criterion{
 		holds: func(r *rule, a *action) match {

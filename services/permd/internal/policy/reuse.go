@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxExcept limits the excepted parts of names of an answer, as the contract says.
+	// maxExcept is the contract's limit of excepted parts of names in an answer.
 	maxExcept = 200
 	// maxSpelled limits the expansions of the braces in one segment of a glob.
 	maxSpelled = 64
 )
 
-// Reusable returns for which other names in the folder of a read a decision to allow it holds: for all except those that contain one
-// of Except. It returns nil if the decision holds only for this action. For a program that a process starts, the decision holds for
-// the same action again.
+// Reusable returns for which other names in the folder of a read a decision to allow it holds: for all except those
+// that contain one of Except. It returns nil if the decision holds only for this action. For a program that a process
+// starts, the decision holds for the same action again.
 //
-// Rules may depend on the name of the file by their paths, for which the matching names can be computed, and by their conditions, for
-// which they cannot. All other fields of the action stay the same.
+// Rules may depend on the name of the file by their paths, for which the matching names can be computed, and by their
+// conditions, for which they cannot. All other fields of the action stay the same.
 func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideResponse) *permissionv1.Reuse {
 	if d.GetVerdict() != allow || len(d.GetLeaveOut()) > 0 || d.GetOnlyInRoots() {
 		return nil
@@ -68,8 +68,8 @@ type folder struct {
 	except       []string
 }
 
-// newFolder returns the folder of an action; nil if the result of some rules is uncertain. Both paths must lie below a known root, so
-// that ${root} means one place.
+// newFolder returns the folder of an action; nil if the result of some rules is uncertain. Both paths must lie below a
+// known root, so that ${root} means one place.
 func newFolder(a *action) *folder {
 	if len(a.paths) != 1 || a.vague {
 		return nil
@@ -87,7 +87,8 @@ func newFolder(a *action) *folder {
 	return f
 }
 
-// allowedBy returns the first rule that allows every name that is not excepted; nil if there is none for certain.
+// allowedBy returns the first rule that allows every name that is not excepted; nil if this is not certain for any
+// rule.
 func (f *folder) allowedBy(parts []Part) *rule {
 	around := []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections, {holds: (*rule).holdsAllowedCommand}}
 	for _, p := range parts {

@@ -140,8 +140,8 @@ func TestReuse_HoldsForEveryCoveredName(t *testing.T) {
 		}
 		name := pick(names)
 		a := action(path.Join(asked, name), path.Join(resolved, name))
-		said := Decide(parts, a)
-		r := Reusable(parts, a, said)
+		decision := Decide(parts, a)
+		r := Reusable(parts, a, decision)
 		if r == nil {
 			continue
 		}
@@ -155,10 +155,10 @@ func TestReuse_HoldsForEveryCoveredName(t *testing.T) {
 				t.Fatalf("%s and %s have other keys", name, other)
 			}
 			d := Decide(parts, b)
-			if d.GetVerdict() != said.GetVerdict() || d.GetRule() != said.GetRule() || d.GetReason() != said.GetReason() ||
-				d.GetNamesPaths() != said.GetNamesPaths() || d.GetPolicyDigest() != said.GetPolicyDigest() || len(d.GetLeaveOut()) > 0 {
+			if d.GetVerdict() != decision.GetVerdict() || d.GetRule() != decision.GetRule() || d.GetReason() != decision.GetReason() ||
+				d.GetNamesPaths() != decision.GetNamesPaths() || d.GetPolicyDigest() != decision.GetPolicyDigest() || len(d.GetLeaveOut()) > 0 {
 				t.Fatalf("%s%s (%s) is decided as %v, except %q, and %s as %v", rules.String(), a.GetPaths()[0].GetPath(),
-					a.GetPaths()[0].GetResolvedPath(), said, r.GetExcept(), other, d)
+					a.GetPaths()[0].GetResolvedPath(), decision, r.GetExcept(), other, d)
 			}
 		}
 	}

@@ -31,8 +31,8 @@ func wordsOf(front []string, sub *permissionv1.SubCommand) words {
 	return w
 }
 
-// mayBeAny reports whether a word is known only at run time. It may then be any word, and any number of words. If the positions are
-// unknown, words that a shell would expand count.
+// mayBeAny reports whether a word is known only at run time. It may then be any word, and any number of words. If the
+// positions are unknown, words that a shell would expand count.
 func (w words) mayBeAny(i int) bool {
 	switch {
 	case !w.dynamic:
@@ -48,7 +48,8 @@ func mayExpand(word string) bool {
 	return word != "[" && word != "[[" && strings.ContainsAny(word, "$`*?[{~(")
 }
 
-// otherwise returns how certain a match is for words that do not match as written: no, unless any of them may be another.
+// otherwise returns how certain a match is for words that do not match as written: no, unless any of them may be
+// another.
 func (w words) otherwise() match {
 	if w.dynamic && len(w.at) == 0 {
 		return maybe
@@ -56,7 +57,8 @@ func (w words) otherwise() match {
 	return no
 }
 
-// judge reports how certain it is that a command begins with a deny or ask rule's prefix, in any spelling of its options.
+// judge reports how certain it is that a command begins with a deny or ask rule's prefix, in any spelling of its
+// options.
 func (p prefix) judge(w words) match {
 	sure := p.forbids(w)
 	if sure == yes {
@@ -65,8 +67,8 @@ func (p prefix) judge(w words) match {
 	return max(sure, p.spelt(w))
 }
 
-// forbids reports how certain it is that argv begins with p. The program is compared without its folder if p names none, and ignoring
-// case, as some file systems do.
+// forbids reports how certain it is that argv begins with p. The program is compared without its folder if p names
+// none, and ignoring case, as some file systems do.
 func (p prefix) forbids(w words) match {
 	for i, token := range p {
 		switch {
@@ -93,9 +95,9 @@ func sameProgram(token, word string) bool {
 	return fold(token) == fold(word)
 }
 
-// spelt reports how certain it is that a command has the options of a deny or ask rule's prefix in another spelling: "rm -rf" is also
-// "rm -r -f", "rm -fr" and "rm x --force --recursive". The other words of the prefix must appear in order, ignoring options. A prefix
-// without options has only one spelling.
+// spelt reports how certain it is that a command has the options of a deny or ask rule's prefix in another spelling:
+// "rm -rf" is also "rm -r -f", "rm -fr" and "rm x --force --recursive". The other words of the prefix must appear in
+// order, ignoring options. A prefix without options has only one spelling.
 func (p prefix) spelt(w words) match {
 	if len(p) == 0 || len(w.argv) == 0 || (p[0] != "*" && !sameProgram(p[0], w.argv[0])) {
 		return no

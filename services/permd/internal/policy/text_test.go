@@ -17,7 +17,7 @@ func TestOnlyText_DynamicWords(t *testing.T) {
 		"a pipe and a word":            {&permissionv1.SubCommand{Argv: []string{"diff", "<(ls)", "$x"}, Dynamic: true, DynamicWords: []uint32{1, 2}, PipedWords: []uint32{1}, Facts: files}, false},
 		"any word":                     {&permissionv1.SubCommand{Argv: []string{"diff", "<(ls)", "a"}, Dynamic: true, PipedWords: []uint32{1}, Facts: files}, false},
 		"text as the program":          {&permissionv1.SubCommand{Argv: []string{"$(ls)"}, Dynamic: true, DynamicWords: []uint32{0}, TextWords: []uint32{0}}, false},
-		"text behind a wrapper":        {&permissionv1.SubCommand{Argv: []string{"echo", "{}"}, Wrappers: []string{"xargs"}, Dynamic: true, DynamicWords: []uint32{1}, TextWords: []uint32{1}}, true},
+		"text after a wrapper":         {&permissionv1.SubCommand{Argv: []string{"echo", "{}"}, Wrappers: []string{"xargs"}, Dynamic: true, DynamicWords: []uint32{1}, TextWords: []uint32{1}}, true},
 		"any number of words of xargs": {&permissionv1.SubCommand{Argv: []string{"echo", "$@"}, Wrappers: []string{"xargs"}, Dynamic: true, DynamicWords: []uint32{1}}, false},
 	} {
 		if got := onlyText(tt.sub); got != tt.want {

@@ -51,8 +51,8 @@ func TestDecide_UnattendedDeniesUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestDecide_DetailWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The detail says why the line cannot
-// be read, and only a person can answer the question.
+// TestDecide_DetailWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The detail
+// states why the line cannot be read, and only a person can answer the question.
 func TestDecide_DetailWhyLineIsUnreadable(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
 	own := policy.Surroundings{Protected: []string{"/ws/.state"}}
@@ -106,7 +106,7 @@ func TestDecide_RejectsOptionsThatChangePrograms(t *testing.T) {
 func TestParse_RejectsStarForEveryKind(t *testing.T) {
 	_, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, effect: deny, on: ['*']}]"), policy.Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), "leave on out for every kind") {
-		t.Errorf("got %v, want an error that says what to write for every kind", err)
+		t.Errorf("got %v, want an error that states what to write for every kind", err)
 	}
 }
 

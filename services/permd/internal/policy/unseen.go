@@ -10,7 +10,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// unknownReason returns why an action cannot be checked, for the user; empty if the action is fully known. unseen has the detail.
+// unknownReason returns why an action cannot be checked, for the user; empty if the action is fully known. unseen has
+// the detail.
 func unknownReason(a *action) string {
 	switch {
 	case a.GetUnparsed() != "":
@@ -121,8 +122,8 @@ func unknown(sub *permissionv1.SubCommand) string {
 	}
 }
 
-// expandedWords returns the arguments of a simple command that a shell would expand, each from the place on where the expansion begins:
-// the texts go into records, and other words may be secrets.
+// expandedWords returns the arguments of a simple command that a shell would expand, each from the place on where the
+// expansion begins: the texts go into records, and other words may be secrets.
 func expandedWords(sub *permissionv1.SubCommand) []string {
 	var words []string
 	for _, i := range sub.GetDynamicWords() {

@@ -1,8 +1,8 @@
 // Package ready contains the ready-made rule files of permd, so that users can start without writing one.
 //
-// The files are data: the same reader reads them as a user's own files, and runs their inline tests. What several of them have
-// is kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list of
-// secretfile. The package knows the policies' names and purposes, and does not know how rules are matched.
+// The files are data: the same parser reads them as a user's own files, and runs their inline tests. Lines that several
+// files share are kept once, in parts: a line "#include NAME" in a policy stands for the lines of a part, or for a list
+// of package secretfile. The package knows the policies' names and purposes, and does not know how rules are matched.
 package ready
 
 import (
@@ -30,7 +30,8 @@ func List() []*permissionv1.ReadyPolicy {
 	return list
 }
 
-// Get returns the rule file of a ready policy; false if there is none of that name. The caller may change what it gets.
+// Get returns the rule file of a ready policy; false if no policy has that name. The caller may change the returned
+// slice.
 func Get(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) {
 		return nil, false
@@ -42,8 +43,8 @@ func Get(name string) ([]byte, bool) {
 	return compose(string(content)), true
 }
 
-// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That every part is
-// there is a test's to see.
+// compose puts the parts in the place of the lines that name them, indented as those are. Parts may name others. That
+// every part is there is a test's to see.
 func compose(policy string) []byte {
 	var all []byte
 	for line := range strings.Lines(policy) {
@@ -68,7 +69,7 @@ func compose(policy string) []byte {
 	return all
 }
 
-// description is what the file says of itself. That every file can be read is a test's to see.
+// description returns the description in the file. A test checks that every file can be parsed.
 func description(name string, content []byte) string {
 	var policy permissionv1.Policy
 	if err := yamlproto.Unmarshal(name, content, &policy); err != nil {

@@ -75,7 +75,7 @@ func TestPolicies_DecideAsDocumented(t *testing.T) {
 				t.Errorf("%s: %s: got %s by rule %q (%s), want %s", name, d.what, verdict, got.GetRule(), got.GetReason(), d.want)
 			}
 			if got.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
-				t.Errorf("%s: %s: is allowed when nobody answers", name, d.what)
+				t.Errorf("%s: %s: is allowed without an answer", name, d.what)
 			}
 		}
 	}
@@ -183,8 +183,8 @@ func (of content) touch(a *permissionv1.Action, asked, real string, reads bool) 
 	return access
 }
 
-// laterTable are files that something runs by itself: an editor that opens the folder, an agent, a git hook, a package manager,
-// a shell at its start, continuous integration.
+// laterTable are files that something runs by itself: an editor that opens the folder, an agent, a git hook, a package
+// manager, a shell at its start, continuous integration.
 const laterTable = `
 .github/workflows/test.yml .github/actions/a/action.yml .github/copilot-setup.yml .gitea/workflows/a.yml .gitlab/ci/a.yml
 .circleci/config.yml .semaphore/semaphore.yml .buildkite/pipeline.yml .jenkins/x .gitlab-ci.yml .gitlab-ci.yaml .cirrus.yml .build.yml
@@ -200,6 +200,8 @@ netlify.toml vercel.json render.yaml
 .junie/mcp/mcp.json .clinerules/hooks/x .pi/settings.json .mcp.json mcp.json .opencode.json opencode.json opencode.jsonc crush.json
 .aider.conf.yml .aiderignore .github/hooks/a.json .github/agents/x.md .github/copilot-hooks.json .claude-plugin/plugin.json
 .Codex-Plugin/hooks/x.sh sub/.github/hooks/a.json
+.vim/coc-settings.json .hg/hgrc sub/.hg/sharedpath .sl/config .jj/repo .jj/repo/config.toml .bzr/branch/branch.conf .pijul/config
+_darcs/prefs/defaults
 .husky/pre-commit .githooks/pre-push .git-hooks/x .lefthook/pre-commit/x.sh .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml
 .lefthook.toml lefthook-local.yml .lefthook-local.yaml .overcommit.yml .lintstagedrc .lintstagedrc.json lint-staged.config.mjs .czrc
 .commitlintrc.yml commitlint.config.js .simple-git-hooks.json
@@ -213,7 +215,7 @@ global.json .venv/pyvenv.cfg .bazelrc gradle/wrapper/gradle-wrapper.properties .
 /home/u/bin/x /home/u/.local/share/applications/x.desktop /home/u/Library/LaunchAgents/x.plist /etc/cron.d/x /etc/crontab
 /etc/profile.d/x.sh /var/spool/cron/crontabs/u`
 
-// projectTable are files of a project that run only when somebody builds or tests it, or that are read and not run.
+// projectTable has files of a project that run only when it is built or tested, or that are only read.
 const projectTable = `
 Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS.md .github/CODEOWNERS .github/dependabot.yml renovate.json
 Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js src/vscode/tasks.json docs/mcp.md go.mod
@@ -230,7 +232,7 @@ func TestPolicies_AskBeforeConnecting(t *testing.T) {
 		a := &permissionv1.Action{Kind: "net.connect", Roots: []string{"/w"}, Endpoint: &permissionv1.Endpoint{Host: "example.com", Port: 443, Addresses: []string{"1.1.1.1"}}}
 		got := policy.Decide([]policy.Part{{Policy: p}}, a)
 		if got.GetVerdict() != permissionv1.Verdict_VERDICT_ASK || got.GetUnattended() != permissionv1.Verdict_VERDICT_DENY {
-			t.Errorf("%s: got %v, want it asked, and denied if nobody is there", name, got)
+			t.Errorf("%s: got %v, want it asked, and denied when unattended", name, got)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 // maxReasonLength is the length up to which a reason fits on a line beside its question.
 const maxReasonLength = 90
 
-// The golden file lists every reason that a user of the ready policies can get, for reviews: each must be understood by a person who
-// does not know acphost.
+// The golden file lists every reason that a user of the ready policies can get, for reviews: each must be understood by
+// a person who does not know acphost.
 func TestReasons_MatchTheList(t *testing.T) {
 	rules := map[string][]string{} // the rules by their reason
 	for _, p := range List() {

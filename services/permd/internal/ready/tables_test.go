@@ -29,7 +29,7 @@ func decisions(lines string) []decision {
 	return table
 }
 
-// secretTable is what every policy but ask denies.
+// secretTable has the actions that every policy except ask denies.
 const secretTable = `
 deny fs.read /ws/.env
 deny fs.read /ws/.env.local
@@ -83,7 +83,7 @@ deny su -c ls
 deny dd if=/dev/zero of=x
 `
 
-// lookTable is what goes by itself in every policy but ask.
+// lookTable has the actions that every policy except ask allows.
 const lookTable = `
 allow fs.read /ws/main.go
 allow fs.read /ws/src/../main.go

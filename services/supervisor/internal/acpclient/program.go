@@ -276,7 +276,7 @@ func (c *Pending) RequestCancel() error {
 	return c.program.Notify(acp.MethodCancelRequest, []byte(`{"requestId":`+id+`}`))
 }
 
-// remove removes a call and returns it, or nil if there is none. The caller must end the call.
+// remove removes a call and returns it, or nil if none exists. The caller must end the call.
 func (p *Program) remove(id string) *Pending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -370,7 +370,7 @@ func (p *Program) line(line []byte) error {
 func (p *Program) handleResponse(m *jsonrpc.Message) {
 	c := p.remove(jsonrpc.CanonicalID(m.ID))
 	if c == nil {
-		p.log.Debug("the agent answered a call that nobody waits for; the answer was dropped", "id", excerpt(m.ID))
+		p.log.Debug("the agent answered a call that has ended; the answer was dropped", "id", excerpt(m.ID))
 		return
 	}
 	var fault *jsonrpc.Error
@@ -454,7 +454,7 @@ func (p *Program) rejectRequest(m *jsonrpc.Message) error {
 		return nil
 	}
 	err := p.out.post(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
-		Code: jsonrpc.CodeMethodNotFound, Message: "nobody at this end answers " + excerpt(m.Method),
+		Code: jsonrpc.CodeMethodNotFound, Message: "no handler answers " + excerpt(m.Method),
 	}))
 	if errors.Is(err, errDeaf) {
 		return err

@@ -143,8 +143,8 @@ func TestProgram_RefusesRequestsExceptQuestions(t *testing.T) {
 		`{"id":"three","method":"fs/read_text_file","params":{}}` + "\n" +
 		`{"method":"_x/notification","params":{}}` + "\n" +
 		`{"id":null,"method":"mcp/message"}` + "\n")
-	f.want(`{"jsonrpc":"2.0","id":"three","error":{"code":-32601,"message":"nobody at this end answers fs/read_text_file"}}`)
-	f.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"nobody at this end answers mcp/message"}}`)
+	f.want(`{"jsonrpc":"2.0","id":"three","error":{"code":-32601,"message":"no handler answers fs/read_text_file"}}`)
+	f.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no handler answers mcp/message"}}`)
 }
 
 func TestProgram_CancelsAbandonedCallsExceptPrompts(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-// batches is watching for those who are sent batches.
+// batches starts a call of WatchEvents that receives batches of events.
 func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func([]event.Encoded) error) {
 	before := p.watchedBy()
 	wg.Go(func() { *result = p.WatchEvents(context.Background(), "", limit, send) })
@@ -35,14 +35,14 @@ func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]error, len(limits)+1)
 	shared := make([]map[string]event.Encoded, len(limits))
-	told := make(chan struct{}, len(limits)+1)
+	received := make(chan struct{}, len(limits)+1)
 	var single int
 	p.watching(t.Context(), &wg, &results[len(limits)], func(ev *supervisorv1.Event) error {
 		if text(ev) != fmt.Sprint(single) {
 			t.Errorf("one at a time: got %q, want %d", text(ev), single)
 		}
 		if single++; single%together == 0 {
-			told <- struct{}{}
+			received <- struct{}{}
 		}
 		if single == all {
 			return errEnough
@@ -63,7 +63,7 @@ func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 				}
 				shared[i][e.Event.GetCursor()] = e
 				if next++; next%together == 0 {
-					told <- struct{}{}
+					received <- struct{}{}
 				}
 			}
 			if next < all {
@@ -78,8 +78,8 @@ func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 	for i := range all {
 		l.chunk("s", fmt.Sprint(i))
 		if (i+1)%together == 0 { // so that all keep up
-			for range cap(told) {
-				<-told
+			for range cap(received) {
+				<-received
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func TestBatch_CutsOffSlowWatcher(t *testing.T) {
 		t.Errorf("%v: does not name the last cursor, %s", slow, last)
 	}
 	if n := len(p.feed.kept()); n != 0 {
-		t.Errorf("%d events are held, for nobody", n)
+		t.Errorf("%d events are held without a watcher", n)
 	}
 }
 
@@ -170,7 +170,7 @@ func position(t *testing.T, cursor string) replay.Position {
 	t.Helper()
 	at, ok := replay.Parse(cursor)
 	if !ok {
-		t.Fatalf("%q is no cursor", cursor)
+		t.Fatalf("%q is not a cursor", cursor)
 	}
 	return at
 }
@@ -209,7 +209,7 @@ func TestBatch_LimitsEventsWithGap(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	cursor := p.allOf(t, "s", "")[0].GetCursor()
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.turn("s", "work")
 	var got []string
 	err := p.WatchEvents(t.Context(), cursor, 1, func(batch []event.Encoded) error {
@@ -316,13 +316,13 @@ func BenchmarkBatches(b *testing.B) {
 				l := (&place{Hub: h}).link("agent-1")
 				f := chunk("s", strings.Repeat("x", 150))
 				var wg sync.WaitGroup
-				told := make(chan int, watchers)
+				received := make(chan int, watchers)
 				for range watchers {
 					n := 0
 					count := func(events int) error {
 						before := n / 1000
 						if n += events; n/1000 != before {
-							told <- n
+							received <- n
 						}
 						return nil
 					}
@@ -341,7 +341,7 @@ func BenchmarkBatches(b *testing.B) {
 						l.Frame(f)
 					}
 					for range watchers {
-						<-told
+						<-received
 					}
 				}
 				h.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-// BenchmarkFrame hands over pieces of messages of 300 bytes: what they cost whoever passes them on.
+// BenchmarkFrame passes pieces of messages of 300 bytes: it measures the cost for the goroutine that forwards them.
 func BenchmarkFrame(b *testing.B) {
 	f := chunk("s", strings.Repeat("x", 150))
 	f.Time = time.Now()
@@ -30,7 +30,7 @@ func BenchmarkFrame(b *testing.B) {
 			l.Frame(f)
 		}
 	}
-	b.Run("nobody watches", func(b *testing.B) { run(b, Options{}, nil) })
+	b.Run("without watchers", func(b *testing.B) { run(b, Options{}, nil) })
 	b.Run("journal", func(b *testing.B) {
 		j, err := journal.Open(journal.Options{Dir: b.TempDir() + "/j", Content: true, MaxSessionBytes: 1 << 40})
 		if err != nil {
@@ -50,10 +50,10 @@ func BenchmarkFrame(b *testing.B) {
 	})
 }
 
-// BenchmarkRead is what a small read at a handler, the call and its answer, costs altogether.
+// BenchmarkRead measures a small read at a handler: the call and its answer.
 func BenchmarkRead(b *testing.B) {
 	content := strings.Repeat("a line of text\\n", 256)
-	for name, watch := range map[string]bool{"nobody watches": false, "one watches": true} {
+	for name, watch := range map[string]bool{"without watchers": false, "one watches": true} {
 		b.Run(name, func(b *testing.B) {
 			h := New(Options{Instance: "here"})
 			defer h.Close()

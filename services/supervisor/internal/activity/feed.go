@@ -50,7 +50,7 @@ type reader struct {
 	next    uint64  // number of the next event
 	cost    uint64  // cost of all events before it
 	err     error   // why it was disconnected
-	// wakeAt and wakeCost say when to wake the reader.
+	// wakeAt and wakeCost determine when to wake the reader.
 	wakeAt, wakeCost uint64
 	ready            chan struct{} // buffer of one
 }

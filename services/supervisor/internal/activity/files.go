@@ -59,11 +59,11 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 	if err := h.Sync(ctx); err != nil {
 		return err
 	}
-	told := sentFiles{sessions: map[sessionKey]*sentSession{}}
+	sent := sentFiles{sessions: map[sessionKey]*sentSession{}}
 	for first := true; ; first = false {
 		changed := h.filesChanged()
 		began := time.Now()
-		response, cooling := told.difference(h, req)
+		response, cooling := sent.difference(h, req)
 		if first {
 			event.LatestFirst(response.GetSessions())
 		}

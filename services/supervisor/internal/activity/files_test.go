@@ -18,7 +18,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/heat"
 )
 
-// What a watcher is told adds up to what is there, whatever happens, and however many files are forgotten meanwhile.
+// The changes that a watcher receives add up to the current state, for any order of events and any number of evicted
+// files.
 func TestFiles_ChangesAddUp(t *testing.T) {
 	h := New(Options{Instance: "i"})
 	defer h.Close()
@@ -30,7 +31,7 @@ func TestFiles_ChangesAddUp(t *testing.T) {
 		h.Publish(e)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	told, known := sentFiles{sessions: map[sessionKey]*sentSession{}}, map[string]*supervisorv1.TouchedFile{}
+	sent, known := sentFiles{sessions: map[sessionKey]*sentSession{}}, map[string]*supervisorv1.TouchedFile{}
 	next := 0
 	for round := range 430 {
 		if round == 400 { // more than are kept
@@ -63,7 +64,7 @@ func TestFiles_ChangesAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
-		r, _ := told.difference(h, &supervisorv1.WatchFilesRequest{})
+		r, _ := sent.difference(h, &supervisorv1.WatchFilesRequest{})
 		for _, s := range r.GetSessions() {
 			for _, path := range s.GetRemoved() {
 				if known[path] == nil {
@@ -102,7 +103,7 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 		h.Observer(&frame.Agent{ID: "a"})
 		event(&supervisorv1.Event{Event: &supervisorv1.Event_SessionOpened{SessionOpened: &supervisorv1.SessionOpened{Roots: []string{"/w"}}}})
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan string, 1000)
+		received := make(chan string, 1000)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- h.WatchFiles(ctx, &supervisorv1.WatchFilesRequest{}, func(r *supervisorv1.WatchFilesResponse) error {
@@ -115,14 +116,14 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 						out = append(out, "-"+path)
 					}
 				}
-				told <- strings.Join(out, ",")
+				received <- strings.Join(out, ",")
 				return nil
 			})
 		}()
 		expect := func(want string) {
 			t.Helper()
-			if got := <-told; got != want {
-				t.Errorf("told %q, want %q", got, want)
+			if got := <-received; got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		}
 		expect("")
@@ -133,15 +134,15 @@ func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 		expect("/w/b 1.00")
 		last := "/w/b 1.00"
 		for hot := 0.95; hot > 0.01; hot *= 0.95 {
-			if now := fmt.Sprintf("/w/b %.2f", hot); now != last { // less than a hundredth is not told
+			if now := fmt.Sprintf("/w/b %.2f", hot); now != last { // less than a hundredth is not reported
 				expect(now)
 				last = now
 			}
 		}
 		expect("-/w/b")
 		synctest.Wait()
-		if len(told) > 0 {
-			t.Errorf("told more: %q", <-told)
+		if len(received) > 0 {
+			t.Errorf("received more: %q", <-received)
 		}
 		list, err := h.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: "a", SessionId: "s"})
 		if err != nil || len(list.GetSessions()) != 1 || len(list.GetSessions()[0].GetFiles()) != 1 || list.GetSessions()[0].GetRoots()[0] != "/w" {

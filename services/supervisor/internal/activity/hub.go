@@ -94,7 +94,7 @@ type Hub struct {
 	waiting  int
 	closed   bool
 
-	said time.Time // when a loss was last logged; used by the goroutine only: the data path must not wait for the log
+	lossLogged time.Time // when a loss was last logged; used by the goroutine only: the data path must not wait for the log
 
 	// stateMu guards the state of sessions and the watchers. It is taken before mu.
 	stateMu  sync.Mutex
@@ -406,8 +406,8 @@ func (h *Hub) lose(it *item) {
 		h.opts.OnEvent(it.agent(), gap)
 	}
 	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
-	if h.said.IsZero() || time.Since(h.said) >= logInterval {
-		h.said = time.Now()
+	if h.lossLogged.IsZero() || time.Since(h.lossLogged) >= logInterval {
+		h.lossLogged = time.Now()
 		h.opts.Logger.Warn("events are lost, because they occur faster than they can be published; watchers get a notice of each gap", "agent", it.port.agent.Load().Name, "frames", it.lost)
 	}
 	h.stateMu.Lock()

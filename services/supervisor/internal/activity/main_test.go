@@ -80,7 +80,7 @@ func (l *link) open(session string) {
 	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"sessionId":%q}}`, l.id, session))
 }
 
-// chunk is what most frames are: a scanned piece of a message.
+// chunk sends the most frequent kind of frame: a scanned piece of a message.
 func (l *link) chunk(session, text string) { l.Frame(chunk(session, text)) }
 
 func chunk(session, text string) frame.Frame {
@@ -104,7 +104,7 @@ func (l *link) turn(session, text string) {
 	l.say(frame.AgentToClient, fmt.Sprintf(`{"id":%d,"result":{"stopReason":"end_turn"}}`, prompt))
 }
 
-// allOf are the events of a session that are there.
+// allOf returns the recorded events of a session.
 func (p *place) allOf(t *testing.T, session, cursor string) []*supervisorv1.Event {
 	t.Helper()
 	events, err := p.collect(session, cursor)
@@ -137,7 +137,7 @@ func wantClass(t *testing.T, err error, class fault.Class) {
 	}
 }
 
-// watching starts a call of WatchEvents and returns once it is told what comes.
+// watching starts a call of WatchEvents, and returns once the call is subscribed.
 func (p *place) watching(ctx context.Context, wg *sync.WaitGroup, result *error, send func(*supervisorv1.Event) error) {
 	before := p.watchedBy()
 	wg.Go(func() { *result = p.watch(ctx, "", send) })
@@ -162,7 +162,7 @@ func (p *place) watchedBy() int {
 	return len(p.watchers) + p.all
 }
 
-// joined waits until so many watch.
+// joined waits until the given number of watchers is subscribed.
 func (p *place) joined(n int) {
 	for p.watchedBy() < n {
 		runtime.Gosched()

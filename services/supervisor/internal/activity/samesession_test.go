@@ -12,9 +12,9 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 	for name, dir := range map[string]string{"recorded": recordDir(t), "in memory": ""} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, dir, "i", Options{MaxRecent: 1 << 20})
-			said := func() (texts []string) {
+			received := func() (texts []string) {
 				for _, ev := range p.allOf(t, "s", "") {
-					if of := text(ev); of != "" { // not in memory, as nobody watches
+					if of := text(ev); of != "" { // not in memory, because there is no watcher
 						texts = append(texts, of)
 					}
 					if o := ev.GetSessionOpened(); o != nil {
@@ -36,14 +36,14 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			if dir == "" {
 				want = []string{"session/new", "session/load"}
 			}
-			if got := said(); !slices.Equal(got, want[:len(want)/2]) {
-				t.Errorf("a session was told as %q", got)
+			if got := received(); !slices.Equal(got, want[:len(want)/2]) {
+				t.Errorf("the events of a session are %q", got)
 			}
 			if events := p.allOf(t, "s", ""); events[0].GetSessionOpened().GetMethod() != "session/new" {
 				t.Errorf("the first event is %v", events[0])
 			}
 			if got := p.allOf(t, "s", first[len(first)-1].GetCursor()); len(got) == 0 {
-				t.Error("nothing is told behind a cursor of the earlier session")
+				t.Error("no events are sent after a cursor of the earlier session")
 			}
 
 			p.CloseSessions("a-1", "the agent is gone") // a session that is loaded goes on
@@ -51,8 +51,8 @@ func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 			l.say(frame.ClientToAgent, `{"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[]}}`)
 			l.say(frame.AgentToClient, `{"id":1,"result":{}}`)
 			l.chunk("s", "more")
-			if got := said(); !slices.Equal(got, want) {
-				t.Errorf("a session that was loaded was told as %q, want %q", got, want)
+			if got := received(); !slices.Equal(got, want) {
+				t.Errorf("the events of a loaded session are %q, want %q", got, want)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	say := func(d frame.Direction, line string) {
 		f := frame.Frame{Direction: d, Line: []byte(line + "\n")}
 		if a.Frame(f); string(f.Line) != line+"\n" {
-			t.Errorf("what passes became %s", f.Line)
+			t.Errorf("a forwarded message became %s", f.Line)
 		}
 	}
 	say(frame.ClientToAgent, `{"id":0,"method":"initialize","params":{"_meta":{"apiKey":"hush"}}}`)
@@ -43,7 +43,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	say(frame.ClientToAgent, `{"id":3,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[{"env":[{"name":"A","value":"hush"}]}]}}`)
 	say(frame.AgentToClient, `{"id":3,"result":null}`)
 	say(frame.ClientToAgent, `{"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}],"_meta":{"apiKey":"hush"}}}`)
-	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which is told in brief, were it not for that
+	for _, large := range []string{"", strings.Repeat("-hush", 40<<10)} { // which would be abbreviated otherwise
 		say(frame.AgentToHandler, `{"id":5,"method":"terminal/create","params":{"sessionId":"s","command":"x","env":[{"name":"A_TOKEN","value":"hush`+large+`"},{"name":"MY_OWN","value":"hush"}]}}`)
 		say(frame.HandlerToAgent, `{"id":5,"result":{"terminalId":"t"}}`)
 	}
@@ -63,7 +63,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	calls, answers := 0, 0
 	for _, ev := range live {
 		if strings.Contains(prototext.Format(ev), "hush") {
-			t.Errorf("told is %s", prototext.Format(ev))
+			t.Errorf("got %s", prototext.Format(ev))
 		}
 		if ev.GetSessionId() == "s" {
 			ofSession = append(ofSession, ev)
@@ -76,7 +76,7 @@ func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 		}
 	}
 	if calls != 2 || answers != 2 {
-		t.Errorf("%d calls and %d answers are told, want 2 of each", calls, answers)
+		t.Errorf("%d calls and %d answers are reported, want 2 of each", calls, answers)
 	}
 	same(t, "from the record", p.allOf(t, "s", ""), ofSession)
 	p.shut(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-// same compares events that were told in two ways.
+// same compares events that were received in two ways.
 func same(t *testing.T, what string, got, want []*supervisorv1.Event) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {
@@ -85,7 +85,7 @@ func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {
 	if !errors.Is(result, errEnough) {
 		t.Fatal(result)
 	}
-	told := func(p *place, agent, session, cursor string) (events []*supervisorv1.Event) {
+	recorded := func(p *place, agent, session, cursor string) (events []*supervisorv1.Event) {
 		t.Helper()
 		err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: session, Cursor: cursor, NoFollow: true},
 			func(ev *supervisorv1.Event) error { events = append(events, ev); return nil })
@@ -100,9 +100,9 @@ func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {
 			if session == "" {
 				continue
 			}
-			same(t, how+" "+key, told(p, agent, session, ""), events)
+			same(t, how+" "+key, recorded(p, agent, session, ""), events)
 			for i := 0; i < len(events); i += 7 {
-				same(t, fmt.Sprint(how, " ", key, " behind ", i), told(p, agent, session, events[i].GetCursor()), events[i+1:])
+				same(t, fmt.Sprint(how, " ", key, " behind ", i), recorded(p, agent, session, events[i].GetCursor()), events[i+1:])
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func TestSession_ReadsFilesOfSeveralSupervisors(t *testing.T) {
 	}
 	same(t, "without a supervisor", got, want[4:])
 	if err := p.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "s"}, func(*supervisorv1.Event) error { return nil }); err != nil {
-		t.Errorf("a session that nobody has any more does not end: %v", err)
+		t.Errorf("a watch of a removed session does not end: %v", err)
 	}
 	for _, tt := range []struct {
 		session, cursor string
@@ -239,7 +239,7 @@ func TestSession_UsesMemoryWithoutRecord(t *testing.T) {
 		t.Fatalf("got %v", events)
 	}
 	same(t, "behind the first", p.allOf(t, "s", events[0].GetCursor()), events[1:])
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.turn("s", "work")
 	if got := p.allOf(t, "s", events[1].GetCursor()); got[0].GetGap() == nil || got[1].GetTurnStarted() == nil {
 		t.Errorf("got %v", got)
@@ -312,7 +312,7 @@ func TestRecord_WriteErrorIsReportedAndStopsNothing(t *testing.T) {
 	l.chunk("s", "live")
 	wg.Wait()
 	p.Close()
-	_ = p.journal.Close() // it may not have been tried again yet, and says so
+	_ = p.journal.Close() // it may not have been retried yet, and reports that
 	if _, err := os.Stat(day); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -375,6 +375,6 @@ func TestSession_CancelledCallEnds(t *testing.T) {
 	cancel()
 	wg.Wait()
 	if p.joined(0); len(p.watchers) != 0 || len(p.ports["agent-1"].sessions) != 0 {
-		t.Error("the watcher is still told")
+		t.Error("the watcher still receives events")
 	}
 }

@@ -173,7 +173,7 @@ func TestSubscription_CloseEndsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	sub.Close()
-	l.chunk("s", "not told any more")
+	l.chunk("s", "not sent any more")
 	if ev, err := sub.Next(t.Context()); err != nil || text(ev) != "read" {
 		t.Errorf("got %v, %v", ev, err)
 	}

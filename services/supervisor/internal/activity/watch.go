@@ -88,7 +88,7 @@ func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	defer h.lock()()
 	v := h.view()
 	if at.Seq > h.seq {
-		return nil, fault.New(fault.Invalid, "the cursor %q was never told", at.Text)
+		return nil, fault.New(fault.Invalid, "the cursor %q was never sent", at.Text)
 	}
 	var earlier []entry
 	if at.Seq > 0 {

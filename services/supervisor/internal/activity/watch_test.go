@@ -31,7 +31,7 @@ func TestWatch_KeepsOrderOfConcurrentSenders(t *testing.T) {
 	p.watching(t.Context(), &wg, &result, func(ev *supervisorv1.Event) error {
 		at, ok := replay.Parse(ev.GetCursor())
 		if !ok || at.Seq <= last || at.Instance != "here" {
-			t.Errorf("the cursor %q came after number %d", ev.GetCursor(), last)
+			t.Errorf("the cursor %q arrived after number %d", ev.GetCursor(), last)
 		}
 		last = at.Seq
 		if want := fmt.Sprint(next[ev.GetAgentId()]); text(ev) != want {
@@ -133,7 +133,7 @@ func TestWatch_UnwatchedChunksAreGap(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	cursor := p.allOf(t, "s", "")[0].GetCursor()
-	l.chunk("s", "nobody sees this")
+	l.chunk("s", "unwatched")
 	l.chunk("s", "nor this")
 	l.turn("s", "work") // with one more
 	if err := p.Sync(t.Context()); err != nil {
@@ -257,7 +257,7 @@ func TestWatch_UnwatchedChunksAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
 		t.Errorf("%v allocations a piece", n)
 	}
-	// Nor where another session is watched.
+	// The same for a watcher of another session.
 	w := (&watched{hub: p.Hub, port: p.ports["agent-1"], session: "another"}).joinLive()
 	defer p.leave(w)
 	if n := testing.AllocsPerRun(100, func() { l.Frame(f) }); n != 0 {
@@ -308,7 +308,7 @@ func TestClose_EndsWatchers(t *testing.T) {
 		wantClass(t, err, fault.Stopping)
 	}
 	if _, err := sub.Next(context.Background()); err == nil {
-		t.Error("a subscription goes on")
+		t.Error("a subscription continues")
 	}
 	wantClass(t, p.watch(context.Background(), "", func(*supervisorv1.Event) error { return nil }), fault.Stopping)
 	l.chunk("s", "too late")
@@ -318,12 +318,12 @@ func TestClose_EndsWatchers(t *testing.T) {
 func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Instance: "here"})
-		reads, told := make(chan struct{}), 0
+		reads, received := make(chan struct{}), 0
 		var watching sync.WaitGroup
 		watching.Go(func() {
 			wantClass(t, h.WatchEvents(t.Context(), "", 0, func(events []event.Encoded) error {
 				<-reads
-				told += len(events)
+				received += len(events)
 				return nil
 			}), fault.Stopping)
 		})
@@ -343,10 +343,10 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 		close(reads)
 		h.Drain(t.Context())
 		watching.Wait()
-		if told != events {
-			t.Errorf("the watcher was told %d events, want %d", told, events)
+		if received != events {
+			t.Errorf("the watcher received %d events, want %d", received, events)
 		}
-		h.Drain(t.Context()) // nobody watches
+		h.Drain(t.Context()) // there is no watcher
 	})
 }
 
@@ -361,7 +361,7 @@ func TestPlainChunk_RejectsNeededFrames(t *testing.T) {
 		return frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: m.Method, ID: m.ID, SessionID: m.SessionID, Line: []byte(line)}, true
 	}
 	if f, ok := scan(plain); !ok || !plainChunk(&f) {
-		t.Error("what most agents write is not seen to be plain")
+		t.Error("the usual messages of agents are not recognized as plain")
 	}
 	for i := range plain {
 		for _, with := range []string{"", "x", `,"id":1`, `"`, `\\`, "}", `,"update":{},`, `plan`, " "} {
@@ -385,7 +385,7 @@ func TestForget_RemovesAgent(t *testing.T) {
 	want := p.allOf(t, "s1", "")
 	p.Forget("agent-1")
 	if p.ports["agent-1"] == nil {
-		t.Error("an agent that somebody watches is forgotten while they do")
+		t.Error("a watched agent is removed")
 	}
 	sub.Close()
 	p.Forget("agent-1")
@@ -466,21 +466,21 @@ func TestWatch_UnwatchedCallsWakeNoReader(t *testing.T) {
 	if n, resting := queued(); n != 4 || !resting {
 		t.Errorf("%d frames are queued, resting: %v", n, resting)
 	}
-	// Who comes back is told of them at once, of a large answer in brief.
-	var told []*supervisorv1.Event
+	// A watcher that reconnects receives the missed events at once, and large updates abbreviated.
+	var events []*supervisorv1.Event
 	err := p.watch(t.Context(), came, func(ev *supervisorv1.Event) error {
-		if told = append(told, ev); len(told) == 4 {
+		if events = append(events, ev); len(events) == 4 {
 			return errEnough
 		}
 		return nil
 	})
 	if !errors.Is(err, errEnough) {
-		t.Fatalf("told %v, then %v", told, err)
+		t.Fatalf("got %v, then %v", events, err)
 	}
-	if told[0].GetCallStarted().GetPath() != "/w/f" || told[1].GetRaw() != `{"content":"short"}` || told[3].GetCallEnded() == nil || told[3].GetRaw() != "" {
-		t.Errorf("told %v", told)
+	if events[0].GetCallStarted().GetPath() != "/w/f" || events[1].GetRaw() != `{"content":"short"}` || events[3].GetCallEnded() == nil || events[3].GetRaw() != "" {
+		t.Errorf("got %v", events)
 	}
-	// So is who asks what is known.
+	// The same for a request for the current state.
 	l.read(3, "")
 	if err := p.Sync(t.Context()); err != nil {
 		t.Fatal(err)

@@ -153,43 +153,43 @@ func (a *acceptor) accept() {
 func (a *acceptor) handle(conn net.Conn, identified func()) {
 	ctx, cancel := context.WithTimeout(a.ctx, handshakeTimeout)
 	defer cancel()
-	known, who, err := a.identify(ctx, conn)
+	known, id, err := a.identify(ctx, conn)
 	identified()
 	if err != nil {
 		_ = conn.Close()
 		a.logger.Debug("turned a connection away", "address", a.listener.Addr().String(), "error", err)
 		return
 	}
-	if who.may(certs.Approver) == nil || who.may(certs.Gateway) == nil {
-		a.deliver(a.trusted, known, who)
+	if id.may(certs.Approver) == nil || id.may(certs.Gateway) == nil {
+		a.deliver(a.trusted, known, id)
 		return
 	}
-	if who.certificate && who.role == certs.Metrics && a.metricsServer == nil {
+	if id.certificate && id.role == certs.Metrics && a.metricsServer == nil {
 		_ = known.Close()
-		a.logger.Warn("turned away who reads metrics: they are not served; set telemetry.prometheus", "caller", who)
+		a.logger.Warn("turned away who reads metrics: they are not served; set telemetry.prometheus", "caller", id)
 		return
 	}
 	of := &a.agents
-	if who.person() {
+	if id.person() {
 		of = &a.persons
 	}
-	leave, ok := of.conns.Admit(who.origin(), func() { _ = known.Close() })
+	leave, ok := of.conns.Admit(id.origin(), func() { _ = known.Close() })
 	if !ok {
 		_ = known.Close()
-		a.logger.Debug("turned an untrusted caller away: there are too many", "caller", who)
+		a.logger.Debug("turned an untrusted caller away: there are too many", "caller", id)
 		return
 	}
-	who.calls = of.calls
-	if who.certificate && who.role == certs.Metrics {
-		a.deliver(a.metricsServer.memListener, &heldConn{known, leave}, who)
+	id.calls = of.calls
+	if id.certificate && id.role == certs.Metrics {
+		a.deliver(a.metricsServer.memListener, &heldConn{known, leave}, id)
 		return
 	}
-	a.deliver(a.untrusted, &heldConn{known, leave}, who)
+	a.deliver(a.untrusted, &heldConn{known, leave}, id)
 }
 
 // deliver hands a connection to a server, or closes it if the acceptor or the server is closed.
-func (a *acceptor) deliver(to *memListener, conn net.Conn, who identity) {
-	if err := to.deliver(a.ctx, &identifiedConn{Conn: conn, who: who}); err != nil {
+func (a *acceptor) deliver(to *memListener, conn net.Conn, id identity) {
+	if err := to.deliver(a.ctx, &identifiedConn{Conn: conn, who: id}); err != nil {
 		_ = conn.Close()
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 )
 
-// lives is a process that is there.
+// lives is a live process.
 type lives struct{}
 
 func (lives) Alive() error { return nil }
 func (lives) Close()       {}
 
-// Agents have as many processes as they like, and each of them a connection and calls of its own.
+// Agents have any number of processes, and each of them has its own connections and calls.
 func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -60,18 +60,18 @@ func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 		return peer.Peer{Known: true, UID: os.Geteuid(), PID: pid, Process: hasEnded{}}
 	}
 	for pid := range 4 {
-		who := enters(agent(1000 + pid))
-		if _, ok := who.calls.Admit(who.origin(), nil); !ok {
+		id := enters(agent(1000 + pid))
+		if _, ok := id.calls.Admit(id.origin(), nil); !ok {
 			t.Fatal("an agent may not even call")
 		}
 	}
 	if !isDropped(t, connect(agent(2000))) {
-		t.Fatal("a fifth agent came in")
+		t.Fatal("a fifth agent was accepted")
 	}
 	person := peer.Peer{Known: true, UID: os.Geteuid(), PID: os.Getpid(), Process: lives{}}
-	who := enters(person)
-	if _, ok := who.calls.Admit(who.origin(), nil); !ok {
-		t.Error("a person came in, and may not call")
+	id := enters(person)
+	if _, ok := id.calls.Admit(id.origin(), nil); !ok {
+		t.Error("a person was accepted, and may not call")
 	}
 	enters(person)
 	if !isDropped(t, connect(person)) {

@@ -26,16 +26,16 @@ import (
 // verbs. A verb must come from a person, although agents run as the same user. Only the control socket accepts verbs,
 // and three independent checks keep agents from it:
 //
-//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only abstract sockets
-//     of its own.
+//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only its own
+//     abstract sockets.
 //   - A caller with more seccomp filters than this process is rejected. Agents and commands have one more, and no
 //     process can remove a filter. (Having a filter at all proves nothing: in containers every process has one.)
 //   - A caller that descends from an agent, a handler or a supervisor is rejected; see package peer.
 //
 // A connection belongs to the process that opened it: once another process writes on it, verbs are rejected there.
 //
-// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call on
-// behalf of a caller, whose role then decides; see delegation.go.
+// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call in
+// the name of a caller, whose role then decides; see delegation.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // ends when the server stops
@@ -97,11 +97,11 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 
 // startCall counts a call, and returns an error if too many calls are active. The caller calls done when the call ends.
 func startCall(ctx context.Context) (done func(), err error) {
-	who := identityOf(ctx)
-	if who.calls == nil {
+	id := identityOf(ctx)
+	if id.calls == nil {
 		return func() {}, nil
 	}
-	done, ok := who.calls.Admit(who.origin(), nil)
+	done, ok := id.calls.Admit(id.origin(), nil)
 	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls are being answered: try again later")
 	}
@@ -140,13 +140,13 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	if l, ok := req.(interface{ GetOnlyLook() bool }); ok && class.asks && l.GetOnlyLook() {
 		need = certs.Viewer
 	}
-	who := identityOf(ctx)
-	err := who.may(need)
+	id := identityOf(ctx)
+	err := id.may(need)
 	switch {
 	case err != nil:
-		a.logger.Warn("refused a call", "method", method, "caller", who, "error", err)
-	case who.caller != nil && need > certs.Viewer:
-		a.logger.Info("delegated call", "method", method, "caller", who)
+		a.logger.Warn("refused a call", "method", method, "caller", id, "error", err)
+	case id.caller != nil && need > certs.Viewer:
+		a.logger.Info("delegated call", "method", method, "caller", id)
 	}
 	return err
 }
@@ -170,8 +170,8 @@ type identity struct {
 	verbs   string
 	// self reports that the peer is this process.
 	self bool
-	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit
-	// says why role is NoRole.
+	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit is
+	// the reason why role is NoRole.
 	certificate bool
 	name        string
 	fingerprint string
@@ -243,12 +243,12 @@ func (i identity) person() bool { return !i.certificate && checkVerb(i.process) 
 
 // identityOf returns the identity of a call: the peer of its connection, and the caller that the peer calls for.
 func identityOf(ctx context.Context) identity {
-	if who, ok := ctx.Value(actingKey{}).(identity); ok {
-		return who
+	if id, ok := ctx.Value(actingKey{}).(identity); ok {
+		return id
 	}
 	if p, ok := grpcpeer.FromContext(ctx); ok {
-		if who, ok := p.AuthInfo.(identity); ok {
-			return who
+		if id, ok := p.AuthInfo.(identity); ok {
+			return id
 		}
 	}
 	return identity{}

@@ -147,7 +147,7 @@ type Server struct {
 
 // Start makes the socket and serves on it until Stop: SupervisorStateService, the other services that Options
 // implement, grpc health, and reflection. When it returns, calls are answered. It removes sockets that dead supervisors
-// have left in the default folder. If the TLS files cannot be used, it returns an error that says why.
+// have left in the default folder. If the TLS files cannot be used, it returns an error with the reason.
 func Start(o Options) (*Server, error) {
 	if o.Env == nil {
 		o.Env = os.Getenv
@@ -302,8 +302,8 @@ func (s *Server) serve(l *memListener, server *grpc.Server) {
 // Path returns the socket's absolute path; empty: there is no socket.
 func (s *Server) Path() string { return s.path }
 
-// Control returns the abstract socket for calls that change something, "@" and its name; if there is none, off says
-// why.
+// Control returns the abstract socket for calls with effects, "@" and its name; if it does not exist, off is the
+// reason.
 func (s *Server) Control() (socket, off string) { return s.control, s.opts.ControlOff }
 
 // Address returns the TCP address that is served, with its port; empty: none.

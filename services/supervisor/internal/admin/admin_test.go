@@ -311,7 +311,7 @@ func TestStart_RejectsTooLongSocketPath(t *testing.T) {
 		t.Fatal("it was served, want an error")
 	}
 	if !strings.Contains(err.Error(), "room for 107") || !strings.Contains(err.Error(), "admin.socket") {
-		t.Errorf("error is %v, want it to say the room there is and what to do", err)
+		t.Errorf("error is %v, want the limit and what to do", err)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestSocket_ReplacesOnlyDeadSocket(t *testing.T) {
 		other.Stop()
 		t.Error("a second supervisor took the socket over")
 	} else if !strings.Contains(err.Error(), "is served by another process") {
-		t.Errorf("error is %v, want it to say that the socket is served", err)
+		t.Errorf("error is %v, want that the socket is served", err)
 	}
 	file := filepath.Join(filepath.Dir(path), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -336,7 +336,7 @@ func TestSocket_ReplacesOnlyDeadSocket(t *testing.T) {
 		other.Stop()
 		t.Error("a file was replaced by a socket")
 	} else if !strings.Contains(err.Error(), "is not a socket") {
-		t.Errorf("error is %v, want it to say what is there", err)
+		t.Errorf("error is %v, want the kind of the file", err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-// serveIn starts something that says "serving" and ends with its stdin.
+// serveIn starts a command that prints "serving" and ends when its stdin is closed.
 func serveIn(t *testing.T, cmd *exec.Cmd, start func() error) {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -38,7 +38,7 @@ func serveIn(t *testing.T, cmd *exec.Cmd, start func() error) {
 		_ = cmd.Wait()
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("it says %q, %v", line, err)
+		t.Fatalf("got %q, %v", line, err)
 	}
 }
 
@@ -74,14 +74,14 @@ func TestFind_RefusesSocketOfAgent(t *testing.T) {
 	t.Run("below an agent", func(t *testing.T) {
 		dir := testkit.ShortDir(t)
 		posing := filepath.Join(dir, "posing.sock")
-		// Its output is the supervisor's, and its end comes with the agent's.
+		// Its output is the supervisor's, and it ends when the agent ends.
 		cmd := command(t, "supervisor", filepath.Join(dir, "own.sock"),
 			"mkfifo "+dir+"/in; exec 3<>"+dir+"/in; env -i GORACE=atexit_sleep_ms=0 "+testkit.Self(t)+" supervisor "+posing+" '' <&3")
 		serveIn(t, cmd, cmd.Start)
 		asks(t, posing, "above it is")
 		asks(t, filepath.Join(dir, "own.sock"), "")
 	})
-	t.Run("behind an agent's walls", func(t *testing.T) {
+	t.Run("in an agent's sandbox", func(t *testing.T) {
 		if err := proc.ConfineSupported(); err != nil {
 			t.Skip(err)
 		}

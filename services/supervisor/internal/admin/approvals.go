@@ -64,24 +64,24 @@ func (s *approvalService) WatchApprovals(req *supervisorv1.WatchApprovalsRequest
 }
 
 func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.AnswerApprovalResponse, error) {
-	who, err := answerer(identityOf(ctx), req.GetAnsweredBy())
+	answeredBy, err := answerer(identityOf(ctx), req.GetAnsweredBy())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	req = proto.CloneOf(req)
-	req.AnsweredBy = who
+	req.AnsweredBy = answeredBy
 	answer, err := s.approvals.AnswerApproval(ctx, req)
 	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, err
 }
 
 // answerer returns the name that is recorded for a caller's answer. A name from a certificate or a gateway has
 // precedence over the name in the request.
-func answerer(who identity, says string) (string, error) {
-	if who.caller != nil {
-		return who.String(), nil
+func answerer(id identity, claimed string) (string, error) {
+	if id.caller != nil {
+		return id.String(), nil
 	}
-	if who.certificate {
-		name := presentable(who.name)
+	if id.certificate {
+		name := presentable(id.name)
 		switch {
 		case name == "":
 			return anyone, nil
@@ -90,9 +90,9 @@ func answerer(who identity, says string) (string, error) {
 		}
 		return name, nil
 	}
-	name := presentable(says)
+	name := presentable(claimed)
 	switch {
-	case len([]rune(says)) > maxAnswerer:
+	case len([]rune(claimed)) > maxAnswerer:
 		return "", fmt.Errorf("answered_by: it has more than %d characters", maxAnswerer)
 	case isOwnWord(name):
 		return "", fmt.Errorf("answered_by: %q is acphost's own word; say who you are, or leave it out", name)

@@ -25,7 +25,8 @@ func served() []protoreflect.ServiceDescriptor {
 }
 
 func TestClasses_RoleOfEachMethod(t *testing.T) {
-	// What there is today. A method that is not here falls into its class by itself; this table holds that to account.
+	// The present methods. A method that is not in this table gets its class from its descriptor; the table makes that
+	// explicit.
 	want := map[string]string{
 		"AgentService/StartAgent": "operator", "AgentService/StopAgent": "operator", "AgentService/RestartAgent": "operator",
 		"AgentService/ListAgents": "viewer", "AgentService/GetAgent": "viewer",
@@ -62,7 +63,7 @@ func TestClasses_RoleOfEachMethod(t *testing.T) {
 				t.Errorf("%s takes %s, want %s", name, got, words)
 			}
 			seen++
-			// However it came by its class: what may have effects is no viewer's.
+			// A viewer may not call a method with effects, however the method's class was determined.
 			options, _ := m.Options().(*descriptorpb.MethodOptions)
 			if pure := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS; pure != (c.need == certs.Viewer) {
 				t.Errorf("%s has no side effects: %v, and takes %s", name, pure, got)

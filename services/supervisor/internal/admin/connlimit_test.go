@@ -28,7 +28,8 @@ func TestBounds_LeaveFilesToOthers(t *testing.T) {
 	}
 }
 
-// tcpDoor is an acceptor at every address of loopback, with real sockets. Whoever says anything is let in.
+// tcpAcceptor returns an acceptor on every address of loopback, with real sockets. It identifies every peer that sends
+// data.
 func tcpAcceptor(t *testing.T, b bounds) (d *acceptor, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,16 +74,16 @@ func isDropped(t *testing.T, conn net.Conn) bool {
 
 func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 	d, address := tcpAcceptor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
-	// One who is slow, and comes before the flood.
+	// A slow client that connects before the flood.
 	slow := dialFrom(t, "127.0.0.2", address)
 	var flood []net.Conn
 	for range 200 {
 		flood = append(flood, dialFrom(t, "127.0.0.1", address))
 	}
-	// All but the last four of the flood give way, and only they.
+	// All except the last four connections of the flood are evicted, and no others.
 	for _, conn := range flood[:196] {
 		if !isDropped(t, conn) {
-			t.Fatal("one of the flood is there still")
+			t.Fatal("a connection of the flood is still open")
 		}
 	}
 	enters := func(conn net.Conn) {
@@ -95,7 +96,7 @@ func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := arrived.RemoteAddr().String(), conn.LocalAddr().String(); got != want {
-			t.Fatalf("%s came in, want %s", got, want)
+			t.Fatalf("%s was accepted, want %s", got, want)
 		}
 		_ = arrived.Close()
 	}
@@ -112,7 +113,7 @@ func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	}
 	for _, conn := range flood[:16] {
 		if !isDropped(t, conn) {
-			t.Fatal("one of the flood is there still")
+			t.Fatal("a connection of the flood is still open")
 		}
 	}
 	last := dialFrom(t, "127.0.0.2", address)
@@ -121,7 +122,7 @@ func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	}
 	arrived, err := d.trusted.Accept()
 	if err != nil || arrived.RemoteAddr().String() != last.LocalAddr().String() {
-		t.Fatalf("%v, %v came in", arrived, err)
+		t.Fatalf("%v, %v were accepted", arrived, err)
 	}
 	_ = arrived.Close()
 }

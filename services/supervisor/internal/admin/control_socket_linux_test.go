@@ -56,8 +56,8 @@ func TestAdminSocket_RefusesControlMethods(t *testing.T) {
 	}
 }
 
-// behind runs this test binary in a role behind walls. It descends from the test, which is a person's: what above it
-// stands tells nothing.
+// behind runs this test binary in a role in a sandbox. Its ancestor is the test, a person's process: its ancestors do
+// not identify it as an agent.
 func behind(t *testing.T, c proc.Confinement, args ...string) string {
 	t.Helper()
 	var out []byte
@@ -95,11 +95,11 @@ func TestControlSocket_LandlockAloneStopsAgent(t *testing.T) {
 
 func TestControlSocket_ReportsWhyItIsOff(t *testing.T) {
 	dir := testkit.ShortDir(t)
-	const why = "since this test says so"
+	const why = "since this test closed it"
 	s := start(t, admin.Options{Socket: filepath.Join(dir, "a.sock"), Control: obedient{}, ControlOff: why})
 	st := controlOf(t, s.Path())
 	if st.GetControlSocket() != "" || st.GetControlOff() != why {
-		t.Errorf("status says %q and %q", st.GetControlSocket(), st.GetControlOff())
+		t.Errorf("status is %q and %q", st.GetControlSocket(), st.GetControlOff())
 	}
 	conn, err := client.Supervisor{Socket: s.Path()}.Dial()
 	if err != nil {
@@ -108,6 +108,6 @@ func TestControlSocket_ReportsWhyItIsOff(t *testing.T) {
 	defer conn.Close()
 	_, err = supervisorv1.NewSupervisorControlServiceClient(conn).ReloadPolicy(t.Context(), &supervisorv1.ReloadPolicyRequest{})
 	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), why) {
-		t.Errorf("the refusal is %v; want it to say why", err)
+		t.Errorf("the refusal is %v; want the reason", err)
 	}
 }

@@ -73,6 +73,6 @@ func TestControl_RejectsIncompleteRequests(t *testing.T) {
 		}
 	}
 	if err := swap(&supervisorv1.SwapHandlerRequest{Name: "x", Command: []string{"/x"}, Sha256: digest}); err != nil {
-		t.Errorf("a swap that says enough: %v", err)
+		t.Errorf("a complete swap: %v", err)
 	}
 }

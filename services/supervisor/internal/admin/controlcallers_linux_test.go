@@ -23,7 +23,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output is what a process of that role prints.
+// output returns the output of a process of that role.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.Output()
@@ -57,7 +57,7 @@ func serve(t *testing.T) (socket string) {
 		}
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("the supervisor says %q, %v", line, err)
+		t.Fatalf("the supervisor printed %q, %v", line, err)
 	}
 	return socket
 }
@@ -78,10 +78,10 @@ func TestControlSocket_AllowsPeoplesProcesses(t *testing.T) {
 func TestControlSocket_RefusesHiddenAgent(t *testing.T) {
 	other := serve(t) // another supervisor's
 	for _, c := range []struct{ name, script string }{
-		{"as it is", "SELF call SOCKET"},
+		{"by default", "SELF call SOCKET"},
 		{"without its environment", "env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET"},
-		{"in a session of its own", "setsid -w SELF call SOCKET"},
-		// A double fork: both parents are gone, and the guard has adopted it, when it calls.
+		{"in its own session", "setsid -w SELF call SOCKET"},
+		// A double fork: both parents have exited, and the guard has adopted the caller.
 		{"as an orphan", `setsid sh -c 'P=$$
 			(while kill -0 $P 2>/dev/null; do :; done; env -i GORACE=atexit_sleep_ms=0 SELF call SOCKET >OUT.new; mv OUT.new OUT) &
 			exit 0'
@@ -124,7 +124,7 @@ func TestControlSocket_RefusesAgentInPIDNamespace(t *testing.T) {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
 	own := filepath.Join(testkit.ShortDir(t), "admin.sock")
-	// A user namespace gives it the capabilities that the rest takes.
+	// A user namespace provides the capabilities for the other operations.
 	script := "exec unshare -Upf --mount-proc " + testkit.Self(t) + " call " + own
 	if got := output(t, command(t, "supervisor", own, script)); got != refused {
 		t.Error(got)
@@ -149,7 +149,7 @@ func TestControlSocket_UnseenCallerOutsidePIDNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("the supervisor says %q, %v", line, err)
+		t.Fatalf("the supervisor printed %q, %v", line, err)
 	}
 	if got := try(socket); got != refused {
 		t.Error(got)
@@ -206,11 +206,11 @@ func TestControlSocket_RefusesEndedCaller(t *testing.T) {
 	}
 }
 
-// What a person's process connects and hands on is no agent's way in, though that process lives.
+// An agent cannot use a connection that a person's process made and passed on, even while that process lives.
 func TestControlSocket_RefusesInheritedConnection(t *testing.T) {
 	control := controlOf(t, serve(t)).GetControlSocket()
 	if got := tryOn(at(t, "unix:"+control)); got != allowed {
-		t.Errorf("who connected: %s", got)
+		t.Errorf("a process that connected: %s", got)
 	}
 	if got := output(t, command(t, "hand", control)); got != refused {
 		t.Errorf("its child: %s", got)

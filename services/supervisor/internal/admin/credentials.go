@@ -25,7 +25,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 		c, err := peer.Of(conn)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still protect it
-			logger.Debug("cannot tell who connects to the admin socket", "error", err)
+			logger.Debug("cannot identify the process that connects to the admin socket", "error", err)
 		case err != nil:
 			return nil, identity{}, fmt.Errorf("ask who connects: %w", err)
 		case c.UID != os.Geteuid() && c.UID != 0:
@@ -36,12 +36,12 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 		if control {
 			conn, c.Process = peer.BySender(conn, c)
 		}
-		who := identity{process: c, control: control, verbs: verbs}
-		who.SecurityLevel = credentials.PrivacyAndIntegrity // the data never leaves the kernel
+		id := identity{process: c, control: control, verbs: verbs}
+		id.SecurityLevel = credentials.PrivacyAndIntegrity // the data never leaves the kernel
 		if c.Process != nil {
 			conn = &heldConn{conn, c.Process.Close}
 		}
-		return conn, who, nil
+		return conn, id, nil
 	}
 }
 
@@ -57,18 +57,18 @@ func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Co
 			return nil, identity{}, fmt.Errorf("%s speaks no HTTP/2", conn.RemoteAddr())
 		}
 		print := sha256.Sum256(state.PeerCertificates[0].Raw)
-		who := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName, fingerprint: hex.EncodeToString(print[:])}
-		who.role, who.limit, who.unfit = certs.RightsOf(state.PeerCertificates[0])
-		who.SecurityLevel = credentials.PrivacyAndIntegrity
-		return secure, who, nil
+		id := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName, fingerprint: hex.EncodeToString(print[:])}
+		id.role, id.limit, id.unfit = certs.RightsOf(state.PeerCertificates[0])
+		id.SecurityLevel = credentials.PrivacyAndIntegrity
+		return secure, id, nil
 	}
 }
 
 // bySelf identifies connections within the process as the process itself.
 func bySelf(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
-	who := identity{self: true}
-	who.SecurityLevel = credentials.PrivacyAndIntegrity
-	return conn, who, nil
+	id := identity{self: true}
+	id.SecurityLevel = credentials.PrivacyAndIntegrity
+	return conn, id, nil
 }
 
 // heldConn calls a function when the connection is closed: it frees an entry of a limiter, or the handle of the peer

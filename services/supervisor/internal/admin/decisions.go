@@ -41,20 +41,20 @@ type decisionService struct {
 }
 
 // callerOf returns a key that identifies a caller, including callers that a gateway calls for.
-func callerOf(who identity) string {
-	if who.caller != nil {
-		return "for " + who.caller.name
+func callerOf(id identity) string {
+	if id.caller != nil {
+		return "for " + id.caller.name
 	}
-	return who.origin()
+	return id.origin()
 }
 
 func (s *decisionService) WatchDecisions(req *supervisorv1.WatchDecisionsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchDecisionsResponse]) error {
-	who := identityOf(stream.Context())
-	if !who.certificate && !who.self && who.caller == nil && !who.person() {
+	id := identityOf(stream.Context())
+	if !id.certificate && !id.self && id.caller == nil && !id.person() {
 		// Unlike other state, decisions show an agent how to approach the limits of the policy.
 		return status.Error(codes.PermissionDenied, "decisions are not shown to agents, handlers and what they start")
 	}
-	leave, ok := s.watches.Admit(callerOf(who), nil)
+	leave, ok := s.watches.Admit(callerOf(id), nil)
 	if !ok {
 		return status.Error(codes.ResourceExhausted, "too many watch decisions: try again later")
 	}

@@ -24,8 +24,8 @@ type watching struct {
 
 func (w watching) Context() context.Context { return w.ctx }
 
-func as(ctx context.Context, who identity) context.Context {
-	return context.WithValue(ctx, actingKey{}, who)
+func as(ctx context.Context, id identity) context.Context {
+	return context.WithValue(ctx, actingKey{}, id)
 }
 
 func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
 		"a process without proof":     {identity{process: peer.Peer{Known: true, PID: 1}}, codes.PermissionDenied},
 		"a process that has ended":    {identity{process: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}}, codes.PermissionDenied},
 		"a viewer's certificate":      {identity{certificate: true, name: "v", role: certs.Viewer}, codes.OK},
-		"somebody behind a gateway":   {identity{certificate: true, role: certs.Gateway, caller: &caller{name: "ann", role: certs.Viewer}}, codes.OK},
+		"a caller of a gateway":       {identity{certificate: true, role: certs.Gateway, caller: &caller{name: "ann", role: certs.Viewer}}, codes.OK},
 		"the supervisor's own editor": {identity{self: true}, codes.OK},
 	} {
 		s := &decisionService{decisions: nothing{asked: make(chan any, 1)}, watches: connlimit.New(1, 1, connlimit.RejectNew)}
@@ -48,7 +48,7 @@ func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
 	}
 }
 
-// busy replays until it is told to end.
+// busy replays until its context ends.
 type busy struct {
 	nothing
 	begun, end chan struct{}

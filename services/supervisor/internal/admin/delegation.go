@@ -35,26 +35,26 @@ func (a *access) acting(ctx context.Context, method string) (context.Context, er
 	if !named {
 		return ctx, nil
 	}
-	who := identityOf(ctx)
-	if refusal := who.mayName(); refusal != nil {
+	id := identityOf(ctx)
+	if refusal := id.mayName(); refusal != nil {
 		err = refusal
 	} else if err != nil {
 		err = status.Error(codes.InvalidArgument, err.Error())
 	}
 	if err != nil {
-		a.logger.Warn("rejected a delegated call", "method", method, "caller", who, "error", err)
+		a.logger.Warn("rejected a delegated call", "method", method, "caller", id, "error", err)
 		return nil, err
 	}
-	limit := who.limit
-	if !who.certificate {
+	limit := id.limit
+	if !id.certificate {
 		limit = certs.Operator
 	}
 	role, err := certs.ParseRole(c.Role)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	who.caller = &caller{name: c.Name, role: min(role, limit)}
-	return context.WithValue(ctx, actingKey{}, who), nil
+	id.caller = &caller{name: c.Name, role: min(role, limit)}
+	return context.WithValue(ctx, actingKey{}, id), nil
 }
 
 // mayName returns an error with a gRPC status unless the peer may call for other callers.

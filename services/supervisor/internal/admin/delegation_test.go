@@ -100,7 +100,7 @@ func TestDelegation_UsesLesserRole(t *testing.T) {
 		// Without the metadata it is a gateway as ever.
 		callAll(conn, func(m protoreflect.MethodDescriptor, _ bool, err error) {
 			if got, want := status.Code(err) != codes.PermissionDenied, m.Parent().Name() == "GatewayService"; got != want {
-				t.Errorf("a gateway for %s calls %s for nobody: %v, want %v (%v)", limit, m.FullName(), got, want, err)
+				t.Errorf("a gateway for %s calls %s without a caller: %v, want %v (%v)", limit, m.FullName(), got, want, err)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func TestErrors_CodeOfEachFault(t *testing.T) {
 		{context.Canceled, codes.Canceled},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded},
 		{status.Error(codes.Unavailable, "x"), codes.Unavailable},
-		{status.Error(codes.Unauthenticated, "x"), codes.FailedPrecondition}, // a handler's, say: not that the caller is unknown
+		{status.Error(codes.Unauthenticated, "x"), codes.FailedPrecondition}, // the error of a handler, for example, and not of an unknown caller
 		{errStopping, codes.Unavailable},
 		{errors.New("x"), codes.FailedPrecondition},
 	} {
@@ -58,7 +58,7 @@ func TestErrors_CodeOfEachFault(t *testing.T) {
 }
 
 func TestErrors_CodeOfEachAgentErrorKind(t *testing.T) {
-	// A kind that is new and has no code yet is UNKNOWN, which the contract gives to no new one.
+	// A new kind without a code is UNKNOWN, which the contract assigns to no new kind.
 	for number, name := range supervisorv1.ErrorKind_name {
 		kind := supervisorv1.ErrorKind(number)
 		code := codeOf(&fault.Error{Class: fault.OfAgent, Agent: &supervisorv1.AgentError{Kind: kind}})
@@ -102,6 +102,6 @@ func TestErrors_LimitSizeAndReplaceInvalidText(t *testing.T) {
 	}
 	short := &supervisorv1.AgentError{Message: "x", StderrTail: tail[:2]}
 	if got := fitting(short); len(got.GetStderrTail()) != 2 {
-		t.Errorf("what fits was cut: %v", got)
+		t.Errorf("a text within the limit was cut: %v", got)
 	}
 }

@@ -34,11 +34,11 @@ func (s *gatewayService) OpenAgent(stream frameStream) error {
 	first, err := stream.Recv()
 	switch {
 	case errors.Is(err, io.EOF):
-		return status.Error(codes.InvalidArgument, "open: the first message says which agent to open, and none came")
+		return status.Error(codes.InvalidArgument, "open: the first message must name the agent to open, and none was received")
 	case err != nil:
 		return err
 	case first.GetOpen() == nil:
-		return status.Error(codes.InvalidArgument, "open: the first message says which agent to open")
+		return status.Error(codes.InvalidArgument, "open: the first message must name the agent to open")
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()

@@ -24,7 +24,7 @@ func framesOf(lines ...string) *supervisorv1.OpenAgentRequest {
 	return &supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: f}}
 }
 
-// feeding gives messages one after the other, and then an error.
+// feeding returns messages one after the other, and then an error.
 func feeding(err error, all ...*supervisorv1.OpenAgentRequest) func() (*supervisorv1.OpenAgentRequest, error) {
 	return func() (*supervisorv1.OpenAgentRequest, error) {
 		if len(all) == 0 {
@@ -95,7 +95,7 @@ func TestFrameWriter_SendsSplitLinesAsFrames(t *testing.T) {
 		want = append(want, line)
 		all.WriteString(line + "\n")
 		if random.IntN(10) == 0 {
-			all.WriteByte('\n') // an empty line says nothing
+			all.WriteByte('\n') // an empty line is ignored
 		}
 	}
 	var s sent

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// asker has one question that waits, and tells of it wherever questions are told of.
+// asker has one pending question, and returns it from every method that reports questions.
 type asker struct {
 	patient
 	approval *supervisorv1.Approval
@@ -49,8 +49,8 @@ func (a asker) ID(handle string) string {
 	return ""
 }
 
-// told is by which names a caller is told of the question.
-func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[string]string {
+// questionIDs returns the ids of the question that a caller receives, by method.
+func questionIDs(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[string]string {
 	t.Helper()
 	names := map[string]string{}
 	note := func(where, name string, err error) {
@@ -121,13 +121,13 @@ func TestApprovals_HideAnswerIDsFromViewers(t *testing.T) {
 		"an operator":  {as(t, s, filepath.Join(keys, "operator")), true},
 		"this process": {inside, true},
 	} {
-		for where, got := range told(t, c.conn, c.answers) {
+		for where, got := range questionIDs(t, c.conn, c.answers) {
 			want := handle
 			if c.answers && where != "only_look" {
 				want = id
 			}
 			if got != want {
-				t.Errorf("%s is told of %q by %s, want %q", name, got, where, want)
+				t.Errorf("%s is notified of %q by %s, want %q", name, got, where, want)
 			}
 		}
 	}

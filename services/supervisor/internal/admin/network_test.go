@@ -37,16 +37,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// patient is willing, and watches until it is told to stop. It notes who answers, and how much it is told.
+// patient accepts every call, and watches until the call is cancelled. It records the callers and counts the events.
 type patient struct {
 	willing
 	watching chan struct{}
 	answered chan string
-	told     chan int
+	received chan int
 }
 
 func newPatient() patient {
-	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), told: make(chan int, 10)}
+	return patient{watching: make(chan struct{}, 1000), answered: make(chan string, 10), received: make(chan int, 10)}
 }
 
 func (p patient) WatchEvents(ctx context.Context, _ string, _ int, _ func([]event.Encoded) error) error {
@@ -63,11 +63,11 @@ func (p patient) AnswerApproval(_ context.Context, req *supervisorv1.AnswerAppro
 }
 
 func (p patient) Prompt(_ context.Context, req *supervisorv1.PromptRequest, _ func(*supervisorv1.Event) error) error {
-	p.told <- len(req.GetPrompt()[0].GetImage().GetData())
+	p.received <- len(req.GetPrompt()[0].GetImage().GetData())
 	return nil
 }
 
-// keysOf makes an authority in a folder of its own.
+// keysOf makes an authority in its own folder.
 func keysOf(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
@@ -143,7 +143,7 @@ func TestRoles_CertificateWithoutRoleIsRefused(t *testing.T) {
 	conn := as(t, s, roleless(t, keys))
 	callAll(conn, func(m protoreflect.MethodDescriptor, _ bool, err error) {
 		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "acphost:role:viewer") {
-			t.Errorf("%s: %v, want PERMISSION_DENIED that says what is missing", m.FullName(), err)
+			t.Errorf("%s: %v, want PERMISSION_DENIED that states what is missing", m.FullName(), err)
 		}
 	})
 	if err := check(t, conn); status.Code(err) != codes.PermissionDenied {
@@ -151,7 +151,7 @@ func TestRoles_CertificateWithoutRoleIsRefused(t *testing.T) {
 	}
 }
 
-// roleless makes a client's folder whose certificate is the authority's and says no role.
+// roleless makes a client's folder whose certificate is signed by the authority and contains no role.
 func roleless(t *testing.T, keys string) (dir string) {
 	t.Helper()
 	block := func(name string) []byte {
@@ -230,8 +230,8 @@ func TestPrompt_AcceptsImages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := <-p.told; got != size {
-			t.Errorf("%s: %d bytes came, want %d", name, got, size)
+		if got := <-p.received; got != size {
+			t.Errorf("%s: %d bytes arrived, want %d", name, got, size)
 		}
 	}
 }
@@ -246,7 +246,8 @@ func TestUntrustedCaller_CannotUseMuchMemory(t *testing.T) {
 		t.Errorf("a long request: %v, want RESOURCE_EXHAUSTED", err)
 	}
 
-	// As many calls as one untrusted caller may have, then one more. Another untrusted caller has room, and with it there is none for a third.
+	// One untrusted caller makes as many calls as it may have, then one more. A second untrusted caller has room, and a
+	// third has not.
 	if err := certs.AddClient(keys, certs.Client{Name: "other", Role: certs.Viewer}, certs.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +362,8 @@ func TestTCP_ReloadsKeysAndKeepsConnections(t *testing.T) {
 	}
 	<-p.watching
 
-	// Under load: callers of both come all the time, and each gets in while its authority's keys are there.
+	// Under load: callers of both authorities connect all the time, and each is accepted while its authority's keys
+	// exist.
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	for _, keys := range []string{first, second} {
@@ -537,13 +539,13 @@ func TestMetrics_NeedMetricsRole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	if err := check(t, conn); err == nil {
-		t.Error("who reads metrics gets gRPC's health")
+		t.Error("a caller with the metrics role gets gRPC's health")
 	}
 	if _, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(ctx, &supervisorv1.GetStatusRequest{}); err == nil {
-		t.Error("who reads metrics sees the state")
+		t.Error("a caller with the metrics role sees the state")
 	}
 	if _, err := supervisorv1.NewSupervisorControlServiceClient(conn).ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{}); err == nil {
-		t.Error("who reads metrics changes something")
+		t.Error("a caller with the metrics role changes something")
 	}
 
 	o.Metrics = nil

@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// nothing has all that can be served, and answers with err and with empty messages. Streams of events go on until their
-// end; asked notes requests of which something is to be known.
+// nothing has all parts of a server, and answers with err and with empty messages. Streams of events stay open until
+// their contexts end; asked records requests that tests check.
 type nothing struct {
 	Agents
 	Sessions

@@ -221,7 +221,7 @@ func TestAcceptor_PanicEndsOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection whose caller could not be told ended with %v, want EOF", err)
+		t.Errorf("the connection of an unidentified caller ended with %v, want EOF", err)
 	}
 	second, err := l.DialContext(ctx)
 	if err != nil {

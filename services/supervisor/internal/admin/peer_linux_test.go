@@ -31,7 +31,7 @@ func TestSocket_RefusesOtherUsers(t *testing.T) {
 		want bool
 	}{{"ourselves", 0, true}, {"another user", 12345, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			// The server speaks first once it takes a connection: its settings frame. One that is turned away is closed.
+			// The server sends first once it accepts a connection: its settings frame. It closes a rejected connection.
 			n, err := readAs(c.uid, s.Path())
 			if got := n > 0; got != c.want {
 				t.Errorf("%d bytes and error %v; taken %v, want %v", n, err, got, c.want)
@@ -40,8 +40,8 @@ func TestSocket_RefusesOtherUsers(t *testing.T) {
 	}
 }
 
-// readAs connects as a user and reads what comes. The kernel notes the user of the thread that connects; the thread is
-// given up afterwards.
+// readAs connects as a user and reads until the end. The kernel records the user of the thread that connects; the
+// thread is not reused.
 func readAs(uid int, path string) (n int, err error) {
 	done := make(chan struct{})
 	go func() {

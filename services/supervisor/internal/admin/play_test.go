@@ -33,7 +33,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// play is what a process of a test does.
+// play runs the role of a test's process.
 func play(role string, args []string) (exit int, ok bool) {
 	switch role {
 	case "supervisor":
@@ -74,7 +74,7 @@ func play(role string, args []string) (exit int, ok bool) {
 	return 0, false
 }
 
-// playSupervisor serves a socket and runs a script as an agent, whose output is its own, until its stdin ends.
+// playSupervisor serves a socket and runs a script as an agent, with its own stdout and stderr, until its stdin ends.
 func playSupervisor(socket, script string) int {
 	s, err := admin.Start(admin.Options{
 		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Gateway: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{}, Decisions: willing{},
@@ -104,7 +104,7 @@ func playSupervisor(socket, script string) int {
 	return 0
 }
 
-// obedient does whatever it is told.
+// obedient accepts every call.
 type obedient struct{}
 
 func (obedient) RestartHandler(context.Context, *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error) {
@@ -173,7 +173,7 @@ func (willing) AnswerApproval(context.Context, *supervisorv1.AnswerApprovalReque
 	return nil, nil
 }
 
-// What callers get.
+// The results of callers.
 const (
 	allowed = "reads taken, verbs taken"
 	refused = "reads taken, verbs refused"
@@ -189,7 +189,7 @@ func try(socket string) string {
 	return tryOn(conn)
 }
 
-// seeDecisions asks a socket that shows what is for decisions, and returns the code of what becomes of that.
+// seeDecisions requests decisions from a read-only socket, and returns the code of the result.
 func seeDecisions(socket string) codes.Code {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -208,8 +208,8 @@ func seeDecisions(socket string) codes.Code {
 	return status.Code(err)
 }
 
-// tryOn says what becomes of reads and of verbs. Decisions are not among the reads: agents may not see them. What gets
-// as far as being told that it says too little was taken.
+// tryOn reports the results of reads and of verbs. Decisions are not among the reads: agents may not read them. A verb
+// was accepted if its error is about a missing field of the request.
 func tryOn(conn grpc.ClientConnInterface) string {
 	got := map[bool][]string{} // by whether it is a verb
 	callAll(conn, func(m protoreflect.MethodDescriptor, verb bool, err error) {
@@ -231,8 +231,8 @@ func tryOn(conn grpc.ClientConnInterface) string {
 	return fmt.Sprintf("reads %s, verbs %s", strings.Join(got[false], " "), strings.Join(got[true], " "))
 }
 
-// callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that can
-// only look a second time, so.
+// callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that
+// can only look a second time, so.
 func callAll(conn grpc.ClientConnInterface, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
@@ -265,7 +265,7 @@ func invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	if err != nil {
 		return err
 	}
-	_ = stream.SendMsg(req) // why not, the end says
+	_ = stream.SendMsg(req) // the reason is in the error of the end
 	_ = stream.CloseSend()
 	for {
 		switch err := stream.RecvMsg(dynamicpb.NewMessage(m.Output())); {
@@ -277,7 +277,7 @@ func invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	}
 }
 
-// playConnect says what becomes of a connection.
+// playConnect prints the result of a connection attempt.
 func playConnect(address string) string {
 	conn, err := net.Dial("unix", address)
 	var errno syscall.Errno

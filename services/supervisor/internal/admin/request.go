@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// Limits of request fields, in bytes unless said otherwise.
+// Limits of request fields, in bytes unless a comment names another unit.
 const (
 	maxName      = 256  // of presets, agents, MCP servers
 	maxAgentName = 128  // characters, as in the configuration
@@ -136,7 +136,7 @@ func startAgent(r *supervisorv1.StartAgentRequest) error {
 	command := r.GetCommand()
 	switch {
 	case (r.GetPreset() == "") == (len(command) == 0):
-		return errors.New("preset, command: exactly one of them says what to run")
+		return errors.New("preset, command: exactly one of them must be set")
 	case len(command) > 0 && command[0] == "":
 		return errors.New("command: its first element, the program, is empty")
 	case len(command) > 0 && len(r.GetArgs()) > 0:
@@ -159,7 +159,7 @@ func setTo(r *supervisorv1.SetConfigOptionRequest) error {
 	case *supervisorv1.SetConfigOptionRequest_Enabled:
 		return nil
 	}
-	return errors.New("value, enabled: exactly one of them says what the option is set to")
+	return errors.New("value, enabled: exactly one of them must be set")
 }
 
 func answer(r *supervisorv1.AnswerApprovalRequest) error {
@@ -196,13 +196,13 @@ func handlerNamed(r interface{ GetName() string }) error {
 func swap(r *supervisorv1.SwapHandlerRequest) error {
 	switch digest, err := hex.DecodeString(r.GetSha256()); {
 	case (len(r.GetCommand()) == 0) == (r.GetAddress() == ""):
-		return errors.New("command, address: exactly one of them says what takes the handler's place")
+		return errors.New("command, address: exactly one of them must be set")
 	case len(r.GetCommand()) > 0 && r.GetCommand()[0] == "":
 		return errors.New("command: its first element, the program, is empty")
 	case err != nil || len(digest) != 0 && len(digest) != 32:
 		return errors.New("sha256: it takes 64 hexadecimal characters")
 	case r.GetAddress() != "" && (r.GetSha256() != "" || r.GetNoTls()):
-		return errors.New("sha256, no_tls: they are for a command; an address is reached as the configuration says")
+		return errors.New("sha256, no_tls: they are for a command; for an address the configuration determines the connection")
 	case r.GetSecretFile() != "" && (!strings.HasPrefix(r.GetAddress(), "unix:") || !filepath.IsAbs(r.GetSecretFile())):
 		return errors.New("secret_file: it is an absolute path, and for the address of a unix socket")
 	case r.Uid != nil && !strings.HasPrefix(r.GetAddress(), "unix:"):
@@ -271,7 +271,7 @@ func mcpServer(at string, s *supervisorv1.McpServer) error {
 	case *supervisorv1.McpServer_Sse:
 		return mcpHTTP(at+".sse", t.Sse)
 	}
-	return fmt.Errorf("%s: exactly one of stdio, http and sse says how it is reached", at)
+	return fmt.Errorf("%s: exactly one of stdio, http and sse must be set", at)
 }
 
 func mcpHTTP(at string, h *supervisorv1.McpHttp) error {
@@ -289,7 +289,7 @@ func mcpHTTP(at string, h *supervisorv1.McpHttp) error {
 // prompt requires blocks with content. It does not check whether the agent supports their kinds.
 func prompt(blocks []*supervisorv1.ContentBlock) error {
 	if len(blocks) == 0 {
-		return errors.New("prompt: say something: at least one block")
+		return errors.New("prompt: at least one block is required")
 	}
 	for i, b := range blocks {
 		at := fmt.Sprintf("prompt[%d]", i)
@@ -327,7 +327,7 @@ func block(b *supervisorv1.ContentBlock) error {
 		}
 		return named(".resource.uri", c.Resource.GetUri(), maxURI)
 	case *supervisorv1.ContentBlock_Other:
-		return errors.New(".other: it is for what agents say, not for prompts")
+		return errors.New(".other: it is for messages of agents, not for prompts")
 	}
 	return errors.New(": it is empty")
 }
@@ -401,7 +401,7 @@ func environment(field string, env map[string]*supervisorv1.EnvValue) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%s.%s: exactly one of value and file says where its value is from", field, name)
+			return fmt.Errorf("%s.%s: exactly one of value and file must be set", field, name)
 		}
 	}
 	return nil

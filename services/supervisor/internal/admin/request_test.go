@@ -13,7 +13,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// errReached is what comes back where a request got through.
+// errReached is the error of a request that was not rejected.
 var errReached = errors.New("it got through")
 
 func text(s string) []*supervisorv1.ContentBlock {
@@ -85,7 +85,7 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"a name that is too long", start(&supervisorv1.StartAgentRequest{Preset: "p", Name: strings.Repeat("x", 129)}), "name: "},
 
 		{"a session", open(&supervisorv1.NewSessionRequest{AgentId: "a", Cwd: "/x", AdditionalDirectories: []string{"/y"}}), ""},
-		{"a session of nobody", open(&supervisorv1.NewSessionRequest{Cwd: "/x"}), "agent_id: it is required"},
+		{"a session without an agent", open(&supervisorv1.NewSessionRequest{Cwd: "/x"}), "agent_id: it is required"},
 		{"a session nowhere", open(&supervisorv1.NewSessionRequest{AgentId: "a"}), "cwd: it takes an absolute path"},
 		{"a relative root", open(&supervisorv1.NewSessionRequest{AgentId: "a", Cwd: "/x", AdditionalDirectories: []string{"/y", "z"}}), "additional_directories[1]"},
 		{"an MCP server", open(mcp(stdio(&supervisorv1.McpStdio{Command: "/m", Env: map[string]string{"A": "b"}}))), ""},
@@ -107,7 +107,7 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"a link to nowhere", ask(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{Name: "x"}}}), "prompt[0].resource_link.uri"},
 		{"a resource of nothing", ask(&supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{Uri: "x"}}}), "prompt[0].resource: neither"},
 		{"meta that is no object", ask(&supervisorv1.ContentBlock{Content: text("x")[0].GetContent(), Meta: "[]"}), "prompt[0].meta"},
-		{"a prompt for nobody", ended(sessions.Prompt(ctx, &supervisorv1.PromptRequest{Prompt: text("x")})), "session_id: it is required"},
+		{"a prompt without a session", ended(sessions.Prompt(ctx, &supervisorv1.PromptRequest{Prompt: text("x")})), "session_id: it is required"},
 
 		{"an option that is on", set(&supervisorv1.SetConfigOptionRequest{SessionId: "s", ConfigId: "c", To: &supervisorv1.SetConfigOptionRequest_Enabled{}}), ""},
 		{"an option of nothing", set(&supervisorv1.SetConfigOptionRequest{SessionId: "s", ConfigId: "c"}), "value, enabled"},
@@ -125,9 +125,9 @@ func TestRequests_RejectInvalidFields(t *testing.T) {
 		{"of a day without an end", spent(0), "days: say when each day begins"},
 		{"of more than a year", spent(daily...), "got 368"},
 		{"of a day that begins at no full quarter of an hour", spent(0, 901), "days[1]: a day begins"},
-		{"of a time that is none", spent(0, 1<<62), "days[1]: a day begins"},
+		{"of an invalid time", spent(0, 1<<62), "days[1]: a day begins"},
 		{"of days that are in no order", spent(900, 900), "days[1]: it is not after"},
-		{"a no that is none", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}}), "decline: it is true"},
+		{"an invalid rejection", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}}), "decline: it is true"},
 	} {
 		st := status.Convert(c.err)
 		switch {
@@ -220,12 +220,12 @@ func second[T any](_ T, err error) error { return err }
 func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 	long := strings.Repeat("é", 65)
 	for _, c := range []struct {
-		name string
-		who  identity
-		says string
-		want string // empty: refused
+		name    string
+		who     identity
+		claimed string
+		want    string // empty: refused
 	}{
-		{"nobody in particular", identity{}, "", "grpc"},
+		{"an unnamed caller", identity{}, "", "grpc"},
 		{"a word", identity{}, "  slack\tbot ", "slack bot"},
 		{"a word that moves the cursor", identity{}, "a\x1b[2Jb\u202ec", "a[2Jbc"},
 		{"only such", identity{}, "\x1b\x07", "grpc"},
@@ -241,7 +241,7 @@ func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 		{"a certificate of the policy's", identity{certificate: true, name: "Policy"}, "", "certificate of Policy"},
 		{"a certificate without a name", identity{certificate: true}, "x", "grpc"},
 	} {
-		got, err := answerer(c.who, c.says)
+		got, err := answerer(c.who, c.claimed)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
 		}

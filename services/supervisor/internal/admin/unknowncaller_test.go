@@ -41,8 +41,8 @@ func free(t *testing.T, method string) bool {
 	return options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// Whoever is not known to be a person, or an operator, makes nothing happen, whatever is registered: a service that is
-// new, too, and one that forgets to declare anything. Making an identity is no way around: callers bring their own.
+// A caller that is neither a person nor an operator cannot cause an effect in any registered service, including new
+// services and those whose descriptor declares no class. Making an identity does not help it: callers have their own.
 func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	asked := make(chan any, 1000)
 	s, err := Start(Options{
@@ -55,7 +55,7 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	defer s.Stop()
 	ending, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for name, who := range map[string]identity{
+	for name, id := range map[string]identity{
 		"nobody":                              {},
 		"a unix socket without proof":         {process: peer.Peer{Known: true, UID: 0, PID: 1}},
 		"a process that has ended":            {process: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}},
@@ -64,7 +64,7 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 		"a certificate of a role that is not": {certificate: true, name: "y", role: -1},
 	} {
 		for _, server := range []*grpc.Server{s.server(ending, maxRequestBytes, maxStreams), s.server(ending, maxUntrustedRequestBytes, maxUntrustedStreams)} {
-			refusesEffects(t, name, who, server)
+			refusesEffects(t, name, id, server)
 		}
 	}
 	select {
@@ -74,14 +74,14 @@ func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	}
 }
 
-// hasEnded is a process that is gone.
+// hasEnded is a process that has ended.
 type hasEnded struct{}
 
 func (hasEnded) Alive() error { return io.EOF }
 func (hasEnded) Close()       {}
 
-// refusesEffects calls everything that a server serves, and more that nobody has sorted, as who.
-func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server) {
+// refusesEffects calls every method of a server, and methods without a class, with the identity id.
+func refusesEffects(t *testing.T, name string, id identity, server *grpc.Server) {
 	t.Helper()
 	methods := []string{"/acphost.supervisor.v1.NewService/DoSomething", "/acme.v1.Plugin/Run"}
 	for service, info := range server.GetServiceInfo() {
@@ -91,7 +91,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	}
 	l, memListener := bufconn.Listen(1<<16), newMemListener()
 	d := &acceptor{
-		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
+		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, id, nil }},
 		bounds:   usualBounds(connlimit.Room()), trusted: memListener, untrusted: memListener, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
@@ -111,7 +111,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 			continue
 		}
 		verbs++
-		// As a stream: it serves for both kinds of method.
+		// A stream works for both kinds of method.
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 		if err == nil {
 			_ = stream.SendMsg(&emptypb.Empty{})
@@ -128,7 +128,8 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	}
 }
 
-// What nobody has sorted is an operator's: a service that is registered tomorrow, whatever its descriptor leaves out.
+// A method without a class requires an operator: this includes services that are registered later, whatever their
+// descriptors omit.
 func TestClasses_NewServiceNeedsOperator(t *testing.T) {
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{

@@ -66,6 +66,8 @@ type Spec struct {
 	Stderr io.Writer
 	// Guard is the command that runs a guard; see OwnGuard.
 	Guard []string
+	// Group is the folder of the control group that the agent starts in. Empty: the supervisor's group.
+	Group string
 	// Sandbox, if set, runs the agent in a sandbox.
 	Sandbox *Sandbox
 	// Logger logs problems. Nil: nothing is logged.
@@ -384,7 +386,7 @@ func newJob(s Spec) (guard.Job, error) {
 	confinement.ChangesUser = s.User != nil
 	job := guard.Job{
 		Command: findDemoAgent(s.Command), Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
-		Credential: s.User.Credential(), Confinement: confinement, Grace: grace,
+		Credential: s.User.Credential(), Confinement: confinement, Grace: grace, Group: s.Group,
 	}
 	if s.Sandbox != nil {
 		// The sandbox copies open files from the agent's processes, which the filter forbids. So the sandbox itself

@@ -24,8 +24,8 @@ import (
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
 
-// Names in the folder of an authority. The server and each client have a folder of their own below it, which can be
-// copied to their machines: they need no other files of the authority.
+// Names in the folder of an authority. The server and each client have their own folder below it, which can be copied
+// to their machines: they need no other files of the authority.
 const (
 	ServerDir     = "server"
 	CAFile        = keyfiles.CAFile

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// authority makes one in a folder of its own.
+// authority creates an authority in its own folder.
 func authority(t testing.TB, o certs.Options) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
@@ -29,8 +29,8 @@ func authority(t testing.TB, o certs.Options) (dir string) {
 	return dir
 }
 
-// shake has a client with these keys greet a server with those, and returns what each makes of it. The server's view
-// counts: under TLS 1.3 a client learns of a refusal only when it reads.
+// shake performs a handshake between a client with these keys and a server with those, and returns the result of each.
+// The server's result counts: under TLS 1.3 a client receives a rejection only when it reads.
 func shake(t testing.TB, server, client *tls.Config) (*x509.Certificate, error) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -110,7 +110,7 @@ func TestRole_GatewayIsSeparate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if role, err := certs.RoleOf(cert); role != certs.Gateway || err != nil {
-		t.Errorf("the certificate says %v (%v)", role, err)
+		t.Errorf("the certificate contains %v (%v)", role, err)
 	}
 }
 
@@ -140,10 +140,10 @@ func TestServer_RefusesUnknownCertificates(t *testing.T) {
 		"over TLS 1.2":          with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }),
 	} {
 		if _, err := shake(t, server, client); err == nil {
-			t.Errorf("%s: it was let in", name)
+			t.Errorf("%s: it was accepted", name)
 		}
 	}
-	// A client looks at the server's certificate as well.
+	// A client checks the server's certificate as well.
 	if _, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(other, certs.ServerDir))), good); err == nil {
 		t.Error("a server of another authority is trusted")
 	}
@@ -279,19 +279,19 @@ func TestRole_RejectsSeveralRoles(t *testing.T) {
 		cert *x509.Certificate
 		want certs.Role
 	}{
-		"one":                 {uris("acphost:role:approver"), certs.Approver},
-		"one among others":    {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
-		"none":                {uris(), certs.NoRole},
-		"two":                 {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
-		"one that is none":    {uris("acphost:role:none"), certs.NoRole},
-		"an unheard one":      {uris("acphost:role:root"), certs.NoRole},
-		"with a query":        {uris("acphost:role:operator?x"), certs.NoRole},
-		"with an empty query": {uris("acphost:role:operator?"), certs.NoRole},
-		"with a fragment":     {uris("acphost:role:operator#x"), certs.NoRole},
-		"a server's":          {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, certs.NoRole},
-		"for nothing said":    {&x509.Certificate{URIs: uris("acphost:role:operator").URIs}, certs.NoRole},
-		"for anything":        {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, certs.NoRole},
-		"in another's words":  {uris("other:role:operator"), certs.NoRole},
+		"one":                    {uris("acphost:role:approver"), certs.Approver},
+		"one among others":       {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
+		"none":                   {uris(), certs.NoRole},
+		"two":                    {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
+		"an invalid one":         {uris("acphost:role:none"), certs.NoRole},
+		"an unheard one":         {uris("acphost:role:root"), certs.NoRole},
+		"with a query":           {uris("acphost:role:operator?x"), certs.NoRole},
+		"with an empty query":    {uris("acphost:role:operator?"), certs.NoRole},
+		"with a fragment":        {uris("acphost:role:operator#x"), certs.NoRole},
+		"a server's":             {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, certs.NoRole},
+		"for an unspecified use": {&x509.Certificate{URIs: uris("acphost:role:operator").URIs}, certs.NoRole},
+		"for anything":           {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, certs.NoRole},
+		"in another's words":     {uris("other:role:operator"), certs.NoRole},
 	} {
 		if role, err := certs.RoleOf(c.cert); role != c.want || (err == nil) != (c.want != certs.NoRole) {
 			t.Errorf("%s: %v, %v, want %v", name, role, err, c.want)
@@ -332,7 +332,7 @@ func TestReload_AppliesFromNextHandshake(t *testing.T) {
 	greet("with broken files, the new one", fresh, true)
 	greet("with broken files, once more", fresh, true)
 	if n := strings.Count(logged.String(), "cannot be used"); n != 1 {
-		t.Errorf("it was told %d times, want once: %s", n, logged.String())
+		t.Errorf("it was reported %d times, want once: %s", n, logged.String())
 	}
 	swap(first)
 	greet("at the end, the old one", old, true)
@@ -480,9 +480,9 @@ func TestGateway_CertificateHasCallerRole(t *testing.T) {
 	}
 	for name, uris := range map[string][]string{
 		"a viewer that calls for others": {"acphost:role:viewer", "acphost:acts-as:operator"},
-		"said twice":                     {"acphost:role:gateway", "acphost:acts-as:viewer", "acphost:acts-as:operator"},
+		"repeated":                       {"acphost:role:gateway", "acphost:acts-as:viewer", "acphost:acts-as:operator"},
 		"for a gateway":                  {"acphost:role:gateway", "acphost:acts-as:gateway"},
-		"for nobody known":               {"acphost:role:gateway", "acphost:acts-as:root"},
+		"for an unknown role":            {"acphost:role:gateway", "acphost:acts-as:root"},
 		"without a role":                 {"acphost:acts-as:viewer"},
 	} {
 		cert := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}

@@ -21,7 +21,7 @@ func TestReach_FindsClientKeysNearServerKeys(t *testing.T) {
 		t.Errorf("beside the server's folder: %q, want %q", got, all)
 	}
 
-	// By itself, as it is deployed; and among keys that are another authority's.
+	// The folder alone, as it is deployed, and the folder among the keys of another authority.
 	alone, foreign := filepath.Join(t.TempDir(), "a", "b"), filepath.Join(dir, "foreign")
 	for _, to := range []string{alone, foreign} {
 		if err := os.CopyFS(to, os.DirFS(filepath.Join(other, certs.ServerDir))); err != nil {
@@ -32,7 +32,7 @@ func TestReach_FindsClientKeysNearServerKeys(t *testing.T) {
 		}
 	}
 
-	// As an older acphost laid them out: all in one folder.
+	// The layout of older versions of acphost: all files in one folder.
 	for _, name := range []string{"server.crt", "server.key"} {
 		if err := os.Rename(filepath.Join(server, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func TestRenew_KeepsNamesAndRoles(t *testing.T) {
 	if after.NotAfter.Sub(before.NotAfter) < 300*24*time.Hour || after.SerialNumber.Cmp(before.SerialNumber) == 0 || !slices.Equal(after.DNSNames, before.DNSNames) {
 		t.Errorf("the server's is valid until %v for %q, before until %v for %q", after.NotAfter, after.DNSNames, before.NotAfter, before.DNSNames)
 	}
-	// Old and new ones are of the same authority: nobody has to be told at once.
+	// Old and new certificates have the same authority, so not all peers have to be updated at once.
 	for name, client := range map[string]string{"renewed": filepath.Join(dir, "viewer"), "taken away before": away} {
 		if _, err := shake(t, server.Config(), clientConfig(t, client, "acp.example.org")); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -81,7 +81,8 @@ func TestRenew_SkipsForeignCertificates(t *testing.T) {
 	}
 }
 
-// Keys of services belong to the users of the services. Root renews them, and the services must be able to read the new ones.
+// Keys of services belong to the users of the services. Root renews them, and the services must be able to read the new
+// ones.
 func TestRenew_KeepsOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to other users: run this as root")

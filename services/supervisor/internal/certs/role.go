@@ -1,5 +1,5 @@
-// Package certs creates and parses the certificates of callers over the network. The operator has an authority of their
-// own, and a certificate contains the role of its owner.
+// Package certs creates and parses the certificates of callers over the network. The operator has their own authority,
+// and a certificate contains the role of its owner.
 //
 // The package creates the authority and the certificates, reads a role from a certificate, and reloads a server's
 // certificate when its file changes. It knows files and TLS. It must not know which calls a role may make.
@@ -88,7 +88,7 @@ func RoleOf(cert *x509.Certificate) (Role, error) {
 			continue
 		}
 		if role != NoRole {
-			return NoRole, errors.New("the certificate says more than one role")
+			return NoRole, errors.New("the certificate contains more than one role")
 		}
 		var err error
 		if role, err = ParseRole(name); err != nil {
@@ -96,7 +96,7 @@ func RoleOf(cert *x509.Certificate) (Role, error) {
 		}
 	}
 	if role == NoRole {
-		return NoRole, errors.New(`the certificate says no role: it takes a URI such as "acphost:role:viewer" among its alternative names`)
+		return NoRole, errors.New(`the certificate contains no role: it requires a URI such as "acphost:role:viewer" among its alternative names`)
 	}
 	return role, nil
 }
@@ -115,7 +115,7 @@ func RightsOf(cert *x509.Certificate) (role, limit Role, err error) {
 			continue
 		}
 		if limit != NoRole {
-			return NoRole, NoRole, errors.New("the certificate says more than once for whom its owner may call")
+			return NoRole, NoRole, errors.New("the certificate contains the role limit of a gateway more than once")
 		}
 		if limit, err = ParseRole(name); err != nil {
 			return NoRole, NoRole, fmt.Errorf("for whom the certificate's owner may call: %w", err)

@@ -17,8 +17,8 @@ type Files = keyfiles.Files
 // Server holds the keys of a server, and reloads them when their files change. It is safe for concurrent use.
 type Server = keyfiles.Server
 
-// NewServer reads the keys, for TLS 1.3 with a required client certificate of the authority. The error says which file
-// cannot be used, and why.
+// NewServer reads the keys, for TLS 1.3 with a required client certificate of the authority. The error names the
+// unusable file and the reason.
 func NewServer(f Files, logger *slog.Logger) (*Server, error) {
 	s, err := keyfiles.NewServer(f, func(c *tls.Config) {
 		c.ClientAuth, c.NextProtos = tls.RequireAndVerifyClientCert, []string{"h2"}

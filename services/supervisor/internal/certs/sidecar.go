@@ -53,7 +53,7 @@ func (a *authority) isSidecars() bool {
 // sidecar.
 func (a *authority) checkClients(dir string) error {
 	if a.isSidecars() {
-		return fmt.Errorf("%s is the authority of a sidecar: whoever has a certificate of it can call the sidecar past every policy; "+
+		return fmt.Errorf("%s is the authority of a sidecar: every owner of its certificates can call the sidecar past every policy; "+
 			`make an authority for a supervisor's callers with "acphost certs init"`, dir)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// What calls a sidecar and what calls a supervisor are never the same: neither is taken for the other.
+// Clients of sidecars and clients of supervisors have different certificates: neither is accepted as the other.
 func TestSidecar_AcceptsOnlyItsSupervisor(t *testing.T) {
 	dir, operators := filepath.Join(t.TempDir(), "fs"), authority(t, certs.Options{})
 	if err := certs.InitSidecar(dir, "fs", certs.Options{Hosts: []string{"fsd.internal"}}); err != nil {
@@ -17,7 +17,7 @@ func TestSidecar_AcceptsOnlyItsSupervisor(t *testing.T) {
 	}
 	supervisor := filepath.Join(dir, certs.SupervisorDir)
 	if role, err := certs.RoleOf(parse(t, certs.ClientFiles(supervisor).Cert)); role != certs.NoRole || err == nil {
-		t.Errorf("the supervisor's certificate says the role %v, %v", role, err)
+		t.Errorf("the supervisor's certificate has the role %v, %v", role, err)
 	}
 	sidecar := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.SidecarDir)))
 	for _, host := range []string{"localhost", "127.0.0.1", "fsd.internal"} {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RenewHint tells users how to replace a certificate before or after it expires.
+// RenewHint is advice for users: how to replace a certificate before or after it expires.
 const RenewHint = "where the authority's key (ca.key) is, run \"acphost certs renew DIR\" with the authority's folder, and put the new certificate and key in place of the old ones"
 
 // Validity is the period in which a certificate is valid.

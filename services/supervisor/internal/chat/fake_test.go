@@ -25,9 +25,9 @@ type fake struct {
 	supervisorv1.UnimplementedSupervisorStateServiceServer
 	supervisorv1.UnimplementedApprovalServiceServer
 
-	// turn plays a turn: it sends events, and returns the stop reason. Default: it says what was asked.
+	// turn plays a turn: it sends events, and returns the stop reason. By default it repeats the prompt.
 	turn func(ctx context.Context, f *fake, text string, say func(*supervisorv1.Event)) string
-	// history is what the agent tells while it loads a session.
+	// history has the events that the agent sends while it loads a session.
 	history []*supervisorv1.Event
 
 	mu       sync.Mutex
@@ -74,7 +74,7 @@ func (f *fake) serve(t *testing.T) *grpc.ClientConn {
 	return conn
 }
 
-// tell tells an event to those who watch.
+// tell sends an event to the watchers.
 func (f *fake) tell(ev *supervisorv1.Event) *supervisorv1.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *fake) tell(ev *supervisorv1.Event) *supervisorv1.Event {
 	return ev
 }
 
-// StartAgent takes its time, as agents do: those who called before are watching when it is done.
+// StartAgent blocks until earlier callers are watching, as a slow agent would.
 func (f *fake) StartAgent(ctx context.Context, _ *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	for {
 		f.mu.Lock()
@@ -217,7 +217,7 @@ func (f *fake) ask(ctx context.Context, a *supervisorv1.Approval) *supervisorv1.
 	}
 }
 
-// ended tells that a question does not wait any more; false: it did not.
+// ended removes a question from the pending ones; it returns false if the question was not pending.
 func (f *fake) ended(a *supervisorv1.ApprovalAnswer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ func joinScreen(t *testing.T, history, follow string, active bool) *screen {
 	return s
 }
 
-// at gives events a time: some before the chat joined, others after.
+// at sets the time of events: some are before the chat joined, others after.
 func (s *screen) at(before time.Duration, events ...*supervisorv1.Event) {
 	for _, ev := range events {
 		ev.SessionId, ev.Time = "s1", timestamppb.New(s.now.Add(-before))
@@ -75,7 +75,8 @@ func TestFollow_QueuesInputDuringTurnOfOthers(t *testing.T) {
 	}
 }
 
-// Both prompt at once, and the other one was faster, as far as the supervisor is; in which order that is learned may be any.
+// Both prompt at once, and the other one was faster, as far as the supervisor is; in which order that is learned may be
+// any.
 func TestFollow_RefusedPromptStaysInInput(t *testing.T) {
 	refusal := status.Error(codes.FailedPrecondition, `session "s1" has a turn under way: wait for its end, or cancel it`)
 	for name, first := range map[string]bool{"the turn is told first": true, "the refusal is told first": false} {
@@ -102,7 +103,7 @@ func TestFollow_RefusedPromptStaysInInput(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the turn is told to its end first", func(t *testing.T) {
+	t.Run("the turn ends first", func(t *testing.T) {
 		s := joinScreen(t, HistoryFull, "", false)
 		s.write("mine")
 		s.press("enter")
@@ -142,12 +143,12 @@ func TestFollow_ShowsHistoryByOption(t *testing.T) {
 		if len(s.m.openQuestions) != want {
 			t.Errorf("%s: %d questions are shown, want %d", history, len(s.m.openQuestions), want)
 		}
-		// The turn that is under way is told by the record, or by the session.
+		// The record, or the state of the session, reports the active turn.
 		if under := s.m.turn != nil; under != (history != HistoryFull) {
 			t.Errorf("%s: a turn is under way: %t", history, under)
 		}
 	}
-	// What an agent repeats while it loads a session is in the record, unless another acphost had it.
+	// The history that an agent repeats while it loads a session is in the record, unless another acphost recorded it.
 	again := func(text string) *supervisorv1.Event {
 		return &supervisorv1.Event{History: true, Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{Content: client.Text(text)}}}
 	}

@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// FuzzModel has a person press keys and an agent say things in any order: nothing may panic, and the screen always fits.
+// FuzzModel presses keys and sends events of an agent in any order: nothing may panic, and the screen always fits.
 func FuzzModel(f *testing.F) {
 	f.Add("hi\r0T1T2Q~a3E", "go on")
 	f.Add("/mode\r\x02\r//help\rQ~~\tq", "日本\u202e\x1b[2J")
@@ -41,7 +41,7 @@ func act(s *screen, c rune, text string) {
 	if s.m.turn != nil {
 		turn = s.m.turn.number
 	}
-	said := func(ev *supervisorv1.Event) { s.send(turnMsg{turn: turn, events: []*supervisorv1.Event{ev}}) }
+	sends := func(ev *supervisorv1.Event) { s.send(turnMsg{turn: turn, events: []*supervisorv1.Event{ev}}) }
 	approval := &supervisorv1.Approval{Id: text, SessionId: "s1"}
 	switch c {
 	case 'S':
@@ -51,15 +51,15 @@ func act(s *screen, c rune, text string) {
 	case 'X':
 		s.send(openedMsg{err: errEOF})
 	case '0':
-		said(chunk(text))
+		sends(chunk(text))
 	case 'T':
-		said(toolCall(text, text, "edit", "pending"))
+		sends(toolCall(text, text, "edit", "pending"))
 	case 'U':
-		said(toolCall(text, text, "", "completed"))
+		sends(toolCall(text, text, "", "completed"))
 	case 'P':
-		said(planOf("pending", text))
+		sends(planOf("pending", text))
 	case 'E':
-		said(turnEnd("end_turn"))
+		sends(turnEnd("end_turn"))
 		s.send(turnMsg{turn: turn, err: errEOF})
 	case 'Q':
 		a := permission(text)

@@ -88,7 +88,7 @@ func (h *history) Add(entry string) (keep func() error) {
 	return func() error { return appendHistory(file, secret.Text(entry)) }
 }
 
-// Back returns the previous entry. text is the current input. It returns false if there is none.
+// Back returns the previous entry. text is the current input. It returns false if none exists.
 func (h *history) Back(text string) (string, bool) {
 	if h.at == 0 {
 		return "", false

@@ -64,7 +64,7 @@ func TestHistory_LimitsFile(t *testing.T) {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
 	if h, err = openHistory(dir); err != nil || len(h.entries) == 0 || len(h.entries[0]) != len(entry)+1 {
-		t.Errorf("what is left cannot be read: %d entries, %v", len(h.entries), err)
+		t.Errorf("the remaining file cannot be read: %d entries, %v", len(h.entries), err)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// evil is what an agent may say anywhere.
+// evil is text that an agent may send anywhere.
 const evil = "x\x1b]0;title\x07\x1b[2J\x1b[31m\u202e\u2066\x9b1m\x00\rEVIL\r\n\x1bPq#\x1b\\y"
 
-// harm is what a terminal would obey in a text that may hold colours of ours.
+// harm returns the sequences in a text that a terminal would obey, except acphost's own colors.
 func harm(text string) string {
 	text = ansi.Strip(text)
 	for _, c := range text {
@@ -71,7 +71,7 @@ func TestScreen_RemovesEscapesOfAgent(t *testing.T) {
 	}
 	tool := toolCall(evil, evil, evil, evil)
 	tool.GetToolCall().Content, tool.GetToolCall().ContentSet = content, true
-	s.said(chunk(evil), tool, planOf(evil, evil, "pending", evil))
+	s.emit(chunk(evil), tool, planOf(evil, evil, "pending", evil))
 	check("what is under way")
 	q := permission("claude-1/7")
 	q.Permission.Title, q.Permission.Kind, q.Permission.RawInput, q.Permission.Reason = evil, evil, `{"command":"`+"\u202e"+`\u001b[2J"}`, evil
@@ -91,7 +91,7 @@ func TestScreen_RemovesEscapesOfAgent(t *testing.T) {
 		s.send(answeredMsg{id: a.GetId(), answer: &supervisorv1.ApprovalAnswer{Id: a.GetId(), Outcome: evil, AnsweredBy: evil}})
 		check("an answer")
 	}
-	s.said(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+	s.emit(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
 		StopReason: evil, Error: &supervisorv1.AgentError{Message: evil, StderrTail: []string{evil}, Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED},
 	}}})
 	s.send(turnMsg{turn: 1, err: errEOF})

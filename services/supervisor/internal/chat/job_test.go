@@ -20,7 +20,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// signalled sends this process a signal, which a chat catches while it is there.
+// signalled sends this process a signal, which a running chat catches.
 func signalled(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), s); err != nil {
@@ -57,14 +57,14 @@ func TestJobControl_StopRestoresTerminalAndContinueRedraws(t *testing.T) {
 
 func TestJobControl_TurnContinuesAfterStop(t *testing.T) {
 	f := newFake()
-	said := make(chan struct{})
+	sent := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
 		say(chunk("before\n\n"))
-		<-said
+		<-sent
 		say(chunk("afterwards\n\n"))
 		return "end_turn"
 	}
-	c := run(t, f, func(o *Options) { o.Stop = func() bool { close(said); return false } })
+	c := run(t, f, func(o *Options) { o.Stop = func() bool { close(sent); return false } })
 	c.see("new session")
 	c.write("go\r")
 	c.see("before")
@@ -77,7 +77,7 @@ func TestJobControl_TurnContinuesAfterStop(t *testing.T) {
 
 func TestJobControl_RedrawsAfterSIGSTOP(t *testing.T) {
 	c := run(t, newFake())
-	c.see("$0.12 · /help") // all that the last line has to say
+	c.see("$0.12 · /help") // the whole last line
 	before := strings.Count(c.text(), "/help")
 	if err := term.Restore(c.theirs.Fd(), c.before); err != nil { // as a shell does
 		t.Fatal(err)
@@ -145,10 +145,10 @@ func TestTerminal_UnknownSize(t *testing.T) {
 			if err := pty.Setsize(c.ours, &pty.Winsize{Rows: 30, Cols: 64}); err != nil {
 				t.Fatal(err)
 			}
-			// The signal comes when it comes: what is said from then on heeds it.
+			// The signal arrives at any time: later output uses the new width.
 			wide := strings.TrimSpace(strings.Repeat("word ", 12)) + "\r\n"
 			for turns := 2; turns < 200 && !strings.Contains(c.text(), wide); turns++ {
-				signalled(t, syscall.SIGWINCH) // as the terminal does to a job of its own
+				signalled(t, syscall.SIGWINCH) // as the terminal does to a separate job
 				c.write("again\r")
 				c.seeTimes("end", turns)
 			}
@@ -167,7 +167,8 @@ const panicking = "CHAT_TEST_PANICS"
 func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	if os.Getenv(panicking) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTerminal_IsRestoredAfterPanic$")
-		// After a panic Bubble Tea closes its reader while that reads: a race of its own, and the process ends anyway.
+		// After a panic Bubble Tea closes its reader during a read: a data race of that library. The process ends
+		// anyway.
 		cmd.Env = append(os.Environ(), panicking+"=1", "GORACE=report_bugs=0", "TMPDIR="+t.TempDir()) // it removes nothing
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "something impossible") {
 			t.Errorf("%v:\n%s", err, out)
@@ -180,7 +181,7 @@ func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	c.see("new session")
 	c.write("/export x.md\r")
 	if e := c.end(); e.err == nil {
-		t.Error("nobody is told")
+		t.Error("the user is not notified")
 	}
 	if t.Failed() {
 		os.Exit(1)
@@ -188,7 +189,7 @@ func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	os.Exit(0)
 }
 
-// editorScript writes a program that stands for an editor; the file is its last argument.
+// editorScript writes a program that plays an editor; the file is its last argument.
 func editorScript(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "editor")
@@ -203,10 +204,10 @@ var terminalModes = regexp.MustCompile(`\x1b\[\?(1004|2004)([hl])`)
 
 func TestExternalEditor_HasWholeTerminal(t *testing.T) {
 	f := newFake()
-	said := make(chan struct{})
+	sent := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
 		say(chunk("before\n\n"))
-		<-said
+		<-sent
 		for i := range 500 { // more than waits anywhere
 			say(chunk(fmt.Sprintf("meanwhile %d\n\n", i)))
 		}
@@ -232,7 +233,7 @@ printf 'from the\neditor\n' >"$f"
 	c.see("type kk to open this in editor")
 	c.write("kk")
 	c.see("editing half in 600")
-	close(said)
+	close(sent)
 	if !testkit.Poll(func() bool { _, err := os.Stat(filepath.Join(dir, "stty")); return err == nil }) {
 		t.Fatal("the editor does not run")
 	}

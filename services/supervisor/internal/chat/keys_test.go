@@ -22,9 +22,9 @@ func TestKeys_EditText(t *testing.T) {
 		{"left goes back", "a b left", "a|b"},
 		{"left goes back over the end of a line", "a ctrl+j left left", "|a\n"},
 		{"home and end stay on the line", "a ctrl+j b c home x end y", "a\nxbcy|"},
-		{"backspace deletes what is before", "a b left backspace", "|b"},
+		{"backspace deletes the character before", "a b left backspace", "|b"},
 		{"backspace joins lines", "a ctrl+j b home backspace", "a|b"},
-		{"delete deletes what is behind", "a b home delete", "|b"},
+		{"delete deletes the character after", "a b home delete", "|b"},
 		{"ctrl+w deletes a word", "a space b c space ctrl+w", "a |"},
 		{"ctrl+w deletes over the end of a line", "a ctrl+j ctrl+w", "|"},
 		{"ctrl+u deletes to the beginning", "a b ctrl+j c d left ctrl+u", "a b|d"},
@@ -99,7 +99,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 					s.write(text)
 					s.press("enter")
 				}
-				s.said(turnEnd("end_turn"))
+				s.emit(turnEnd("end_turn"))
 				s.send(turnMsg{turn: 1, err: errEOF})
 			},
 			func(m *model) bool { return m.turn != nil && m.turn.number == 2 && len(m.queue) == 0 },
@@ -119,7 +119,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 			func(s *screen) {
 				s.write("one")
 				s.press("enter")
-				s.said(turnEnd("end_turn"))
+				s.emit(turnEnd("end_turn"))
 				s.send(turnMsg{turn: 1, err: errEOF})
 				s.write("new")
 				s.press("up", "up", "down")
@@ -300,7 +300,7 @@ func TestKeys_RunTheirActions(t *testing.T) {
 	}
 }
 
-// letGo lets the time pass for which an answer of one letter waits.
+// letGo advances the time by the wait of an answer of one letter.
 func (s *screen) letGo() {
 	s.wait(holdTime)
 	for _, q := range s.m.openQuestions {
@@ -396,21 +396,21 @@ func TestQuestion_AcceptsOnlyItsKeys(t *testing.T) {
 		{"a key that rejects answers", func(s *screen) { s.wait(time.Second); s.press("r"); s.letGo() }, true, ""},
 		{"but not before a moment has passed", func(s *screen) { s.wait(time.Second); s.press("r") }, false, ""},
 		{"enter does not wait for it", func(s *screen) { s.wait(time.Second); s.press("r", "enter") }, true, ""},
-		{"escape takes it back", func(s *screen) { s.wait(time.Second); s.press("r", "esc"); s.letGo() }, false, ""},
+		{"escape cancels it", func(s *screen) { s.wait(time.Second); s.press("r", "esc"); s.letGo() }, false, ""},
 		{"a word that begins with it is written", func(s *screen) { s.wait(time.Second); s.press("r", "u", "n"); s.letGo() }, false, "run"},
 		{"a number answers", func(s *screen) { s.wait(time.Second); s.press("4"); s.letGo() }, true, ""},
 		{"a number that is not offered is written", func(s *screen) { s.wait(time.Second); s.press("5"); s.letGo() }, false, "5"},
-		{"another letter is written, and what follows", func(s *screen) { s.wait(time.Second); s.press("o", "r", "a", "k", "k"); s.letGo() }, false, "orakk"},
+		{"another letter is written, and the following ones", func(s *screen) { s.wait(time.Second); s.press("o", "r", "a", "k", "k"); s.letGo() }, false, "orakk"},
 		{"enter alone does nothing", func(s *screen) { s.wait(time.Second); s.press("enter"); s.letGo() }, false, ""},
 		{"an arrow and enter reject at once", func(s *screen) { s.wait(time.Second); s.press("end", "enter") }, true, ""},
 		{"an arrow and enter allow with the code", func(s *screen) { s.wait(time.Second); s.press("down", "enter", "k", "k") }, true, ""},
 		{"and not without it", func(s *screen) { s.wait(time.Second); s.press("down", "enter", "enter", "enter") }, false, ""},
 		{"a key at once is written", func(s *screen) { s.press("a") }, false, "a"},
-		{"what is typed on is written", func(s *screen) { s.press("a"); s.wait(5 * time.Second); s.press("r") }, false, "ar"},
+		{"further input is written", func(s *screen) { s.press("a"); s.wait(5 * time.Second); s.press("r") }, false, "ar"},
 		{"tab goes to the question", func(s *screen) { s.press("x", "tab", "r"); s.letGo() }, true, "x"},
 		{"tab goes to the input and back", func(s *screen) { s.wait(time.Second); s.press("tab", "r", "tab", "r"); s.letGo() }, true, "r"},
 		{"a paste is written", func(s *screen) { s.wait(time.Second); s.send(pasted("a")) }, false, "a"},
-		{"a key that comes with what the terminal says does not", func(s *screen) { s.wait(time.Second); s.send(tea.TerminalVersionMsg{}); s.press("a") }, false, "a"},
+		{"a key that arrives with a report of the terminal does not", func(s *screen) { s.wait(time.Second); s.send(tea.TerminalVersionMsg{}); s.press("a") }, false, "a"},
 		{"a key after it does", func(s *screen) { s.send(tea.TerminalVersionMsg{}); s.wait(time.Second); s.press("a", "k", "k") }, true, ""},
 		{"one answer is enough", func(s *screen) { s.wait(time.Second); s.press("a", "k", "k", "r") }, true, ""},
 	} {
@@ -489,7 +489,7 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	long(s)
 	if got := s.view(); !strings.Contains(got, "v show all: 40 more lines") {
-		t.Errorf("nothing says how much is not shown:\n%s", got)
+		t.Errorf("nothing states how much is not shown:\n%s", got)
 	}
 	if got := s.printed(); strings.Contains(got, "make b98") {
 		t.Errorf("all of it is printed unasked:\n%s", got)

@@ -29,27 +29,27 @@ func TestToolCall_OpenAtTurnEndIsPrintedOnce(t *testing.T) {
 		"it was asked about, and the question ends first": {func(s *screen) {
 			s.asked(permission("claude-1/1"))
 			s.send(answered("claude-1/1", "cancelled"))
-			s.said(turnEnd("cancelled"))
+			s.emit(turnEnd("cancelled"))
 		}, "- cancelled: $ go test ./...\nThe turn was cancelled."},
 		"it was asked about, and the turn ends first": {func(s *screen) {
 			s.asked(permission("claude-1/1"))
-			s.said(turnEnd("cancelled"))
+			s.emit(turnEnd("cancelled"))
 			s.send(answered("claude-1/1", "withdrawn"))
 		}, "The turn was cancelled.\n- withdrawn: $ go test ./..."},
 		"it was allowed": {func(s *screen) {
 			s.asked(permission("claude-1/1"))
 			s.send(answered("claude-1/1", "allowed"))
 			s.printed()
-			s.said(turnEnd("cancelled"))
+			s.emit(turnEnd("cancelled"))
 		}, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
-		"nobody was asked":          {func(s *screen) { s.said(turnEnd("cancelled")) }, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
-		"the turn is not cancelled": {func(s *screen) { s.said(turnEnd("refusal")) }, "○ ✎ Edit f\n    f (new) +1 -0\n    +new\nThe agent refuses to go on."},
+		"there was no question":     {func(s *screen) { s.emit(turnEnd("cancelled")) }, "✗ ✎ Edit f (cancelled)\nThe turn was cancelled."},
+		"the turn is not cancelled": {func(s *screen) { s.emit(turnEnd("refusal")) }, "○ ✎ Edit f\n    f (new) +1 -0\n    +new\nThe agent refuses to go on."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScreen(t, 100, 40).ready()
 			s.write("go")
 			s.press("enter")
-			s.said(edit())
+			s.emit(edit())
 			s.printed()
 			c.show(s)
 			s.send(turnMsg{turn: s.m.turn.number, err: io.EOF})
@@ -57,7 +57,7 @@ func TestToolCall_OpenAtTurnEndIsPrintedOnce(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if s.m.turn != nil || len(s.m.live.tools) > 0 {
-				t.Errorf("the turn goes on, with %d tool calls", len(s.m.live.tools))
+				t.Errorf("the turn continues, with %d tool calls", len(s.m.live.tools))
 			}
 		})
 	}
@@ -67,10 +67,10 @@ func TestToolCall_ExpandsAfterEndAndResize(t *testing.T) {
 	s := newScreen(t, 100, 40).ready()
 	s.write("go")
 	s.press("enter")
-	s.said(toolCall("t1", "Edit f", "edit", "completed"))
+	s.emit(toolCall("t1", "Edit f", "edit", "completed"))
 	s.printed()
 	s.send(tea.WindowSizeMsg{Width: 90, Height: 40})
-	s.said(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{
+	s.emit(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{
 		ToolCallId: "t1", ContentSet: true, Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Diff{Diff: &supervisorv1.Diff{Path: "f", NewText: "new\n"}}}},
 	}}})
 	if got, want := strings.TrimSpace(s.printed()), "✓ ✎ Edit f\n    f (new) +1 -0\n    +new"; got != want {

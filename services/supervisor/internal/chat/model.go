@@ -38,7 +38,7 @@ type model struct {
 	// Streams that are opened before the agent is started, and whether it was.
 	watches, questions, begun bool
 	opened                    bool  // a session was opened
-	failure                   error // the reason why there is none
+	failure                   error // the reason why none exists
 
 	edit          editor
 	past          *history

@@ -43,7 +43,7 @@ func newScreen(t *testing.T, width, height int, change ...func(*Options)) *scree
 	return s
 }
 
-// send gives the model a message, and has all printed that it wants to print.
+// send passes the model a message, and has its output printed.
 func (s *screen) send(msg tea.Msg) tea.Cmd {
 	cmd := s.m.update(msg)
 	s.m.printIfNoRoom() // what settle does before it prints
@@ -60,7 +60,7 @@ func (s *screen) ready() *screen {
 	return s
 }
 
-// printed is what was printed since the last call, without colours.
+// printed returns the text that was printed since the last call, without colors.
 func (s *screen) printed() string {
 	rows := s.m.out
 	s.m.out = nil
@@ -191,8 +191,8 @@ func permission(id string) *supervisorv1.Approval {
 	}
 }
 
-// said sends events of the turn that is under way.
-func (s *screen) said(events ...*supervisorv1.Event) {
+// emit sends events of the active turn.
+func (s *screen) emit(events ...*supervisorv1.Event) {
 	s.t.Helper()
 	if s.m.turn == nil {
 		s.t.Fatal("no turn is under way")
@@ -242,8 +242,8 @@ func TestScreen_MatchesGoldenFiles(t *testing.T) {
 			s.press("enter")
 			s.wait(65 * time.Second)
 			shot("it was sent")
-			s.said(chunk("I will **look** at it first.\n\nThen I "), planOf("completed", "Find it", "in_progress", "Fix it", "pending", "Run the tests"))
-			s.said(toolCall("t1", "Run the tests", "execute", "in_progress"), toolCall("t2", "main_test.go", "read", "pending"))
+			s.emit(chunk("I will **look** at it first.\n\nThen I "), planOf("completed", "Find it", "in_progress", "Fix it", "pending", "Run the tests"))
+			s.emit(toolCall("t1", "Run the tests", "execute", "in_progress"), toolCall("t2", "main_test.go", "read", "pending"))
 			shot("it works")
 			s.write("and then")
 			s.press("enter")
@@ -253,13 +253,13 @@ func TestScreen_MatchesGoldenFiles(t *testing.T) {
 			s.wait(time.Second)
 			shot("the question waits for a key")
 			s.send(answeredMsg{id: "claude-1/7", answer: &supervisorv1.ApprovalAnswer{Id: "claude-1/7", Outcome: "allowed", OptionId: "once", AnsweredBy: "cli"}})
-			s.said(toolCall("t1", "Run the tests", "execute", "completed"), chunk("Done."), turnEnd("end_turn"))
+			s.emit(toolCall("t1", "Run the tests", "execute", "completed"), chunk("Done."), turnEnd("end_turn"))
 			shot("it says that it is done")
 			s.write("/")
 			shot("commands are completed")
 			s.press("ctrl+u")
 			s.send(turnMsg{turn: 1, err: errEOF})
-			s.said(turnEnd("end_turn"))
+			s.emit(turnEnd("end_turn"))
 			s.send(turnMsg{turn: 2, err: errEOF})
 			shot("the turns are over")
 			s.write("/mode")

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// called is what the terminal is sent to call the person; empty: nothing.
+// called returns the sequence that was sent to the terminal to call the person; empty if none was.
 func (s *screen) called() string {
 	cmd := s.m.notice()
 	if cmd == nil {
@@ -31,8 +31,8 @@ func TestNotify_OnQuestionWithoutFocus(t *testing.T) {
 		{"the terminal has no focus", NotifyAuto, nil, func(s *screen) { s.send(tea.BlurMsg{}) }, osc9},
 		{"it has", NotifyAuto, nil, func(s *screen) { s.send(tea.FocusMsg{}); s.wait(time.Hour) }, ""},
 		{"it has again", NotifyAuto, nil, func(s *screen) { s.send(tea.BlurMsg{}); s.send(tea.FocusMsg{}) }, ""},
-		{"it does not tell, and nothing was typed for long", NotifyAuto, nil, func(s *screen) { s.wait(time.Minute) }, osc9},
-		{"it does not tell, and something was typed", NotifyAuto, nil, func(s *screen) { s.press("x") }, ""},
+		{"it does not report focus, and nothing was typed for long", NotifyAuto, nil, func(s *screen) { s.wait(time.Minute) }, osc9},
+		{"it does not report focus, and something was typed", NotifyAuto, nil, func(s *screen) { s.press("x") }, ""},
 		{"the bell alone", NotifyBell, nil, func(s *screen) { s.send(tea.BlurMsg{}) }, "\a"},
 		{"not at all", NotifyOff, nil, func(s *screen) { s.send(tea.BlurMsg{}) }, ""},
 		{"a terminal with OSC 777", NotifyAuto, []string{"TERM=foot"}, func(s *screen) { s.send(tea.BlurMsg{}) }, "\a\x1b]777;notify;acphost;acphost: a question waits\x1b\\"},
@@ -69,7 +69,7 @@ func TestNotify_OncePerQuestionsAndAtTurnEnd(t *testing.T) {
 		t.Errorf("50 questions call with %q", calls.String())
 	}
 	s.wait(noticeTime)
-	s.said(turnEnd("end_turn"))
+	s.emit(turnEnd("end_turn"))
 	s.send(turnMsg{turn: 1, err: io.EOF})
 	if s.called() != "\a" {
 		t.Error("the end of the turn does not call")

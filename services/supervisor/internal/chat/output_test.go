@@ -12,7 +12,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// commandRuns is a screen with a command under way, in a terminal "t".
+// commandRuns is a screen with a running command, in a terminal "t".
 func commandRuns(t *testing.T, width, height int) *screen {
 	s := newScreen(t, width, height).ready()
 	s.write("go")
@@ -20,7 +20,7 @@ func commandRuns(t *testing.T, width, height int) *screen {
 	call := toolCall("c", "make", "execute", "in_progress")
 	call.GetToolCall().ContentSet = true
 	call.GetToolCall().Content = []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_TerminalId{TerminalId: "t"}}}
-	s.said(call)
+	s.emit(call)
 	s.printed()
 	return s
 }
@@ -66,11 +66,11 @@ func TestOutput_EndStaysVisible(t *testing.T) {
 	if v, p := s.view(), s.printed(); strings.Contains(v, "line 60") || !strings.Contains(p, "… 21 lines left out\n    │ line 42\n") || !strings.Contains(p, "34 %\n    │ exit code 0") {
 		t.Fatalf("at the end it prints\n%s\nand shows\n%s", p, v)
 	}
-	s.said(turnEnd("end_turn"))
+	s.emit(turnEnd("end_turn"))
 	s.send(turnMsg{turn: 1, err: io.EOF})
 	s.printed()
 	if v := s.view(); !strings.Contains(v, "ctrl+o shows 21 more lines") {
-		t.Errorf("it is not said how to see the rest:\n%s", v)
+		t.Errorf("it is not reported how to see the rest:\n%s", v)
 	}
 	s.press("ctrl+o")
 	if p := s.printed(); !strings.Contains(p, "21 lines that were left out:\n    │ line 21\n") || !strings.HasSuffix(p, "│ line 41") {

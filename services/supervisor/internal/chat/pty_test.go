@@ -115,7 +115,7 @@ func (c *console) read() {
 
 var moves = regexp.MustCompile(`\x1b\[\d*[CG]`)
 
-// text is what was written so far, without what moves the cursor and colours.
+// text returns the output so far, without cursor movements and colors.
 func (c *console) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *console) see(want string) {
 	c.seeTimes(want, 1)
 }
 
-// seeTimes waits until a text was written so many times.
+// seeTimes waits until a text was written the given number of times.
 func (c *console) seeTimes(want string, times int) {
 	c.t.Helper()
 	deadline := testkit.After()
@@ -199,10 +199,10 @@ func TestTerminal_WholeChat(t *testing.T) {
 
 func TestTerminal_IsRestoredAtEnd(t *testing.T) {
 	for name, leave := range map[string]func(*console){
-		"when the person leaves":            func(c *console) { c.write("/quit\r") },
-		"when ctrl+c is pressed twice":      func(c *console) { c.write("\x03\x03") },
-		"when the process is told to end":   func(c *console) { c.stop() },
-		"when it ends in the midst of text": func(c *console) { c.write("half a sen"); c.see("half a sen"); c.stop() },
+		"when the person leaves":             func(c *console) { c.write("/quit\r") },
+		"when ctrl+c is pressed twice":       func(c *console) { c.write("\x03\x03") },
+		"when the process receives a signal": func(c *console) { c.stop() },
+		"when it ends in the midst of text":  func(c *console) { c.write("half a sen"); c.see("half a sen"); c.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := run(t, newFake())
@@ -223,7 +223,7 @@ func TestTerminal_HangupEndsChat(t *testing.T) {
 	case e := <-c.result:
 		c.over = true
 		if e.err == nil {
-			t.Error("no error says that the terminal is gone")
+			t.Error("no error states that the terminal is gone")
 		}
 	case <-testkit.After():
 		t.Fatal("the chat does not end")

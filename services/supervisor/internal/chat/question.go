@@ -405,8 +405,8 @@ func (q *question) answers(m *model) []string {
 // minName is the least width for the name of an option.
 const minName = 20
 
-// optionRow is a row with the name of an option, between other texts. A name that is too long is cut in the middle: the end of a host
-// shows whose host it is.
+// optionRow is a row with the name of an option, between other texts. A name that is too long is cut in the middle,
+// because the end of a host name shows the owner of the host.
 func (m *model) optionRow(before string, o *supervisorv1.PermissionOption, after string) string {
 	note := m.sty.dim(kindNote(o))
 	room := m.width - ansi.StringWidth(before+note+after)

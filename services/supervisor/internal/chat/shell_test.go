@@ -35,10 +35,10 @@ func ranHere(ctx context.Context, t *testing.T, line string) (text string, end *
 func TestShellCommand_RunsInUsersShell(t *testing.T) {
 	ctx := context.Background()
 	if text, end := ranHere(ctx, t, "echo out; echo err >&2; cat; exit 3"); text != "out\nerr\n" || end.GetExitCode() != 3 {
-		t.Errorf("it says %q and ends with %v", text, end)
+		t.Errorf("got %q and ends with %v", text, end)
 	}
 	if text, end := ranHere(ctx, t, "kill -9 $$"); text != "" || end.GetSignal() != "SIGKILL" {
-		t.Errorf("it says %q and ends with %v", text, end)
+		t.Errorf("got %q and ends with %v", text, end)
 	}
 	if text, _ := ranHere(ctx, t, "(: </dev/tty) 2>/dev/null || echo none"); text != "none\n" {
 		t.Errorf("it has a terminal: %q", text)
@@ -72,7 +72,7 @@ func (s *screen) runsOwn(line string) tea.Cmd {
 	return s.press("k")
 }
 
-// plays runs commands of the person's, and sends what comes of them, to their end.
+// plays runs commands of the user, and sends their results, until they end.
 func (s *screen) plays(cmd tea.Cmd) {
 	for s.m.own != nil && cmd != nil {
 		msg, ok := cmd().(ownOutputMsg)
@@ -97,7 +97,7 @@ func TestShellCommand_IsConfirmedAndNotSent(t *testing.T) {
 	s.press("enter")
 	s.send(tea.TerminalVersionMsg{})
 	if s.press("k", "k", "k"); s.m.own != nil {
-		t.Fatal("keys that come with what the terminal says confirm it")
+		t.Fatal("keys that arrive with a report of the terminal confirm it")
 	}
 	s.press("ctrl+u")
 	s.write("!echo done")

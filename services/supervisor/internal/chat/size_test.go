@@ -29,9 +29,9 @@ func states() map[string]func(*screen) {
 			var steps []string
 			for i := range 30 {
 				steps = append(steps, "pending", fmt.Sprint(i, long))
-				s.said(toolCall(fmt.Sprint(i), "日本語 "+long, "edit", "in_progress"))
+				s.emit(toolCall(fmt.Sprint(i), "日本語 "+long, "edit", "in_progress"))
 			}
-			s.said(planOf(steps...), chunk(long))
+			s.emit(planOf(steps...), chunk(long))
 			for range 5 {
 				s.m.edit.Set(long)
 				s.press("enter")
@@ -95,7 +95,7 @@ func TestQuestion_TruncatedIsPrintedAbove(t *testing.T) {
 	}
 	s.send(tea.WindowSizeMsg{Width: 80, Height: 16})
 	if strings.Contains(s.view(), "last words") || !strings.Contains(s.view(), "stands above") || !strings.Contains(s.printed(), "last words") {
-		t.Errorf("on a smaller screen it does not stand above:\n%s", s.view())
+		t.Errorf("on a smaller screen it is not above:\n%s", s.view())
 	}
 }
 

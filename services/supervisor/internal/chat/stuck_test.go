@@ -52,22 +52,22 @@ func TestTerminal_StuckDoesNotBlockExit(t *testing.T) {
 	if err != nil || *after != *before {
 		t.Errorf("the terminal is not as it was: %v", err)
 	}
-	// What still writes gets an error and ends; theirs is its own, and is not closed under it.
+	// A pending write fails and ends; the other end has its own descriptor, which stays open.
 	_ = ours.Close()
 }
 
-// fill writes to a terminal that nobody reads until it takes no more.
+// fill writes to a terminal that has no reader until a write would block.
 func fill(t *testing.T, f *os.File) {
 	t.Helper()
 	fd := int(f.Fd())
-	state, err := term.MakeRaw(f.Fd()) // as it will be: a terminal that edits lines says earlier that it is full
+	state, err := term.MakeRaw(f.Fd()) // as in the chat: a terminal in line mode reports earlier that it is full
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel moves what it took to the other end when it has time, and nothing tells when it has.
+	// The kernel moves written bytes to the other end asynchronously, without a notification.
 	text := []byte(strings.Repeat("x", 512))
 	for last := time.Now(); time.Since(last) < 300*time.Millisecond; {
 		n, err := syscall.Write(fd, text)

@@ -47,7 +47,7 @@ func TestWatch_OmitsOwnTurns(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	if got := kept("text@s1", "start@s1", "text@s1", "end@s1"); got != "text@s1 start@s1 text@s1 end@s1" {
-		t.Errorf("of a turn of somebody else's is kept: %s", got)
+		t.Errorf("of a turn of another caller is kept: %s", got)
 	}
 	s.promptsSent = 1
 	if got := kept("text@s1", "start@s1", "text@s1", "text@s2", "agent@", "opened@s1", "end@s1", "text@s1"); got != "text@s1 text@s2 agent@ opened@s1 text@s1" {
@@ -97,7 +97,7 @@ func (c *cutOff) WatchSession(_ context.Context, r *supervisorv1.WatchSessionReq
 	}, nil
 }
 
-// play runs commands and gives the model what they bring, until nothing is left to do.
+// play runs commands and passes their results to the model, until none is left.
 func (s *screen) play(cmd tea.Cmd) {
 	s.t.Helper()
 	todo := []tea.Cmd{cmd}
@@ -131,7 +131,7 @@ func TestTurn_ResumesFromRecordAfterCutOff(t *testing.T) {
 		t.Errorf("printed\n%s", got)
 	}
 	if c.watch.GetCursor() != "x-7" || s.m.turn != nil {
-		t.Errorf("it went on from %v; the turn is %+v", c.watch, s.m.turn)
+		t.Errorf("it continued from %v; the turn is %+v", c.watch, s.m.turn)
 	}
 }
 
@@ -162,16 +162,16 @@ func TestSession_ContinuesAfterCrash(t *testing.T) {
 		state(supervisorv1.AgentState_AGENT_STATE_BACKOFF),
 		{SessionId: "s1", Event: &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: "the agent is gone"}}},
 	}})
-	s.said(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{Error: &supervisorv1.AgentError{
+	s.emit(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{Error: &supervisorv1.AgentError{
 		Kind: supervisorv1.ErrorKind_ERROR_KIND_CRASHED, Message: "it exited with status 3", StderrTail: []string{"the last words"},
 	}}}})
 	s.send(turnMsg{turn: 1, err: errEOF})
 	got := s.printed()
 	if strings.Count(got, "it exited with status 3") != 1 || strings.Count(got, "the last words") != 1 {
-		t.Errorf("it is not said once:\n%s", got)
+		t.Errorf("it is not printed once:\n%s", got)
 	}
 	if s.m.turn != nil || len(s.m.queue) != 1 {
-		t.Fatalf("what is queued was sent to an agent that is gone")
+		t.Fatalf("a queued prompt was sent to an ended agent")
 	}
 	s.send(watchMsg{events: []*supervisorv1.Event{
 		state(supervisorv1.AgentState_AGENT_STATE_RUNNING),
@@ -193,7 +193,7 @@ func TestAgent_NewRestartsFailedAgent(t *testing.T) {
 	s.write("hello")
 	s.press("enter")
 	if s.m.turn != nil || s.m.edit.Text() != "hello" {
-		t.Error("what was written is lost")
+		t.Error("the input is lost")
 	}
 	s.press("ctrl+u")
 	s.write("/new")
@@ -280,13 +280,13 @@ func TestText_LastWordIsShownOnPause(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
-	s.said(chunk("just a mom"))
+	s.emit(chunk("just a mom"))
 	s.wait(time.Second)
 	s.send(tickMsg{})
 	if got := s.view(); !strings.Contains(got, "just a mom") {
 		t.Errorf("the view is\n%s", got)
 	}
-	s.said(chunk("ent.\n\n"), turnEnd("end_turn"))
+	s.emit(chunk("ent.\n\n"), turnEnd("end_turn"))
 	s.send(turnMsg{turn: 1, err: errEOF})
 	if got := s.printed(); !strings.Contains(got, "just a moment.") {
 		t.Errorf("printed %q", got)

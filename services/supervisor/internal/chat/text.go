@@ -28,7 +28,8 @@ func fit(text string, width int) string {
 	return ansi.Truncate(text, max(width, 1), "…")
 }
 
-// wrap breaks lines at the ends of words. With more than rows rows, the last one says so. Tabs become spaces.
+// wrap breaks lines at the ends of words. If there are more than rows rows, the last one reports the omission. Tabs
+// become spaces.
 func wrap(text string, width, rows int) []string {
 	all := safetext.Wrap(untabbed(text), width, "")
 	if len(all) <= rows {

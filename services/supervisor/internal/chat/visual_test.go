@@ -23,7 +23,7 @@ func TestExternalEditor_FromEnvironment(t *testing.T) {
 		"EDITOR":                              {[]string{"EDITOR=/usr/bin/nano"}, []string{"/usr/bin/nano"}, "nano"},
 		"vi where none is named":              {[]string{"EDITOR= "}, []string{"vi"}, "vi"},
 		"with arguments":                      {[]string{"EDITOR=code --wait"}, []string{"code", "--wait"}, "code"},
-		"what only a shell understands":       {[]string{"EDITOR='my editor' -x"}, []string{"/bin/sh", "-c", `'my editor' -x "$@"`, "sh"}, "your editor"},
+		"shell syntax":                        {[]string{"EDITOR='my editor' -x"}, []string{"/bin/sh", "-c", `'my editor' -x "$@"`, "sh"}, "your editor"},
 		"a name that would harm the terminal": {[]string{"EDITOR=a\x1bb"}, []string{"a\x1bb"}, "a␛b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestDraft_IsPrivate(t *testing.T) {
 		t.Errorf("it is %s, not below the state folder", file)
 	}
 	if text, err := readDraft(file); text != "hello" || err != nil {
-		t.Errorf("it comes back as %q (%v)", text, err)
+		t.Errorf("it returns as %q (%v)", text, err)
 	}
 }
 
@@ -94,25 +94,25 @@ func TestExternalEditor_ReadsDraft(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		does  func(t *testing.T, file string)
-		ended jobcontrol.Result
-		text  string // that counts
-		says  string
-		kept  bool
+		does    func(t *testing.T, file string)
+		ended   jobcontrol.Result
+		text    string // that counts
+		problem string
+		kept    bool
 	}{
 		"a text":                          {does: write("one\n\ntwo\n"), text: "one\n\ntwo"},
 		"nothing":                         {does: write("\n"), text: ""},
 		"line ends and a mark of Windows": {does: write("\ufeffone\r\ntwo\r\n"), text: "one\ntwo"},
-		"what a terminal would obey":      {does: write("a\x1b[2Jb\n"), text: "a[2Jb"},
+		"escape sequences":                {does: write("a\x1b[2Jb\n"), text: "a[2Jb"},
 		"the longest text":                {does: write(strings.Repeat("x", maxInput) + "\n"), text: strings.Repeat("x", maxInput)},
-		"a text that is too long":         {does: write(strings.Repeat("x", maxInput+2)), says: "longer than 1048577 bytes", kept: true},
-		"what is not UTF-8":               {does: write("caf\xe9\n"), says: "it is not UTF-8", kept: true},
-		"an exit status":                  {does: write("other\n"), ended: failed, says: "ended with exit status 3; the input is as it was"},
-		"killed before it wrote":          {does: write("before\n"), ended: killed, says: "was ended by SIGKILL; the input is as it was"},
-		"killed after it wrote":           {does: write("other\n"), ended: killed, says: "what the editor wrote is kept in", kept: true},
-		"no file":                         {does: instead(func(string) error { return nil }), ended: exited, says: "has left no file"},
-		"a link":                          {does: instead(func(f string) error { return os.Symlink("/etc/passwd", f) }), says: "no file any more", kept: true},
-		"a pipe":                          {does: instead(func(f string) error { return syscall.Mkfifo(f, 0o600) }), says: "no file any more", kept: true},
+		"a text that is too long":         {does: write(strings.Repeat("x", maxInput+2)), problem: "longer than 1048577 bytes", kept: true},
+		"invalid UTF-8":                   {does: write("caf\xe9\n"), problem: "it is not UTF-8", kept: true},
+		"an exit status":                  {does: write("other\n"), ended: failed, problem: "ended with exit status 3; the input is as it was"},
+		"killed before it wrote":          {does: write("before\n"), ended: killed, problem: "was ended by SIGKILL; the input is as it was"},
+		"killed after it wrote":           {does: write("other\n"), ended: killed, problem: "what the editor wrote is kept in", kept: true},
+		"no file":                         {does: instead(func(string) error { return nil }), ended: exited, problem: "has left no file"},
+		"a link":                          {does: instead(func(f string) error { return os.Symlink("/etc/passwd", f) }), problem: "no file any more", kept: true},
+		"a pipe":                          {does: instead(func(f string) error { return syscall.Mkfifo(f, 0o600) }), problem: "no file any more", kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := writeDraft(t.TempDir(), "before")
@@ -121,8 +121,8 @@ func TestExternalEditor_ReadsDraft(t *testing.T) {
 			}
 			tt.does(t, file)
 			got := (&visual{text: "before"}).left(file, tt.ended, nil)
-			if got.ok != (tt.says == "") || got.text != tt.text || !strings.Contains(got.problem, tt.says) {
-				t.Errorf("it is %.100q, %v, %q; want %.100q and %q", got.text, got.ok, got.problem, tt.text, tt.says)
+			if got.ok != (tt.problem == "") || got.text != tt.text || !strings.Contains(got.problem, tt.problem) {
+				t.Errorf("it is %.100q, %v, %q; want %.100q and %q", got.text, got.ok, got.problem, tt.text, tt.problem)
 			}
 			if _, err := os.Lstat(filepath.Dir(file)); (err == nil) != tt.kept {
 				t.Errorf("is it kept: %v, want %v", err == nil, tt.kept)
@@ -144,7 +144,7 @@ func TestExternalEditor_NeedsConfirmation(t *testing.T) {
 	}
 	s.send(tea.TerminalVersionMsg{})
 	if s.press("k", "k"); s.m.away || s.m.edit.Text() != "half a textkk" {
-		t.Fatalf("keys that come with what the terminal says open it, or are lost: %q", s.m.edit.Text())
+		t.Fatalf("keys that arrive with a report of the terminal open it, or are lost: %q", s.m.edit.Text())
 	}
 	s.press("ctrl+x", "ctrl+e", "k", "x")
 	if s.m.away || s.m.confirming != nil {
@@ -165,6 +165,6 @@ func TestExternalEditor_NeedsConfirmation(t *testing.T) {
 		t.Errorf("the input is %q, the question %+v", s.m.edit.Text(), q)
 	}
 	if !strings.Contains(s.printed(), "and a word") {
-		t.Error("the problem is not said")
+		t.Error("the problem is not shown")
 	}
 }

@@ -57,7 +57,7 @@ func TestReference_HasAllCommands(t *testing.T) {
 	testkit.Golden(t, "../"+docs+"/reference-command-line.md", b.String())
 }
 
-// markdown is the text of --help, whose indented paragraphs stay as they are.
+// markdown is the text of --help as Markdown, with indented paragraphs unchanged.
 func markdown(text string) string {
 	parts := strings.Split(strings.Trim(text, "\n"), "\n\n")
 	for i, p := range parts {
@@ -82,7 +82,7 @@ func outdented(text string) string {
 // called is a line of the documentation that calls acphost.
 var called = regexp.MustCompile(`^(?:\$ )?(?:[A-Z_]+=\S* )*acphost (.*)$`)
 
-// What the documentation tells people to type exists: each command, and each flag.
+// The commands and flags in the documentation exist.
 func TestDocs_CommandsAndFlagsExist(t *testing.T) {
 	pages, err := filepath.Glob(docs + "/*.md")
 	if err != nil || len(pages) == 0 {

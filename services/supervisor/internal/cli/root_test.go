@@ -61,8 +61,8 @@ func TestRoot_BrokenPipeEndsQuietly(t *testing.T) {
 	if status := commandtest.Execute(t.Context(), call, build, []string{"version"}); status != command.StatusUnread {
 		t.Errorf("status %d, want %d", status, command.StatusUnread)
 	}
-	if said, err := os.ReadFile(errs.Name()); err != nil || len(said) > 0 {
-		t.Errorf("it says %q, %v", said, err)
+	if stderr, err := os.ReadFile(errs.Name()); err != nil || len(stderr) > 0 {
+		t.Errorf("got %q, %v", stderr, err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestRoot_UsageErrors(t *testing.T) {
 		{"an unknown command of config", []string{"config", "chek"}, nil, 2, `there is no command "chek"`},
 		{"an unknown flag", []string{"run", "--observ", "x"}, nil, 2, "unknown flag: --observ: did you mean \"--observe\"?\nSee \"acphost run --help\"."},
 		{"a flag's value", []string{"run", "--fs=editor", "x"}, nil, 2, `expected handler, front or deny, got "editor"`},
-		{"permission denied to nobody", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
+		{"permission denied without a subject", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
 		{"a route without a target", []string{"run", "--route=fs/*", "x"}, nil, 2, `expected METHOD=TARGET, got "fs/*"`},
 		{"a route that cannot be", []string{"run", "--route=initialize=deny", "x"}, nil, 2, "initialize cannot be routed"},
 		{"a log level", []string{"run", "--log-level=loud", "x"}, nil, 2, `--log-level: expected debug, info, warn or error, got "loud"`},
@@ -129,7 +129,7 @@ func TestHelp_Text(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stdout, want) {
-					t.Errorf("help does not say %q:\n%s", want, stdout)
+					t.Errorf("help does not contain %q:\n%s", want, stdout)
 				}
 			}
 			if strings.Contains(stdout, "guard") {
@@ -150,7 +150,7 @@ func TestHelp_ListsExitStatusOfEachCommand(t *testing.T) {
 		}
 		_, stdout, _ := (&call{}).run(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		if n := strings.Count(stdout, "\nExit status:\n"); n != 1 || !strings.Contains(stdout, "signal") && !strings.Contains(stdout, "SIGTERM") {
-			t.Errorf("%s --help has %d sections \"Exit status\", want one that says what a signal does:\n%s", cmd.CommandPath(), n, stdout)
+			t.Errorf("%s --help has %d sections \"Exit status\", want one that states what a signal does:\n%s", cmd.CommandPath(), n, stdout)
 		}
 	}
 	check(newRoot(&command.Call{Env: func(string) string { return "" }}, programs{}))
@@ -232,11 +232,11 @@ func TestCompletion_NamesOfAgentsAndCommands(t *testing.T) {
 func TestCerts_KeysConnectToSupervisor(t *testing.T) {
 	p := &commandtest.Supervisor{PID: 11, Mode: "serve"}
 	address, keys := commandtest.PlayTLS(t, p)
-	as := func(who string) []string {
-		return []string{"--address", address, "--tls-dir", filepath.Join(keys, who)}
+	as := func(client string) []string {
+		return []string{"--address", address, "--tls-dir", filepath.Join(keys, client)}
 	}
-	run := func(who string, args ...string) (int, string) {
-		status, stdout, stderr := (&call{}).run(t, append(args, as(who)...)...)
+	run := func(client string, args ...string) (int, string) {
+		status, stdout, stderr := (&call{}).run(t, append(args, as(client)...)...)
 		return status, stdout + stderr
 	}
 	for _, c := range []struct {

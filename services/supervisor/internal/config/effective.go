@@ -20,6 +20,7 @@ const (
 	defaultMaxQueuedBytes           = limits.Waiting
 	defaultMaxConcurrentRequests    = 64
 	defaultTurnGraceMS              = 400
+	defaultMaxProcesses             = 4096
 )
 
 // Effective returns a copy of the configuration with every default filled in: handlers contains acphost's own handlers,
@@ -47,6 +48,9 @@ func (c *Config) Effective() *configv1.Config {
 	orDefault(&e.Agent.StopGraceMs, defaultStopGraceMS)
 	e.Workspace = orNew(e.Workspace)
 	orDefault(&e.Workspace.StaleWrites, "allow")
+	if c.Sandbox() == SandboxEnforce {
+		orDefault(&e.Sandbox.MaxProcesses, defaultMaxProcesses)
+	}
 	e.Permission = orNew(e.Permission)
 	c.effectivePermission(e.Permission)
 	for i, h := range c.permissionHandlers() {

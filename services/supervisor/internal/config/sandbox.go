@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,12 @@ const (
 	NetworkOpen  = "open"
 	NetworkProxy = "proxy"
 	NetworkNone  = "none"
+)
+
+// The smallest limits of an agent. Most agents do not start with less.
+const (
+	minMaxProcesses = 16
+	minMaxMemory    = 16 << 20
 )
 
 // Networks returns the values of sandbox.network.
@@ -49,6 +56,8 @@ func (v *checker) sandbox(c *configv1.Config) {
 		}
 	}
 	v.oneOf(at.to("network"), s.GetNetwork(), Networks()...)
+	v.bound(at.to("max_processes"), uint64(s.GetMaxProcesses()), minMaxProcesses, math.MaxInt32)
+	v.bound(at.to("max_memory_bytes"), s.GetMaxMemoryBytes(), minMaxMemory, math.MaxInt64)
 	if why := sandboxConflict(c); why != "" {
 		v.problem(at.to("mode"), "%s", why)
 	}

@@ -65,7 +65,7 @@ func (s *Sandbox) newConfinement() *terminalv1.Confinement {
 	_, _ = rand.Read(id[:]) // never fails
 	return &terminalv1.Confinement{
 		Id: hex.EncodeToString(id[:]), Observe: s.How.Observe, Reads: s.How.Reads, Closed: s.How.Closed,
-		Proxy: s.How.Proxy, Env: s.Env,
+		Proxy: s.How.Proxy, Env: s.Env, MaxProcesses: uint32(s.MaxProcesses), Group: s.Group,
 	}
 }
 
@@ -220,7 +220,7 @@ func (d *Decider) serveCommand(stream confineStream, c *command, handler int) {
 		served <- panics.Catch(d.opts.Logger, "answering the sandbox of a command", func() error {
 			defer func() { remove() }()
 			return decisions.Serve(ours, c, func(b decisions.Began) {
-				c.environ, remove = b.Env, d.roots.add(handler, b.PID)
+				c.environ, remove = b.Env, d.roots.add(handler, b.PID, c.sessionID)
 			}, nil)
 		})
 	}()

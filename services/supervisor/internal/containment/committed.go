@@ -25,18 +25,23 @@ const (
 // commits knows the commits that repositories had before the agent worked in them. The zero value is ready. It is safe
 // for concurrent use.
 type commits struct {
+	// searching is held during a search, which can need some 100 MB of memory.
+	searching sync.Mutex
+
 	mu        sync.Mutex
 	snapshots map[string]*git.Snapshot // by the folder of a session; nil: it has no repository that can be read
 }
 
-// SnapshotRepositories records which commits the repositories of folders have, before the agent works there. The first
-// snapshot counts until the agent ends.
+// SnapshotRepositories records which commits and configurations the repositories of folders have, before the agent works
+// there. The first snapshot counts until the agent ends.
 func (d *Decider) SnapshotRepositories(folders ...string) {
 	if d.sandbox == nil {
 		return
 	}
 	for _, folder := range folders {
-		d.commits.snapshot(paths.Real(folder))
+		folder = paths.Real(folder)
+		d.commits.snapshot(folder)
+		d.configs.acceptRepository(folder)
 	}
 }
 
@@ -80,6 +85,8 @@ func (c *commits) of(file string) (found []*git.Snapshot) {
 // have reports whether a file had a content in a commit.
 func (c *commits) have(file string, content []byte) bool {
 	until := time.Now().Add(committedTime)
+	c.searching.Lock()
+	defer c.searching.Unlock()
 	for _, s := range c.of(file) {
 		if s.Has(file, content, until) {
 			return true

@@ -40,6 +40,10 @@ type Sandbox struct {
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool
+	// MaxProcesses is the maximum number of processes of a command that does not run in Group. 0: no maximum.
+	MaxProcesses int
+	// Group is the folder of the agent's control group, for commands on this machine. Empty: none.
+	Group string
 	// Terminals: the handlers of terminals run commands in a sandbox. Since commands are then decided as contained, a
 	// handler that no longer can runs none.
 	Terminals bool
@@ -64,9 +68,6 @@ func (s *Sandbox) walls() []permissionv1.Wall {
 type Proxy struct {
 	// Observe: nothing is refused, except what the proxy itself refuses.
 	Observe bool
-	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that
-	// only they run.
-	AgentPID func() int
 	// Machines are those that the agent is known to connect to.
 	Machines hosts.Known
 }
@@ -112,7 +113,7 @@ type Try struct {
 	Staged bool
 }
 
-// Options configure a Decider. All are required except AgentEnviron.
+// Options configure a Decider. All are required except AgentEnviron, AgentPID and Note.
 type Options struct {
 	// Sessions are the agent's sessions.
 	Sessions *session.Table
@@ -121,7 +122,11 @@ type Options struct {
 	AgentName string
 	// AgentEnviron is the environment that the agent was started with; nil: the supervisor's environment.
 	AgentEnviron []string
-	Logger       *slog.Logger
+	// AgentPID, if set, returns the agent's process.
+	AgentPID func() int
+	// Note, if set, records a note in the audit log.
+	Note   func(text string)
+	Logger *slog.Logger
 }
 
 // Decider decides for the sandboxes and the proxy of one agent. It is safe for concurrent use.
@@ -140,6 +145,8 @@ type Decider struct {
 	configs  configs
 	roots    sandboxRoots
 	commits  commits
+	reviews  reviews
+	renames  renames
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

@@ -2,6 +2,7 @@ package containment
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.An
 }
 
 func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
-	if changes(e.Operation) && sandbox.Device(e.Path) {
+	if sandbox.OpensDevice(e.Event) {
 		return decisions.Answer{Allowed: true}
 	}
 	d.classify(e)
@@ -51,7 +52,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		defer cancel()
 	}
 	var err error
-	if e.below, err = movedNames(bounded, e.Asked); err != nil && !d.observes() {
+	if e.below, err = d.renames.movedNames(bounded, e.Asked); err != nil && !d.observes() {
 		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	o, err := d.strictest(bounded, e)
@@ -73,6 +74,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
+		d.noteChange(e, o)
 		return decisions.Answer{Allowed: true, TellStart: e.enterCommand(d, o), Lease: d.lease(e, o)}
 	case gate.Ask:
 		if e.Leaves == sandbox.LeavesLinked {
@@ -297,6 +299,9 @@ func (d *Decider) decideEvent(ctx context.Context, e *event, sessionID string, a
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
 	r.Argv = argv
 	r.Inner, r.GivenUp = inner, d.opts.Sessions.GivenUp(sessionID)
+	if e.Placed {
+		r.Content = fmt.Sprintf("%x", sha256.Sum256(e.Content))
+	}
 	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed

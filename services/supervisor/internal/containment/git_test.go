@@ -57,6 +57,9 @@ func TestDecider_KnowsGitsBookkeeping(t *testing.T) {
 		{"a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit"), nil), false, true, ""},
 		{"a sample of a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit.sample"), nil), true, false, ""},
 		{"a file of the workspace", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "config"), nil), false, false, ""},
+		{"a file with the path of a repository", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "x", ".git"), nil), false, true, ""},
+		{"a harmless path", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "x", ".git"), placed("gitdir: ../.git\n")), true, false, ""},
+		{"a path to elsewhere", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "x", ".git"), placed("gitdir: ../y\n")), false, true, "the path of a repository, to a folder that is not named .git"},
 		{"a configuration of which the content is not known", change(sandbox.Write, config, nil), false, true, ""},
 		{"a mode of a configuration", change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesContent }), true, false, ""},
 		{"an index of which the content is not known", change(sandbox.Write, filepath.Join(dir, "index"), nil), false, true, ""},
@@ -181,4 +184,58 @@ func TestMovesRepository_DetectsGitFiles(t *testing.T) {
 			t.Errorf("%s in %s: got %t", tt.file, tt.folder, got)
 		}
 	}
+}
+
+// TestDecider_ComparesConfigurationsWithTheUsers: an agent changes a configuration in steps, or replaces a repository.
+func TestDecider_ComparesConfigurationsWithTheUsers(t *testing.T) {
+	const evil = "[remote \"evil\"]\n\turl = https://example.com/y\n"
+	steps := func(d *Decider, dir string) (last gitMeaning) {
+		config := filepath.Join(dir, "config")
+		for _, more := range []string{evil, evil + "[remote]\n\tpushDefault = evil\n"} {
+			last = d.gitMeaningOf(change(sandbox.Write, config, placed(ofRemote+more)))
+			if last.state {
+				if err := os.WriteFile(config, []byte(ofRemote+more), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return last
+	}
+	t.Run("in steps", func(t *testing.T) {
+		if got := steps(&Decider{}, repository(t, ofRemote)); !got.runs || got.why != "remote.pushdefault" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("in a session's folder", func(t *testing.T) {
+		d, dir := &Decider{}, repository(t, ofRemote)
+		d.configs.acceptRepository(filepath.Dir(dir))
+		if got := steps(d, dir); !got.runs || got.why != "remote.pushdefault" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("by another repository", func(t *testing.T) {
+		d, dir, other := &Decider{}, repository(t, ofRemote), repository(t, strings.Replace(ofRemote, "/x", "/y", 1))
+		d.configs.acceptRepository(filepath.Dir(dir))
+		move := func(path, to string) gitMeaning {
+			return d.gitMeaningOf(change(sandbox.Move, path, func(e *sandbox.Event) { e.Others = []string{to} }))
+		}
+		if got := move(dir, dir+".old"); !got.state {
+			t.Errorf("away: got %+v", got)
+		}
+		if err := os.Rename(dir, dir+".old"); err != nil {
+			t.Fatal(err)
+		}
+		if got := move(dir, other); !got.runs || got.why != "remote.origin.url" {
+			t.Errorf("another: got %+v", got)
+		}
+		if got := move(filepath.Dir(dir), filepath.Dir(other)); !got.runs || got.why != "remote.origin.url" {
+			t.Errorf("another folder: got %+v", got)
+		}
+		if got := move(dir, dir+".old"); !got.state {
+			t.Errorf("back: got %+v", got)
+		}
+		if got := d.gitMeaningOf(change(sandbox.Write, filepath.Join(dir, "config"), placed(strings.Replace(ofRemote, "/x", "/y", 1)))); !got.runs {
+			t.Errorf("a new repository: got %+v", got)
+		}
+	})
 }

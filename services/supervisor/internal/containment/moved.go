@@ -2,12 +2,14 @@ package containment
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/acphost/acphost/internal/sandbox"
@@ -18,20 +20,68 @@ import (
 // moveTime limits the decision about the files in a folder that is renamed. The sandbox waits 10 s for an answer.
 const moveTime = 8 * time.Second
 
+// maxMovedBytes limits the names of the files in a folder that is renamed, in bytes. A process can make names of 4 KiB.
+const maxMovedBytes = 32 << 20
+
 // movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
 // too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
 // (RENAME_EXCHANGE).
-func movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
+//
+// A rename that has been made (Asked.Made) is decided once more, because another process may have put files into the
+// folder meanwhile. If the folder has the names that were decided, movedNames returns none.
+func (r *renames) movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
 	}
-	names, err := below(ctx, nil, e.Path, e.Path)
+	m := movedFolder{path: e.Path, room: maxMovedBytes}
+	err := m.addNames(ctx, e.Path)
+	if err == nil && r.sameAsDecided(e, m.digest()) {
+		return nil, nil
+	}
 	for _, other := range e.Others {
 		if err == nil {
-			names, err = below(ctx, names, e.Path, other)
+			err = m.addNames(ctx, other)
 		}
 	}
-	return names, err
+	return m.names, err
+}
+
+// maxRenames limits the renames that are remembered between their two decisions.
+const maxRenames = 256
+
+// renames remembers which names folders had when their renames were decided. The zero value is ready. It is safe for
+// concurrent use.
+type renames struct {
+	mu      sync.Mutex
+	decided map[rename][sha256.Size]byte
+}
+
+// rename is one of the two names of a rename.
+type rename struct {
+	pid  int
+	call uint64
+	path string
+}
+
+// sameAsDecided reports whether a rename has been made, and the names in its folder, by their digest, are those that
+// were decided. Before the rename is made, it remembers them.
+func (r *renames) sameAsDecided(e decisions.Asked, names [sha256.Size]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !e.Made {
+		if len(r.decided) >= maxRenames || r.decided == nil {
+			r.decided = map[rename][sha256.Size]byte{}
+		}
+		r.decided[rename{e.PID, e.Call, e.Path}] = names
+		return false
+	}
+	if len(e.Others) != 1 {
+		return false
+	}
+	key := rename{e.PID, e.Call, e.Others[0]} // what the path has now was there
+	was, known := r.decided[key]
+	delete(r.decided, key)
+	return known && was == names
 }
 
 // movedName is an old or a new name of a file.
@@ -40,23 +90,43 @@ type movedName struct {
 	link bool // a symbolic link
 }
 
-// below appends the files in a folder, as if the folder had the name as.
-func below(ctx context.Context, names []movedName, folder, as string) ([]movedName, error) {
-	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
+// movedFolder collects the names of the files in a folder that is renamed.
+type movedFolder struct {
+	path  string
+	names []movedName
+	room  int // for further names, in bytes
+}
+
+// addNames adds the files in the folder, as if the folder had the name as.
+func (m *movedFolder) addNames(ctx context.Context, as string) error {
+	return filepath.WalkDir(m.path, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile, or is the new name, which does not exist yet
 			return nil
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", folder)
+		case ctx.Err() != nil || m.room < 0:
+			return errTooMuch(m.path)
 		}
-		if rest, ok := strings.CutPrefix(file, folder); ok && rest != "" {
-			names = append(names, movedName{as + rest, entry.Type()&fs.ModeSymlink != 0})
+		if rest, ok := strings.CutPrefix(file, m.path); ok && rest != "" {
+			m.names = append(m.names, movedName{as + rest, entry.Type()&fs.ModeSymlink != 0})
+			m.room -= len(as) + len(rest)
 		}
 		return nil
 	})
-	return names, err
+}
+
+// digest identifies the names that were added, as names in the folder.
+func (m *movedFolder) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, name := range m.names {
+		fmt.Fprintf(h, "%q %t\n", strings.TrimPrefix(name.path, m.path), name.link)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func errTooMuch(folder string) error {
+	return fmt.Errorf("too many files are in %s to decide about a new name for it: rename the files in it", folder)
 }
 
 // decideMoved decides an event, and for a folder that is renamed also all files in it. The strictest decision counts. If reads are decided,
@@ -71,7 +141,7 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 				return worst, err
 			}
 			if ctx.Err() != nil {
-				return worst, fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", e.Path)
+				return worst, errTooMuch(e.Path)
 			}
 			file := *e
 			file.Path, file.Operation, file.Others, file.Placed = name, op, nil, false

@@ -75,25 +75,37 @@ func loopback(to egress.Target) bool {
 // listens reports whether only the agent's processes, and the commands of its terminals, listen on a TCP port of this
 // machine.
 func (d *Decider) listens(port uint16) bool {
-	roots := d.roots.list()
-	if d.proxy.AgentPID != nil {
-		roots = append(roots, d.proxy.AgentPID())
-	}
-	own, err := proc.ListensAlone(port, roots...)
+	own, err := proc.ListensAlone(port, d.processRoots()...)
 	return own && err == nil
+}
+
+// processRoots returns the processes of which all processes of the agent, and of the commands of its terminals, are
+// descendants.
+func (d *Decider) processRoots() []int {
+	roots := d.roots.list()
+	if d.opts.AgentPID != nil {
+		roots = append(roots, d.opts.AgentPID())
+	}
+	return roots
 }
 
 // sandboxRoots are the processes of the sandboxes in which commands of terminals run. The zero value is ready. It is
 // safe for concurrent use.
 type sandboxRoots struct {
 	mu   sync.Mutex
-	pids map[int]int // by process: how many commands run below it; guarded by mu
+	pids map[int]*sandboxRoot // by process; guarded by mu
 }
 
-// add adds the sandbox of a command that the process of a handler has started. The caller calls remove when the sandbox
-// has ended. Commands that are not below that process are ignored: a handler on another machine, or in another
-// container, numbers its processes differently.
-func (r *sandboxRoots) add(handler, command int) (remove func()) {
+type sandboxRoot struct {
+	commands int    // commands that run below the process
+	session  string // of the last command
+	fresh    bool   // takeNew has not returned it
+}
+
+// add adds the sandbox of a session's command that the process of a handler has started. The caller calls remove when
+// the sandbox has ended. Commands that are not below that process are ignored: a handler on another machine, or in
+// another container, numbers its processes differently.
+func (r *sandboxRoots) add(handler, command int, session string) (remove func()) {
 	root, below := 0, false
 	err := proc.Ancestors(command, func(p proc.Process) (bool, error) {
 		if below = p.PID == handler; !below {
@@ -107,16 +119,34 @@ func (r *sandboxRoots) add(handler, command int) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pids == nil {
-		r.pids = map[int]int{}
+		r.pids = map[int]*sandboxRoot{}
 	}
-	r.pids[root]++
+	if r.pids[root] == nil {
+		r.pids[root] = &sandboxRoot{}
+	}
+	at := r.pids[root]
+	at.commands, at.session, at.fresh = at.commands+1, session, true
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.pids[root]--; r.pids[root] == 0 {
+		if at.commands--; at.commands == 0 {
 			delete(r.pids, root)
 		}
 	}
+}
+
+// takeNew returns the processes that were added for a session since the last call.
+func (r *sandboxRoots) takeNew(session string) (found []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pid, at := range r.pids {
+		if at.fresh && at.session == session {
+			at.fresh = false
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // list returns the processes.

@@ -30,10 +30,19 @@ func TestSandboxRoots_AddsChildOfHandler(t *testing.T) {
 		"a command that does not exist": {os.Getpid(), 1 << 30, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			remove := r.add(c.handler, c.command)
-			again := r.add(c.handler, c.command)
+			remove := r.add(c.handler, c.command, "s")
+			again := r.add(c.handler, c.command, "s")
 			if got := r.list(); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
+			}
+			if got := r.takeNew("other"); len(got) > 0 {
+				t.Errorf("another session: got %v", got)
+			}
+			if got := r.takeNew("s"); !slices.Equal(got, c.want) {
+				t.Errorf("new: got %v, want %v", got, c.want)
+			}
+			if got := r.takeNew("s"); len(got) > 0 {
+				t.Errorf("new again: got %v", got)
 			}
 			remove()
 			if got := r.list(); !slices.Equal(got, c.want) {

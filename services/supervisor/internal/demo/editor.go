@@ -217,7 +217,7 @@ func (e *editor) nextEvent(ctx context.Context, method string) (event, error) {
 			}
 		case <-ctx.Done():
 		}
-		return event{}, e.wrapError(method, errors.New("the supervisor did not say who answered"))
+		return event{}, e.wrapError(method, errors.New("the supervisor did not report the answerer"))
 	}
 }
 

@@ -47,14 +47,14 @@ func (s *story) step(title string) {
 }
 
 // request prints one request: its subject, the handler that answered, the latency, and the answer.
-func (s *story) request(method, about, who string, took time.Duration, answer string) {
+func (s *story) request(method, about, answeredBy string, took time.Duration, answer string) {
 	s.took += took
 	s.count++
 	if about != "" {
 		about = "  " + about
 	}
 	s.print("    %s%s\n", s.paint(yellow, "→ "+method), about)
-	s.print("    %s %s\n", s.paint(green, fmt.Sprintf("← %-5s %7s", who, short(took))), answer)
+	s.print("    %s %s\n", s.paint(green, fmt.Sprintf("← %-5s %7s", answeredBy, short(took))), answer)
 }
 
 // end prints the end, and returns the first write error. processes is the number of processes that were confirmed to

@@ -152,12 +152,12 @@ func (t *turn) request(ctx context.Context, method, about string, answer func(ev
 	if err != nil {
 		return err
 	}
-	who := daemon(method, e)
+	handler := daemon(method, e)
 	text, err := answer(e)
 	if err != nil {
-		return fmt.Errorf("%s, answered by %s: %w", method, who, err)
+		return fmt.Errorf("%s, answered by %s: %w", method, handler, err)
 	}
-	t.story.request(method, about, who, e.took(), text)
+	t.story.request(method, about, handler, e.took(), text)
 	return nil
 }
 

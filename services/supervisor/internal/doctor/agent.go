@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/shell"
@@ -28,10 +29,10 @@ import (
 // slow is the time to an agent's answer from which on a warning is reported.
 const slow = 10 * time.Second
 
-// adviceUser says what to do if agents cannot run as their user.
+// adviceUser describes what to do if agents cannot run as their user.
 const adviceUser = "correct agent.user in the configuration, or run acphost as root"
 
-// adviceSandbox says what to do if agents cannot be confined.
+// adviceSandbox describes what to do if agents cannot be confined.
 const adviceSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 
 // adviceVersion2 describes the limits of an agent that supports only version 2 of ACP.
@@ -70,17 +71,17 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		in.problem("handshake", err.Error(), adviceFor(err))
 		return
 	}
-	who := strings.TrimSpace(answer.Name + " " + answer.Version)
-	who = cmp.Or(who, "it does not say its name")
+	title := strings.TrimSpace(answer.Name + " " + answer.Version)
+	title = cmp.Or(title, "it does not say its name")
 	took := answer.Took.Round(time.Millisecond)
-	detail := fmt.Sprintf("%s, ACP %d, after %v", who, answer.Protocol, took)
+	detail := fmt.Sprintf("%s, ACP %d, after %v", title, answer.Protocol, took)
 	switch {
 	case answer.Protocol == 0:
-		in.problem("handshake", who+" does not say which version of ACP it speaks", "is it an ACP agent?")
+		in.problem("handshake", title+" does not say which version of ACP it speaks", "is it an ACP agent?")
 	case answer.Protocol > acp.LatestVersion:
 		in.problem("handshake", detail, fmt.Sprintf("get a version of the agent that speaks ACP %d or before", acp.LatestVersion))
 	case answer.Protocol == 2:
-		in.warn("handshake", who+fmt.Sprintf(", ACP 2 alone, after %v", took), adviceVersion2)
+		in.warn("handshake", title+fmt.Sprintf(", ACP 2 alone, after %v", took), adviceVersion2)
 	case took > slow:
 		in.warn("handshake", detail, "editors may give up before that; an agent that is installed starts faster than one that npx runs")
 	default:
@@ -123,6 +124,29 @@ func (d *doctor) sandbox(c *config.Config) {
 		in.warn("reads", "not decided: processes may read every file", "remove sandbox.reads from the configuration")
 	}
 	d.network(c, err)
+	d.limits(c, err)
+}
+
+// limits reports how the processes and the memory of an agent would be limited. confined is as in network.
+func (d *doctor) limits(c *config.Config, confined error) {
+	if c.Sandbox() != config.SandboxEnforce {
+		return
+	}
+	const advice = "run acphost in a control group of its own: a systemd service or scope with Delegate=yes, or a " +
+		"container with a writable /sys/fs/cgroup"
+	in, s, err := d.in(Agent), c.Effective().GetSandbox(), cgroup.Delegated()
+	processes := fmt.Sprintf("at most %d processes", s.GetMaxProcesses())
+	switch {
+	case err == nil:
+		in.ok("limits", processes+", by a control group")
+	case confined != nil:
+		in.warn("limits", fmt.Sprintf("none, because there is no sandbox, and %v", err), advice)
+	case s.GetMaxMemoryBytes() > 0:
+		in.warn("limits", fmt.Sprintf(
+			"%s, counted once a second; memory is not limited (sandbox.max_memory_bytes): %v", processes, err), advice)
+	default:
+		in.ok("limits", processes+", counted once a second")
+	}
 }
 
 // agentWords returns the arguments of a command that runs the agent: the flags of doctor, and the agent.
@@ -195,12 +219,12 @@ func (d *doctor) node(ctx context.Context, env []string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, node, "--version").Output()
+	output, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {
 		in.problem("node", fmt.Sprintf("%s does not say its version: %v", node, err), "install Node.js "+versions)
 		return
 	}
-	version := strings.TrimSpace(string(said))
+	version := strings.TrimSpace(string(output))
 	switch supported, known := preset.SupportsNode(versions, version); {
 	case !known:
 		in.ok("node", fmt.Sprintf("%s %s; %s says that it needs %s", node, version, name, versions))
@@ -212,7 +236,7 @@ func (d *doctor) node(ctx context.Context, env []string) {
 	}
 }
 
-// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if there is none.
+// lookPath finds a program in the absolute folders of an environment's PATH. It returns "" if none exists.
 func lookPath(environ []string, program string) string {
 	for _, entry := range slices.Backward(environ) { // the last one counts
 		list, ok := strings.CutPrefix(entry, "PATH=")
@@ -230,7 +254,7 @@ func lookPath(environ []string, program string) string {
 	return ""
 }
 
-// adviceFor says what to do about an agent that did not answer.
+// adviceFor describes what to do about an agent that did not answer.
 func adviceFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
 	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {

@@ -181,9 +181,9 @@ func (d *doctor) ruleFile(ctx context.Context, service permissionv1.PolicyServic
 		in.problem("policy", err.Error(), "")
 		return
 	}
-	var said strings.Builder
-	checked.Print(&said, policytool.Style{})
-	text, again := strings.TrimRight(said.String(), "\n"), "acphost policy check "+file.GetName()
+	var message strings.Builder
+	checked.Print(&message, policytool.Style{})
+	text, again := strings.TrimRight(message.String(), "\n"), "acphost policy check "+file.GetName()
 	switch {
 	case !checked.OK():
 		in.problem("policy", text, "correct it; \""+again+"\" checks it again")

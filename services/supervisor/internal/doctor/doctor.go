@@ -1,5 +1,5 @@
 // Package doctor checks whether acphost can work on this machine: the system, the configuration, the handlers and an
-// agent. It describes each problem, and says what to do about it.
+// agent. It describes each problem and its solution.
 //
 // A check changes nothing, and ends each process that it starts. Each check calls the package that does the real work.
 package doctor
@@ -44,7 +44,7 @@ type Finding struct {
 	Level Level  `json:"level"`
 	// Detail describes the result. It may have several lines.
 	Detail string `json:"detail"`
-	// Todo says what to do next, or is empty.
+	// Todo describes what to do next, or is empty.
 	Todo string `json:"todo,omitempty"`
 }
 

@@ -254,7 +254,7 @@ func TestFolders_ChecksJournalFolder(t *testing.T) {
 	expect(t, found["configuration/journal"], OK, "off", "")
 }
 
-// withAgent has an agent answer as it is told to.
+// withAgent sets the result of the check of the agent.
 func (p *patient) withAgent(a *handshake.Answer, err error) {
 	p.opts.Agent = &AgentCommand{Name: "mine", Command: []string{"/bin/mine", "--acp"}, Preset: true}
 	p.opts.Ask = func(_ context.Context, spec agent.Spec, _ string) (*handshake.Answer, error) {

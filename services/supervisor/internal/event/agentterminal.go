@@ -59,7 +59,7 @@ func (a *agentTerminals) shown(session string, r *supervisorv1.ToolCallReport) {
 	}
 }
 
-// report converts an update of a terminal to a report of its tool call; nil: there is none, or the update has no output
+// report converts an update of a terminal to a report of its tool call; nil if none exists, or the update has no output
 // and no end.
 func (a *agentTerminals) report(session string, update []byte) *supervisorv1.ToolCallReport {
 	id, _ := acp.String(acp.Get(update, "terminalId"))

@@ -55,7 +55,7 @@ func TestAgentTerminal_OutputBelongsToToolCall(t *testing.T) {
 		{"a snapshot before the tool call", []string{printed("T", "one\n"), snapshot("T", "two\n"), shows}, `{"terminalId":"T","text":"two\n"}`},
 		{"output that is taken back", []string{shows, printed("T", "one\n"), `{"sessionUpdate":"terminal_update","terminalId":"T","output":null}`}, `{"terminalId":"T"}`},
 		{"a terminal of two tool calls is the first one's", []string{other, printed("T", "one\n"), shows, printed("T", "two\n")}, ``},
-		{"what is no output", []string{shows, `{"sessionUpdate":"terminal_output_chunk","terminalId":"T","data":"%"}`, `{"sessionUpdate":"terminal_output_chunk","terminalId":7,"data":"YQ=="}`,
+		{"an update without output", []string{shows, `{"sessionUpdate":"terminal_output_chunk","terminalId":"T","data":"%"}`, `{"sessionUpdate":"terminal_output_chunk","terminalId":7,"data":"YQ=="}`,
 			`{"sessionUpdate":"terminal_update","terminalId":"T","exitStatus":null,"command":"make"}`}, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

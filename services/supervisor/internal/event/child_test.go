@@ -19,13 +19,13 @@ func TestDecoder_ReturnsUpdatesOfChildSessions(t *testing.T) {
 			}
 			return f
 		}
-		said := d.Frame(tell(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`))
-		if len(said) != 1 || said[0].GetSessionId() != "s" || said[0].GetOtherUpdate().GetKind() != client.ChildSessionUpdate {
-			t.Errorf("scanned %v: what a child says is told as %v", scanned, said)
+		message := d.Frame(tell(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`))
+		if len(message) != 1 || message[0].GetSessionId() != "s" || message[0].GetOtherUpdate().GetKind() != client.ChildSessionUpdate {
+			t.Errorf("scanned %v: a message of a child is reported as %v", scanned, message)
 		}
 		called := d.Frame(tell(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"T"}`))
 		if len(called) != 1 || called[0].GetSessionId() != "s" || called[0].GetToolCall() == nil {
-			t.Errorf("scanned %v: a tool call of a child is told as %v", scanned, called)
+			t.Errorf("scanned %v: a tool call of a child is reported as %v", scanned, called)
 		}
 	}
 }

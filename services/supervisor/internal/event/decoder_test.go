@@ -177,7 +177,7 @@ const askParams = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run","
 
 const askedWant = `{"toolCallId":"t","title":"Run","kind":"execute","content":[{"terminalId":"T"}],"locations":[{"path":"/a"}],"rawInput":"{\"c\":1}","options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"}]`
 
-// answeredWith is the end of the question of askParams, whose file is blocked if the user says no.
+// answeredWith is the end of the question of askParams, whose file is blocked if the user rejects it.
 func answeredWith(outcome, option, by string) string {
 	touches := ""
 	if outcome == "denied" || outcome == "expired" {
@@ -203,12 +203,12 @@ func TestDecoder_PermissionQuestionHasAnswerer(t *testing.T) {
 	}{
 		{"the front allows", "", selected("y"), answeredWith("allowed", "y", "front"), frame.ClientToAgent},
 		{"the front denies", "", selected("n"), answeredWith("denied", "n", "front"), frame.ClientToAgent},
-		{"the front chooses what is not offered", "", selected("z"), answeredWith("denied", "z", "front"), frame.ClientToAgent},
+		{"the front chooses an option that is not offered", "", selected("z"), answeredWith("denied", "z", "front"), frame.ClientToAgent},
 		{"the front cancels", "", cancelled, answeredWith("cancelled", "", "front"), frame.ClientToAgent},
 		{"the front fails", "", fails("7", `{"code":-32603,"message":"x"}`), answeredWith("cancelled", "", "front"), frame.ClientToAgent},
 		{"a program answers", "cli", selected("y"), answeredWith("allowed", "y", "cli"), frame.OursToAgent},
-		{"nobody answers", "nobody", selected("n"), answeredWith("expired", "n", "nobody"), frame.OursToAgent},
-		{"nobody answers, and the policy allows it then", "nobody", selected("y"), answeredWith("allowed", "y", "nobody"), frame.OursToAgent},
+		{"there is no answer", "nobody", selected("n"), answeredWith("expired", "n", "nobody"), frame.OursToAgent},
+		{"there is no answer, and the policy allows it then", "nobody", selected("y"), answeredWith("allowed", "y", "nobody"), frame.OursToAgent},
 		{"a policy answers after all", "", selected("n"), answeredWith("denied", "n", "policy"), frame.OursToAgent},
 		{"the turn is cancelled", "", cancelled, answeredWith("cancelled", "", "nobody"), frame.OursToAgent},
 		{"the agent gives it up", "", cancel("7"), answeredWith("withdrawn", "", "nobody"), frame.AgentToClient},
@@ -265,7 +265,7 @@ func TestDecoder_OwnQuestion(t *testing.T) {
 	}
 	goesOn := updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"acphost-1","status":"failed"}`)
 	yes := answers(`"OWN"`, `{"outcome":{"outcome":"selected","optionId":"allow_once"}}`)
-	// The reason stands behind a diff, and before a command.
+	// The reason is after a diff, and before a command.
 	const why, sent = `{"type":"content","content":{"type":"text","text":"Asked because: it is new"}}`, `{"type":"content","content":{"type":"text","text":"a; b"}}`
 	const shown, text = `{"content":{"text":{"text":"Asked because: it is new"}}}`, `{"content":{"text":{"text":"a; b"}}}`
 	for order, shownAs := range map[string]string{why + "," + sent: shown + "," + text, sent + "," + why: text + "," + shown} {

@@ -38,31 +38,31 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	if len(data) > 0 && len(data) <= maxData {
 		e.Data = rawValue(data)
 	}
-	who := "the agent answered with an error"
+	subject := "the agent answered with an error"
 	switch {
 	case code == codeAuthRequired:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED
-		who = "the agent requires a login first"
+		subject = "the agent requires a login first"
 	case code == jsonrpc.CodeResourceNotFound && aboutSession(method, words):
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
-		who = "the agent does not know the session"
+		subject = "the agent does not know the session"
 	case code == jsonrpc.CodeMethodNotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED
-		who = "the agent does not offer it"
+		subject = "the agent does not offer it"
 	}
 	if ours {
-		who = ""
+		subject = ""
 	}
-	e.Message = describeError(method, who, words) + NextStep(words)
+	e.Message = describeError(method, subject, words) + NextStep(words)
 	return e
 }
 
 // refusesRoot is the message of Claude Code when root starts it in a mode without permission requests. It then exits.
 const refusesRoot = "cannot be used with root/sudo privileges"
 
-// NextStep returns advice for a known error message of an agent, "; …"; empty if there is none.
-func NextStep(said string) string {
-	if strings.Contains(said, refusesRoot) {
+// NextStep returns advice for a known error message of an agent, "; …"; empty if none exists.
+func NextStep(message string) string {
+	if strings.Contains(message, refusesRoot) {
 		return "; run acphost as a user other than root, or name one that the agent runs as (agent.user)"
 	}
 	return ""
@@ -85,9 +85,9 @@ func aboutSession(method, words string) bool {
 }
 
 // describeError combines the attempted operation, the failure, and the peer's message.
-func describeError(method, who, words string) string {
+func describeError(method, subject, words string) string {
 	var parts []string
-	for _, p := range []string{method, who, words} {
+	for _, p := range []string{method, subject, words} {
 		if p != "" && !(p == method && strings.HasPrefix(words, method)) {
 			parts = append(parts, p)
 		}
@@ -114,7 +114,7 @@ func errorWords(fault []byte) (code int32, words string) {
 	return int32(n), safetext.Cut(words, maxWords)
 }
 
-// goneKind returns how an agent ended, from acphost's message; unspecified if that does not say.
+// goneKind returns how an agent ended, from acphost's message; unspecified if the message does not contain it.
 func goneKind(fault []byte) supervisorv1.ErrorKind {
 	return map[string]supervisorv1.ErrorKind{
 		"crashed": supervisorv1.ErrorKind_ERROR_KIND_CRASHED,

@@ -41,7 +41,7 @@ func TestErrorOf_Kinds(t *testing.T) {
 			`{"kind":"ERROR_KIND_AGENT_ERROR","code":-32600,"message":"session/prompt: no"}`},
 		{"no error at all", "session/prompt", `7`, false, `{"kind":"ERROR_KIND_AGENT_ERROR","message":"session/prompt: the agent answered with an error"}`},
 		{"nothing", "", ``, false, `{"kind":"ERROR_KIND_AGENT_ERROR","message":"the agent answered with an error"}`},
-		{"a code that is none", "", `{"code":1e99,"message":7}`, false, `{"kind":"ERROR_KIND_AGENT_ERROR","message":"the agent answered with an error"}`},
+		{"an invalid code", "", `{"code":1e99,"message":7}`, false, `{"kind":"ERROR_KIND_AGENT_ERROR","message":"the agent answered with an error"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func TestFold_MergesToolCalls(t *testing.T) {
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit_file","status":"pending","content":[{"type":"diff","path":"/a","newText":"x"},{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":{"x":1}}`)
-	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit"}`) // some agents say it twice
+	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit"}`) // some agents send it twice
 	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","rawOutput":"ok"}`)
 	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"u","kind":"execute"}`)
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"v","title":"?"}`)
@@ -149,7 +149,7 @@ func TestFold_MergesToolCalls(t *testing.T) {
 		t.Errorf("merged: %s", shown(first))
 	}
 
-	// The next turn: what ended is not of it. An id that comes again is another call.
+	// The next turn does not have the ended calls. A repeated id is another call.
 	w.prompt()
 	ids := func() (out []string) {
 		for _, c := range w.show().GetToolCalls() {

@@ -31,20 +31,20 @@ func ParseInfo(result []byte) *supervisorv1.AgentInfo {
 
 func capabilities(v []byte) *supervisorv1.AgentCapabilities {
 	offers := func(path ...string) bool { return isObject(acp.Get(v, path...)) }
-	says := func(path ...string) bool { return isTrue(acp.Get(v, path...)) }
+	has := func(path ...string) bool { return isTrue(acp.Get(v, path...)) }
 	return &supervisorv1.AgentCapabilities{
-		LoadSession:           says("loadSession"),
+		LoadSession:           has("loadSession"),
 		ResumeSession:         offers("sessionCapabilities", "resume"),
 		ForkSession:           offers("sessionCapabilities", "fork"),
 		ListSessions:          offers("sessionCapabilities", "list"),
 		CloseSession:          offers("sessionCapabilities", "close"),
 		DeleteSession:         offers("sessionCapabilities", "delete"),
 		AdditionalDirectories: offers("sessionCapabilities", "additionalDirectories"),
-		PromptImage:           says("promptCapabilities", "image"),
-		PromptAudio:           says("promptCapabilities", "audio"),
-		PromptEmbeddedContext: says("promptCapabilities", "embeddedContext"),
-		McpHttp:               says("mcpCapabilities", "http"),
-		McpSse:                says("mcpCapabilities", "sse"),
+		PromptImage:           has("promptCapabilities", "image"),
+		PromptAudio:           has("promptCapabilities", "audio"),
+		PromptEmbeddedContext: has("promptCapabilities", "embeddedContext"),
+		McpHttp:               has("mcpCapabilities", "http"),
+		McpSse:                has("mcpCapabilities", "sse"),
 		Logout:                offers("auth", "logout"),
 	}
 }

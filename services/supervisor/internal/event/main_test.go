@@ -49,7 +49,7 @@ func (w *wire) pass(d frame.Direction, handler, line string) []*supervisorv1.Eve
 	return events
 }
 
-// quiet passes a line that says nothing.
+// quiet passes a line that must produce no event.
 func (w *wire) quiet(d frame.Direction, handler, line string) {
 	w.t.Helper()
 	if got := w.pass(d, handler, line); len(got) > 0 {
@@ -70,7 +70,7 @@ func (w *wire) expect(d frame.Direction, handler, line string, want ...string) {
 	}
 }
 
-// compare compares an event with JSON. Agent, time and cursor need not be said, nor raw.
+// compare compares an event with JSON. want may omit agent, time, cursor and raw.
 func compare(t testing.TB, got *supervisorv1.Event, want string) {
 	t.Helper()
 	e := &supervisorv1.Event{}

@@ -19,7 +19,7 @@ func TestNeeded_SkipsUnwatchedChunks(t *testing.T) {
 	}{
 		{"a message", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`), false},
 		{"a thought, its kind last", updateLine(`{"content":{"sessionUpdate":"plan"},"sessionUpdate":"agent_thought_chunk"}`), false},
-		{"a message that says what it took", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""},"_meta":{"usage":{}}}`), true},
+		{"a message with usage", updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""},"_meta":{"usage":{}}}`), true},
 		{"an older agent's message", updateLine(`{"sessionUpdate":"agentMessageChunk"}`), false},
 		{"a notice", updateLine(`{"sessionUpdate":"notice"}`), false},
 		{"a tool call that hides", updateLine(`{"_meta":{"sessionUpdate":"agent_message_chunk"},"sessionUpdate":"tool_call","toolCallId":"t"}`), true},
@@ -41,13 +41,13 @@ func TestNeeded_SkipsUnwatchedChunks(t *testing.T) {
 			}
 			f.Scanned = false
 			if !Needed(&f) {
-				t.Error("what has not been looked at is not needed")
+				t.Error("an unchecked frame is not needed")
 			}
 		})
 	}
 }
 
-// What is not needed must change nothing that is known.
+// Skipped frames must not change the folded state.
 func TestNeeded_SkippedFramesDoNotChangeFold(t *testing.T) {
 	whole, part := NewFold(), NewFold()
 	all, some := newWire(t), newWire(t)

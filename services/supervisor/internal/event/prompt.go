@@ -157,13 +157,13 @@ func (w *writer) annotations(a *supervisorv1.Annotations) {
 	w.b = append(w.b, '{')
 	if len(a.GetAudience()) > 0 {
 		w.name("audience")
-		for i, who := range a.GetAudience() {
-			if !utf8.ValidString(who) {
+		for i, role := range a.GetAudience() {
+			if !utf8.ValidString(role) {
 				w.fail("audience: it is not UTF-8")
 				return
 			}
 			w.b = append(w.b, "[,"[min(i, 1)])
-			w.b = jsonrpc.AppendString(w.b, who)
+			w.b = jsonrpc.AppendString(w.b, role)
 		}
 		w.b = append(w.b, ']')
 	}

@@ -102,7 +102,7 @@ func TestAppendPrompt_RejectsInvalidBlocks(t *testing.T) {
 			got, err := AppendPrompt(nil, []*supervisorv1.ContentBlock{text("fine"), tt.block})
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Class != fault.Invalid || !strings.HasPrefix(err.Error(), "prompt: block 2: ") || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %s, %v, want an error that says %q", got, err, tt.want)
+				t.Errorf("got %s, %v, want an error with %q", got, err, tt.want)
 			}
 		})
 	}

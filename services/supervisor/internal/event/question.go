@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Names of who answered a question without a handler.
+// Names for the answerer of a question without a handler.
 const (
 	byClient = "front"
 	byPolicy = "policy"

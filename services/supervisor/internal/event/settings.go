@@ -116,9 +116,9 @@ func commands(v []byte) []*supervisorv1.AvailableCommand {
 func planEntries(v []byte) []*supervisorv1.PlanEntry {
 	return listOf(v, func(v []byte) *supervisorv1.PlanEntry {
 		e := &supervisorv1.PlanEntry{}
-		said := false
-		read(v, "content", func(v []byte) { e.Content, said = acp.String(v) }, "priority", &e.Priority, "status", &e.Status)
-		return where(said, e)
+		found := false
+		read(v, "content", func(v []byte) { e.Content, found = acp.String(v) }, "priority", &e.Priority, "status", &e.Status)
+		return where(found, e)
 	})
 }
 

@@ -31,7 +31,7 @@ func asShown(w *folded) *supervisorv1.ToolCall {
 	return c
 }
 
-// asAsked is a tool call as a question about it has it, that says no more than its id.
+// asAsked returns the tool call in a question whose request contains only the tool call's id.
 func asAsked(w *folded) *supervisorv1.PermissionQuestion {
 	events := w.wire.pass(frame.AgentToClient, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
 	q := events[len(events)-1].GetQuestionAsked().GetPermission()
@@ -39,7 +39,7 @@ func asAsked(w *folded) *supervisorv1.PermissionQuestion {
 	return q
 }
 
-// agree checks that all who fold a tool call have it as it is in the state of the session.
+// agree checks that all folds of a tool call equal the tool call in the session's state.
 func agree(w *folded, decided acp.ToolCall) *supervisorv1.ToolCall {
 	w.t.Helper()
 	got := asShown(w)
@@ -150,17 +150,17 @@ func TestToolCall_MergersAgree(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			w := newFolded(t)
 			var decided acp.ToolCall
-			var told []string
+			var reports []string
 			for range 12 {
 				report := reported(r)
-				told = append(told, report)
+				reports = append(reports, report)
 				if acp.ToolCallEnded(decided.Status) && acp.BeginsToolCall([]byte(report)) {
 					decided = acp.ToolCall{} // as package session has it
 				}
 				w.update(report)
 				decided.Merge([]byte(report))
 				if agree(w, decided); t.Failed() {
-					t.Fatalf("after\n%s", strings.Join(told, "\n"))
+					t.Fatalf("after\n%s", strings.Join(reports, "\n"))
 				}
 			}
 		})
@@ -203,6 +203,6 @@ func TestToolCall_ReadsBothNamesOfTerminalOutput(t *testing.T) {
 	}
 	both := `{"terminal_output":{"terminal_id":"T","data":"a"},"terminal_output_delta":{"terminal_id":"T","data":"a"}}`
 	if o := streamed([]byte(both)); o.GetText() != "a" {
-		t.Errorf("what is there by both names is read as %v", o)
+		t.Errorf("a member with both names is read as %v", o)
 	}
 }

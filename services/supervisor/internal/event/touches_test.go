@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// touched is what the events of a frame show in use.
+// touched returns the files that the events of a frame show in use.
 func touched(events []*supervisorv1.Event) string {
 	var out []string
 	for _, e := range events {
@@ -112,7 +112,7 @@ func TestTouches_RefusedFilesAreBlocked(t *testing.T) {
 	}{
 		{"by a policy", frame.AgentToHandler, "gate", "n", frame.OursToAgent, "blocked /w/.env"},
 		{"by the user", frame.AgentToClient, "", "n", frame.ClientToAgent, "blocked /w/.env"},
-		{"by nobody", frame.AgentToHandler, "gate", "y", frame.OursToAgent, ""},
+		{"without a handler", frame.AgentToHandler, "gate", "y", frame.OursToAgent, ""},
 	} {
 		w := working(t)
 		w.pass(c.asked, c.by, question)
@@ -149,7 +149,7 @@ func TestTouches_RefusedFilesAreBlocked(t *testing.T) {
 		}
 		for _, touch := range events[len(events)-1].GetTouches() {
 			if touch.GetRefused() != reads {
-				t.Errorf("what was refused is %v, want a read", touch.GetRefused())
+				t.Errorf("a rejected access is %v, want a read", touch.GetRefused())
 			}
 		}
 	}

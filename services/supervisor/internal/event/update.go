@@ -43,7 +43,7 @@ func updateIn(line []byte) rawUpdate {
 	return u
 }
 
-// read decodes the object at the start of b; false if there is none.
+// read decodes the object at the start of b; false if none exists.
 func (u *rawUpdate) read(b []byte) bool {
 	n := members(b, func(name, v []byte) {
 		switch string(name) {
@@ -286,11 +286,11 @@ func erasable(v []byte) *string {
 // contextUsage decodes the usage of a context; nil: the update has none.
 func contextUsage(v []byte) *supervisorv1.ContextUsage {
 	u := &supervisorv1.ContextUsage{}
-	said := false
+	found := false
 	size := func(to *uint64) func([]byte) {
 		return func(v []byte) {
 			n, ok := unsigned(v, 64)
-			*to, said = n, said || ok
+			*to, found = n, found || ok
 		}
 	}
 	read(v, "used", size(&u.Used), "size", size(&u.Size), "cost", func(v []byte) {
@@ -299,7 +299,7 @@ func contextUsage(v []byte) *supervisorv1.ContextUsage {
 			u.Cost, u.Currency = &n, textOf(acp.Get(v, "currency"))
 		}
 	})
-	return where(said, u)
+	return where(found, u)
 }
 
 // notice decodes a notice; nil: it is empty.
@@ -331,11 +331,11 @@ func (d *Decoder) ownUpdate(session string, u rawUpdate) {
 		n.FromAcphost = true
 		e.Event = &supervisorv1.Event_Notice{Notice: n}
 	case "agent_message_chunk": // for a client without support for notices: a quotation, "> title: description"
-		said := strings.TrimPrefix(strings.TrimSpace(u.chunk().GetContent().GetText().GetText()), "> ")
-		if said == "" {
+		text := strings.TrimPrefix(strings.TrimSpace(u.chunk().GetContent().GetText().GetText()), "> ")
+		if text == "" {
 			return
 		}
-		title, description, _ := strings.Cut(said, ": ")
+		title, description, _ := strings.Cut(text, ": ")
 		e.Event = &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{
 			Severity: "warning", Title: title, Description: description, FromAcphost: true,
 		}}

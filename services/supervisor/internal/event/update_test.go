@@ -68,7 +68,7 @@ var updates = []struct{ name, update, want string }{
 			`{"content":` + textWant + `},{"diff":{"path":"/a","oldText":"x","newText":"y"}},{"diff":{"path":"/b","newText":""}},` +
 			`{"terminalId":"T"},{"other":"{\"type\":\"chart\",\"x\":1}"},{"other":"7"}],"locationsSet":true,"locations":[{"path":"/a","line":3},{"path":"/b"},{"path":"/c"}],` +
 			`"rawInput":"{\"p\": 1.0}","rawOutput":"[null]","meta":"{\"a\":{}}"}}`},
-	{"a report that says little",
+	{"a minimal report",
 		`{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"completed","title":null,"content":null,"locations":"no","rawOutput":null}`,
 		`{"toolCallUpdate":{"toolCallId":"t1","status":"completed"}}`},
 	{"a report that takes away what was shown",
@@ -81,13 +81,13 @@ var updates = []struct{ name, update, want string }{
 		`{"sessionUpdate":"plan","entries":[{"content":"one","priority":"high","status":"completed"},{"content":"two"},{"priority":"low"},"x"]}`,
 		`{"plan":{"entries":[{"content":"one","priority":"high","status":"completed"},{"content":"two"}]}}`},
 	{"an empty plan", `{"sessionUpdate":"plan","entries":[]}`, `{"plan":{}}`},
-	{"a plan that is none", `{"sessionUpdate":"plan","entries":{}}`, `{"otherUpdate":{"kind":"plan"}}`},
+	{"an invalid plan", `{"sessionUpdate":"plan","entries":{}}`, `{"otherUpdate":{"kind":"plan"}}`},
 	{"commands",
 		`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"web","description":"Search","input":{"hint":"query"}},{"name":"x","description":"y","input":null},{"name":"z","input":{}},{"description":"no name"}]}`,
 		`{"availableCommands":{"commands":[{"name":"web","description":"Search","inputHint":"query"},{"name":"x","description":"y"},{"name":"z","inputHint":""}]}}`},
 	{"a mode", `{"sessionUpdate":"current_mode_update","currentModeId":"plan"}`, `{"currentMode":{"modeId":"plan"}}`},
 	{"a mode under an older name", `{"sessionUpdate":"current_mode_update","modeId":"plan"}`, `{"currentMode":{"modeId":"plan"}}`},
-	{"a mode that is none", `{"sessionUpdate":"current_mode_update","currentModeId":null}`, `{"otherUpdate":{"kind":"current_mode_update"}}`},
+	{"an invalid mode", `{"sessionUpdate":"current_mode_update","currentModeId":null}`, `{"otherUpdate":{"kind":"current_mode_update"}}`},
 	{"options, flat, grouped, on or off",
 		`{"sessionUpdate":"config_option_update","configOptions":[` +
 			`{"id":"model","name":"Model","description":"which","category":"model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big","description":"slow"},{"value":"small","name":"Small"},{"name":"none"}]},` +
@@ -107,11 +107,11 @@ var updates = []struct{ name, update, want string }{
 		`{"sessionUpdate":"usage_update","used":53000,"size":2e5,"cost":{"amount":0.045,"currency":"USD"}}`,
 		`{"usage":{"used":"53000","size":"200000","cost":0.045,"currency":"USD"}}`},
 	{"usage without a cost", `{"sessionUpdate":"usage_update","used":1,"size":2,"cost":null}`, `{"usage":{"used":"1","size":"2"}}`},
-	{"usage that says nothing", `{"sessionUpdate":"usage_update","used":-1,"size":"2"}`, `{"otherUpdate":{"kind":"usage_update"}}`},
+	{"empty usage", `{"sessionUpdate":"usage_update","used":-1,"size":"2"}`, `{"otherUpdate":{"kind":"usage_update"}}`},
 	{"a notice",
 		`{"sessionUpdate":"notice","severity":"warning","title":"Slow","description":"the network"}`,
 		`{"notice":{"severity":"warning","title":"Slow","description":"the network"}}`},
-	{"a notice that says nothing", `{"sessionUpdate":"notice","severity":"info"}`, `{"otherUpdate":{"kind":"notice"}}`},
+	{"an empty notice", `{"sessionUpdate":"notice","severity":"info"}`, `{"otherUpdate":{"kind":"notice"}}`},
 	{"a compaction",
 		`{"sessionUpdate":"compaction_update","compactionId":"c","status":"completed","summary":[{"type":"text","text":"x"},{"type":"new"}],"error":null}`,
 		`{"compaction":{"compactionId":"c","status":"completed","summary":[{"text":{"text":"x"}},{"other":"{\"type\":\"new\"}"}]}}`},

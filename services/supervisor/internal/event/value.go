@@ -12,7 +12,7 @@ import (
 )
 
 // members calls f with the name and the raw value of each member of the object at the start of b, in order. It returns
-// the length of the object, or a negative number if there is none. The arguments of f alias b, or are a copy if a name
+// the length of the object, or a negative number if none exists. The arguments of f alias b, or are a copy if a name
 // has escapes. f gets all members with the same name: it keeps the last, as most parsers do.
 func members(b []byte, f func(name, v []byte)) int {
 	var n lex.Nesting

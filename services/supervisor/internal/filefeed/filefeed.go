@@ -210,7 +210,7 @@ func (s *Server) join(conn net.Conn) *reader {
 	return r
 }
 
-// evictOldest evicts the oldest reader without the token. It returns false if there is none. mu is held.
+// evictOldest evicts the oldest reader without the token. It returns false if none exists. mu is held.
 func (s *Server) evictOldest() bool {
 	for i, r := range s.readers {
 		if r.trusted {
@@ -257,7 +257,7 @@ func (s *Server) watch(ctx context.Context) {
 		return nil
 	})
 	if ctx.Err() == nil { // the source has ended
-		s.log.Debug("file activity is not told any more", "error", err)
+		s.log.Debug("file activity is not sent any more", "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, r := range s.readers {

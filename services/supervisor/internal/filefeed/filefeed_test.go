@@ -64,7 +64,7 @@ func (r *rig) touch(session string, touches ...*supervisorv1.FileTouch) {
 	r.publish(session, &supervisorv1.Event{Touches: touches})
 }
 
-// settle waits until the hub has told what was published.
+// settle waits until the hub has delivered all published events.
 func (r *rig) settle() {
 	r.Helper()
 	if err := r.hub.Sync(r.Context()); err != nil {
@@ -292,11 +292,11 @@ func TestFeed_AnswersCalls(t *testing.T) {
 	_ = last.conn.(*net.TCPConn).CloseWrite()
 	all, _ := io.ReadAll(last.in)
 	if !strings.HasPrefix(string(all), `{"type":"snapshot",`) || !strings.HasSuffix(string(all), `{"sessions":[`+active+"]}}\n") {
-		t.Errorf("who says no more is told %s", all)
+		t.Errorf("a reader that sent no more receives %s", all)
 	}
 }
 
-// A reader that does not read is told a snapshot when it goes on, and others are told everything meanwhile.
+// A reader that does not read receives a snapshot when it continues, and other readers receive all events meanwhile.
 func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
@@ -329,19 +329,19 @@ func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 			t.Fatalf("change %d: %.200s", seq, got)
 		}
 	}
-	told := 0
+	received := 0
 	for {
 		line := slow.line()
 		if strings.HasPrefix(line, `{"type":"snapshot","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":`+fmt.Sprint(seq)+",") {
 			break
 		}
-		told++
-		if want := fmt.Sprintf(`"seq":%d,`, told); !strings.Contains(line, want) {
-			t.Fatalf("line %d: %.200s", told, line)
+		received++
+		if want := fmt.Sprintf(`"seq":%d,`, received); !strings.Contains(line, want) {
+			t.Fatalf("line %d: %.200s", received, line)
 		}
 	}
-	if told >= seq {
-		t.Errorf("it was told %d of %d changes, and a snapshot", told, seq)
+	if received >= seq {
+		t.Errorf("it received %d of %d changes, and a snapshot", received, seq)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestFeed_EvictsOldestReaderWithoutToken(t *testing.T) {
 	trusts := func(p *peer) {
 		p.say(`{"type":"rpc","id":1,"token":"` + r.feed.Token() + `","method":"list_sessions"}`)
 		if got := p.line(); !strings.HasPrefix(got, `{"type":"rpc_result"`) {
-			t.Fatalf("the reader with the token is told %s", got)
+			t.Fatalf("the reader with the token receives %s", got)
 		}
 	}
 	var peers []*peer
@@ -362,13 +362,13 @@ func TestFeed_EvictsOldestReaderWithoutToken(t *testing.T) {
 	trusts(peers[0])
 	late := r.connect()
 	if got := late.line(); !strings.HasPrefix(got, `{"type":"snapshot"`) {
-		t.Errorf("one more is told %s", got)
+		t.Errorf("a further reader receives %s", got)
 	}
 	if got := peers[1].line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":null,"error":{"code":500,"message":"more than 16 readers`) {
-		t.Errorf("the one that is let go is told %s", got)
+		t.Errorf("the evicted reader receives %s", got)
 	}
 	if _, err := peers[1].in.ReadByte(); err == nil {
-		t.Error("it is told more than that")
+		t.Error("it receives more than that")
 	}
 	trusts(peers[0])
 	for _, p := range append(peers[2:], late) {
@@ -376,7 +376,7 @@ func TestFeed_EvictsOldestReaderWithoutToken(t *testing.T) {
 	}
 	refused := r.connect()
 	if got := refused.line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":null,"error":{"code":500,"message":"16 readers that know the token`) {
-		t.Errorf("where all know the token, one more is told %s", got)
+		t.Errorf("where all know the token, one more receives %s", got)
 	}
 }
 
@@ -394,7 +394,7 @@ func TestFeed_OmitsClosedSessions(t *testing.T) {
 		if got := p.line(); strings.HasSuffix(got, `"updates":[],"removed":["a"]}`) {
 			break
 		} else if !strings.Contains(got, `"removed":[]`) {
-			t.Fatalf("it is told %s", got)
+			t.Fatalf("it receives %s", got)
 		}
 	}
 	p.say(`{"type":"rpc","id":1,"method":"list_sessions"}`)
@@ -414,7 +414,7 @@ func TestFeed_SendsEachRefusal(t *testing.T) {
 	}
 	r.touch("s", refused(), refused())
 	if got := p.line(); !strings.HasPrefix(got, `{"type":"delta"`) {
-		t.Errorf("it is told %s", got)
+		t.Errorf("it receives %s", got)
 	}
 	line := `{"type":"blocked","agent_id":"demo-1","session_id":"s","path":".env","action":"write","timestamp_ms":1800000000000}`
 	p.expect(line, line)
@@ -434,7 +434,7 @@ func TestStart_RejectsNonLoopbackAddresses(t *testing.T) {
 	}
 }
 
-// source counts the watches under way.
+// source counts the active watches.
 type source struct {
 	began, ended chan struct{}
 }
@@ -478,7 +478,8 @@ func TestFeed_WatchesFilesOnlyWithReaders(t *testing.T) {
 	}
 }
 
-// A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
+// A reader that is behind may request a snapshot before it receives the pending one: the requested snapshot is the
+// older of the two.
 func TestFeed_LinesNeverGoBack(t *testing.T) {
 	key := sessionKey{"a", "s"}
 	s := &Server{received: true, sessions: map[sessionKey]*session{}}

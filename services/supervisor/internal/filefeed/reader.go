@@ -67,7 +67,7 @@ func (r *reader) next() (lines net.Buffers, last bool) {
 	s.mu.Lock()
 	if r.lost {
 		s.mu.Unlock()
-		return net.Buffers{encode(failed(500, "more than %d readers have connected, and this one was the oldest that had not said the token: connect again", maxReaders))}, true
+		return net.Buffers{encode(failed(500, "more than %d readers have connected, and this one was the oldest that had not sent the token: connect again", maxReaders))}, true
 	}
 	// For a reader that is behind: snapshots that it has requested since, older than the next ones.
 	lines = net.Buffers(r.queued)

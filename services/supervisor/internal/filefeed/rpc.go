@@ -80,7 +80,7 @@ func (s *Server) call(method string, trusted bool, params jsontext.Value) (any, 
 	case !isChange && method != "list_sessions" && method != "get_session_state":
 		return nil, wrong(404, "the method %q is not known", method)
 	case isChange && !trusted:
-		return nil, wrong(400, `%s changes something, and needs the "token" beside "id" that acphost said on its standard error`, method)
+		return nil, wrong(400, `%s changes something, and needs the "token" beside "id" that acphost printed on its standard error`, method)
 	case instead != "" && (s.opener == nil || !opens(method)):
 		return nil, wrong(400, "%s cannot be done here: %s", method, instead)
 	}

@@ -34,7 +34,7 @@ type Form struct {
 }
 
 // Parse parses a form's schema, the requestedSchema of ACP's elicitation/create. It always returns a form: if the
-// schema is invalid, the form has no fields, and Err says why. The work is limited for any schema.
+// schema is invalid, the form has no fields, and Err is the reason. The work is limited for any schema.
 func Parse(text []byte) *Form {
 	if len(text) > maxSchema {
 		return &Form{err: fmt.Errorf("its schema is longer than %d bytes", maxSchema)}

@@ -18,8 +18,8 @@ const build = `{"type":"object","required":["target"],"properties":{
 func TestCheck_ReportsEachField(t *testing.T) {
 	for name, c := range map[string]struct{ schema, content, want string }{
 		"all of it":                  {build, `{"target":"debug","jobs":2,"clean":true}`, ""},
-		"only what is required":      {build, `{"target":"release"}`, ""},
-		"a field that nobody knows":  {build, `{"target":"release","more":[1]}`, ""},
+		"only required fields":       {build, `{"target":"release"}`, ""},
+		"an unknown field":           {build, `{"target":"release","more":[1]}`, ""},
 		"a field is missing":         {build, `{}`, `the field "target" is required: expected one of "debug", "release"`},
 		"no option":                  {build, `{"target":"fast"}`, `the field "target" does not fit: expected one of "debug", "release"`},
 		"null is no value":           {build, `{"target":null}`, `the field "target" does not fit: expected one of "debug", "release"`},
@@ -31,7 +31,7 @@ func TestCheck_ReportsEachField(t *testing.T) {
 		"cut off":                    {build, `{"target":"debug"`, "the content cannot be read"},
 		"a schema of nothing":        {`{"type":"object"}`, `{"a":1}`, ""},
 		"no schema":                  {``, `{"a":1}`, ""},
-		"a schema that is none":      {`{"properties":7,"required":"x"}`, `{"a":1}`, ""},
+		"an invalid schema":          {`{"properties":7,"required":"x"}`, `{"a":1}`, ""},
 		"a field that cannot be had": {`{"properties":{},"required":["x"]}`, `{}`, ""},
 		"a name of the agent's":      {`{"properties":{"\u001b[2J":{"type":"boolean"}}}`, `{"\u001b[2J":1}`, `the field "\x1b[2J" does not fit: expected true or false`},
 	} {
@@ -91,7 +91,7 @@ func TestCheck_ValueFitsProperty(t *testing.T) {
 func TestCheck_ErrorHidesValue(t *testing.T) {
 	err := Parse([]byte(`{"properties":{"code":{"type":"string","maxLength":3}}}`)).Check([]byte(`{"code":"hunter2"}`))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("it says %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 

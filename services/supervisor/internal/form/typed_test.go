@@ -175,7 +175,7 @@ func TestParse_ReportsUnusableForms(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("%.80s: it says %q, want %q", schema, got, want)
+			t.Errorf("%.80s: got %q, want %q", schema, got, want)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func FuzzFilledIn(f *testing.F) {
 				value, err = x.Parse(lines[i%len(lines)])
 			}
 			if err != nil {
-				return // the person is told, and does not get further
+				return // the mistake is shown, and the form does not advance
 			}
 			if value != nil {
 				_ = x.Show(value)
@@ -221,7 +221,7 @@ func FuzzFilledIn(f *testing.F) {
 			t.Fatalf("the content is no JSON: %s", content)
 		}
 		if err := form.Check([]byte(content)); err != nil {
-			t.Fatalf("what was filled in is refused: %v: %s", err, content)
+			t.Fatalf("a valid content is rejected: %v: %s", err, content)
 		}
 	})
 }

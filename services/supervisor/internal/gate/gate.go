@@ -206,6 +206,9 @@ type Request struct {
 	// the agent is known to connect to.
 	Proxied  bool
 	Machines hosts.Known
+	// Content, for process actions, is a digest of the content that a file gets; empty: the content is not decided. A
+	// person's answer about one content does not apply to another one.
+	Content string
 	// Closed, for process actions, is the reason why the action is denied whatever a policy says; empty: a policy decides.
 	Closed string
 	// Kernel, for Reported: the sandbox observes all process actions of the agent, except reads.
@@ -271,6 +274,7 @@ type Decision struct {
 	active  bool // a policy applies, so the decision is recorded
 	named   bool // it is allowed only because of the tool's name
 	person  bool // for ByEarlier: a person gave that answer
+	tried   bool // for ByEarlier: the answer is about the last try
 	names   bool // a rule of the policy names the paths
 	reused  bool // the policies gave this answer about an earlier action
 	narrow  bool // git must show files in the session's roots alone

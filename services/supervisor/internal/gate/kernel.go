@@ -147,7 +147,7 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 			return false
 		}
 		t.used, t.turn = true, r.Turn
-		d.Verdict, d.By, d.Reason, d.person = Allow, ByEarlier, reason.AllowedTry.String(), true
+		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, reason.AllowedTry.String(), true, true
 		return true
 	}
 	return false
@@ -165,7 +165,7 @@ func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	if r.Inner != nil {
 		a, key = r.Inner, "within "
 	}
-	key += of(a)
+	key += of(a) + r.Content
 	for _, entry := range a.GetCommand().GetEnv() {
 		key += "\x00" + entry
 	}
@@ -222,6 +222,9 @@ func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 func (d *Decision) wasRefused() bool {
 	return d.Verdict == Ask && d.request.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
 }
+
+// Tried reports whether a person allowed exactly this action after it was tried and refused.
+func (d *Decision) Tried() bool { return d.Verdict == Allow && d.By == ByEarlier && d.tried }
 
 // Settled reports whether a decision needs no decision of other sessions: a person allowed exactly this action.
 func (d *Decision) Settled() bool {

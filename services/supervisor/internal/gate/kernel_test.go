@@ -175,6 +175,26 @@ func TestDecide_AnswerAppliesToNextTry(t *testing.T) {
 	})
 }
 
+// TestDecide_AnswerAppliesToSameContent: a question names what the content of a file would change.
+func TestDecide_AnswerAppliesToSameContent(t *testing.T) {
+	g := gateWith(true, answers(Ask))
+	ask := func(content string) *Decision {
+		return decide(t, g, Request{Action: tries("fs.write", "/w/.git/config"), Scope: "1", Turn: 1, Content: content})
+	}
+	first := ask("a")
+	if err := g.Record(first, Outcome{Allowed: true, Option: "allow_once", By: ByClient}); err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]permissionv1.Verdict{"a": Allow, "b": Ask, "": Ask} {
+		if d := ask(content); d.Verdict != want {
+			t.Errorf("content %q: got %v, want %v", content, d.Verdict, want)
+		}
+	}
+	if ask("b").Key() == first.Key() {
+		t.Error("a question about another content counts as asked already")
+	}
+}
+
 // A process action cannot wait for an answer, so that an allowing answer applies to the next try.
 func TestRecord_ProcessActionWasRefusedBeforeItWasAllowed(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/acphost/acphost/internal/paths"
 )
@@ -70,7 +71,8 @@ func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" +
 
 // list returns the names in a folder, within the limit of entries.
 func (k *keyReading) list(dir string) []string {
-	f, err := os.Open(dir) // only names are read
+	// Only names are read. Without O_DIRECTORY, opening a named pipe would wait for a writer.
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
 	}

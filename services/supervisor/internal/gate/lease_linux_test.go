@@ -131,7 +131,7 @@ func TestLease_CountsAllowedChanges(t *testing.T) {
 	g.EndTurn("1")
 	g.Close()
 	if *changes == was || c.taken != 1 {
-		t.Errorf("told %d changes, and it was taken %d times", *changes-was, c.taken)
+		t.Errorf("got %d changes, and it was taken %d times", *changes-was, c.taken)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -206,7 +206,7 @@ func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 				}
 			}
 			if told := strings.Contains(c.in, "left out"); told != (d.Argv() != nil) {
-				t.Errorf("told %q", d.Argv())
+				t.Errorf("got %q", d.Argv())
 			}
 		})
 	}
@@ -303,7 +303,7 @@ func TestLeaveOut_CoversGit(t *testing.T) {
 			case err != nil || asked != (d.Verdict == Ask) || asked && d.Rule != RuleLeaveOut:
 				t.Errorf("got %v by %q: %s (%v)", d.Verdict, d.Rule, d.Reason, err)
 			case !asked && (told != c.told || strings.Contains(d.Reason, "left out") != (told != "")):
-				t.Errorf("told %s, want %s; %s", told, c.told, d.Reason)
+				t.Errorf("got %s, want %s; %s", told, c.told, d.Reason)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/wordset"
 )
 
@@ -250,7 +251,7 @@ func (k *keyReading) tracked(dirs []place) bool {
 		if len(names) == 0 || root == "/" {
 			continue
 		}
-		index, err := readIndex(filepath.Join(root, ".git", "index"))
+		index, err := regular.Read(filepath.Join(root, ".git", "index"), maxIndex)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil, len(index) < 8, index[7] > 3: // version 4 does not contain whole names
@@ -260,17 +261,6 @@ func (k *keyReading) tracked(dirs []place) bool {
 		}
 	}
 	return false
-}
-
-func readIndex(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxIndex {
-		return nil, errors.ErrUnsupported
-	}
-	return os.ReadFile(file) // to search it for names
 }
 
 func hasRecursiveOption(args []string, letters string) bool {

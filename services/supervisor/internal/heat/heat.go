@@ -302,7 +302,7 @@ func (f *Files) Since(m Mark, now time.Time) Change {
 	return c
 }
 
-// newestCooling returns the file that left the context last; nil: there is none.
+// newestCooling returns the file that left the context last; nil if none exists.
 func (f *Files) newestCooling() *File {
 	for _, file := range f.cools.Backward() {
 		return file

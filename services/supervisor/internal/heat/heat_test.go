@@ -17,14 +17,14 @@ const (
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// after is so many milliseconds after the beginning.
+// after is the given number of milliseconds after the beginning.
 func after(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 
 func touch(f *Files, now time.Time, path string, action supervisorv1.FileAction) {
 	f.Touch(now, &supervisorv1.FileTouch{Path: path, Action: action})
 }
 
-// hot is what is hot, as text.
+// hot returns the hot files as text.
 func hot(f *Files, now time.Time) (out []string) {
 	for _, file := range f.Hot(now) {
 		out = append(out, fmt.Sprintf("%s %.4f %v", file.GetPath(), file.GetHeat(), file.GetInContext()))
@@ -148,7 +148,7 @@ func BenchmarkHot10000(b *testing.B) {
 	}
 }
 
-// BenchmarkSince10000 is what a look costs while one file of 10,000 is used between two.
+// BenchmarkSince10000 measures a read while one file of 10,000 is used between two reads.
 func BenchmarkSince10000(b *testing.B) {
 	var f Files
 	for i := range MaxFiles {
@@ -164,7 +164,7 @@ func BenchmarkSince10000(b *testing.B) {
 	}
 }
 
-// BenchmarkCooling10000 is what a look costs while 10,000 files cool down.
+// BenchmarkCooling10000 measures a read while 10,000 files cool down.
 func BenchmarkCooling10000(b *testing.B) {
 	var f Files
 	for i := range MaxFiles {

@@ -36,6 +36,7 @@ type linkedAgent struct {
 	sandbox    *supervisorv1.SandboxStatus
 	agentProxy *agentProxy // access to other machines; nil: acphost does not provide it
 	tempDir    *tempDir    // the agent's folder for temporary files; nil: the system's folder
+	group      *agentGroup // the agent's control group; nil: none
 
 	// Set if the agent's client is a program.
 	cancel  context.CancelFunc              // ends the link
@@ -73,6 +74,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	})
 	la.decider = containment.New(containment.Options{
 		Sessions: la.table, Gate: h.gate, AgentName: spec.Identity.Name, AgentEnviron: spec.Env, Logger: h.log,
+		AgentPID: func() int { return la.PID() }, Note: la.note,
 	})
 	guard, err := agent.OwnGuard()
 	if err != nil {

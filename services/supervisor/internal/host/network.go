@@ -35,7 +35,7 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: func() int { return la.PID() }}
+	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve}
 	if h.opts.Machines != nil {
 		proxy.Machines = h.opts.Machines(la.identity.Name)
 	}

@@ -66,7 +66,7 @@ func TestWatchOutput_SendsUntilEnd(t *testing.T) {
 			}
 			for i := range got {
 				if !proto.Equal(got[i], c.want[i]) {
-					t.Errorf("told is %v, want %v", got[i], c.want[i])
+					t.Errorf("got %v, want %v", got[i], c.want[i])
 				}
 			}
 		})

@@ -51,8 +51,10 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	if err = la.startConfined(s); err != nil {
 		la.agentProxy.close()
 		la.tempDir.remove()
+		la.group.remove()
 		return err
 	}
+	la.group.until(la.Process.Done())
 	la.agentProxy.until(la.Process.Done())
 	la.tempDir.until(la.Process.Done())
 	la.noteSandbox()
@@ -94,6 +96,11 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
 	k.Terminals = terminals == standsFull
 	cancel()
+	if mode == config.SandboxEnforce {
+		if err := la.limit(&s, k); err != nil {
+			return err
+		}
+	}
 	if k.Require && terminals == standsNone {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +
 			terminalsWhy + ": have another handler run them, or leave out sandbox.require"}
@@ -120,6 +127,9 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	case cfg.GetRequire():
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: fmt.Sprintf(
 			"sandbox.require is set, and %v: use a system that can confine it, or leave out sandbox.require", err)}
+	}
+	if s.Group == "" && la.sandbox.Limits != "" {
+		la.sandbox.Limits = limitsNone
 	}
 	why := strings.TrimSpace(err.Error())
 	s.Confinement.OnePort, s.Confinement.Port = closed != "" && mode == config.SandboxEnforce, la.agentProxy.port()
@@ -172,11 +182,16 @@ func (hs *handlers) unconfined(ctx context.Context, name string, k *containment.
 
 // noteSandbox records the state of the sandbox in the audit log.
 func (la *linkedAgent) noteSandbox() {
+	la.note(sandboxNote(la.identity.Name, la.sandbox))
+}
+
+// note records a note in the audit log, if there is one.
+func (la *linkedAgent) note(text string) {
 	if la.host.audit == nil {
 		return
 	}
-	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: sandboxNote(la.identity.Name, la.sandbox)}); err != nil {
-		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
+	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: text}); err != nil {
+		la.host.log.Warn("a note was not written to the audit log", "note", text, "error", err)
 	}
 }
 
@@ -191,6 +206,14 @@ func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
 		note += ", and so do commands in terminals"
 	case standsNone:
 		note += ", and commands in terminals run without it: " + s.GetTerminalsWhy()
+	}
+	switch s.GetLimits() {
+	case limitsGroup:
+		note += "; a control group limits its processes"
+	case limitsCount:
+		note += "; acphost counts its processes: " + s.GetLimitsWhy()
+	case limitsNone:
+		note += "; its processes are not limited: " + s.GetLimitsWhy()
 	}
 	if stands := s.GetNetworkStands(); stands != "" {
 		note += fmt.Sprintf("; network %s, %s: %s", s.GetNetwork(), stands, networkWords[stands])

@@ -9,6 +9,12 @@ import (
 func TestSandbox_AuditNote(t *testing.T) {
 	for want, s := range map[string]*supervisorv1.SandboxStatus{
 		`agent "x" runs in the sandbox (enforce), and so do commands in terminals`: {Mode: "enforce", Stands: standsFull, Terminals: standsFull},
+		`agent "x" runs in the sandbox (enforce); a control group limits its processes`: {
+			Mode: "enforce", Stands: standsFull, Limits: limitsGroup,
+		},
+		`agent "x" runs in the sandbox (enforce); acphost counts its processes: no group`: {
+			Mode: "enforce", Stands: standsFull, Limits: limitsCount, LimitsWhy: "no group",
+		},
 		`agent "x" runs in the sandbox (observe), and commands in terminals run without it: handler t: it maps paths`: {
 			Mode: "observe", Stands: standsFull, Terminals: standsNone, TerminalsWhy: "handler t: it maps paths",
 		},

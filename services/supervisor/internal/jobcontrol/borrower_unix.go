@@ -29,7 +29,7 @@ type Runner struct {
 	pid int // process id of the command and of its process group, until it is reaped; 0: none
 }
 
-// Run runs a command as a job of its own in the foreground of the terminal, as a shell does: the terminal sends the
+// Run runs a command as a separate job in the foreground of the terminal, as a shell does: the terminal sends the
 // signals of its keys to the command, and not to this process. If the command stops, this process becomes the
 // foreground job again and calls stop. If stop returns true after the process was continued, the command continues in
 // the foreground. If the context ends, the command's process group receives SIGTERM, and SIGKILL a second later.

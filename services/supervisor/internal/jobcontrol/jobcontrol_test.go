@@ -92,7 +92,7 @@ func program(what string) {
 	}
 }
 
-// editor stands for a command that has the terminal: it stops, and then waits for Ctrl-C.
+// editor plays a command in the foreground of the terminal: it stops, and then waits for Ctrl-C.
 const editor = `trap 'got=1; echo command: interrupted' INT; trap : TERM
 echo command: begins
 kill -s TSTP $$
@@ -114,7 +114,7 @@ func lends(ctx context.Context, stop func() bool) {
 	fmt.Println("program: in the foreground", Foreground(os.Stdin), ended, err)
 }
 
-// played is what a role prints on a terminal that is its own.
+// played returns the output of a role on its own terminal.
 func played(t *testing.T, role string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -142,20 +142,20 @@ func played(t *testing.T, role string) string {
 func TestForeground_WaitsInBackground(t *testing.T) {
 	want := "program: in the foreground false\nshell: it is stopped\nprogram: in the foreground true <nil>\n"
 	if got := played(t, "shell awaits"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestStop_WaitsForShell(t *testing.T) {
 	want := "shell: it is stopped\nprogram: was stopped true\n"
 	if got := played(t, "shell stops"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestStop_ReturnsWithoutShell(t *testing.T) {
 	if got, want := played(t, "program stops"), "program: was stopped false\n"; got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestForeground_IgnoresOtherFiles(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	if !Foreground(r) {
-		t.Error("a pipe is said to be another job's")
+		t.Error("a pipe is reported as another job's")
 	}
 	if err := AwaitForeground(t.Context(), r); err != nil {
 		t.Error(err)
@@ -183,28 +183,28 @@ command: interrupted
 program: in the foreground true {7 } <nil>
 `
 	if got := played(t, "shell lends"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_ContinuesWithoutShell(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\nprogram: in the foreground true {7 } <nil>\n"
 	if got := played(t, "program lends alone"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_EndsWithContext(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\ncommand: stays\nprogram: in the foreground true {-1 SIGKILL} <nil>\n"
 	if got := played(t, "program lends for a time"); got != want {
-		t.Errorf("it went\n%swant\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
 func TestBorrower_StartError(t *testing.T) {
 	var b Runner
-	b.Suspend() // nobody
+	b.Suspend() // without a command
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
-		t.Error("it is said to have run")
+		t.Error("it is reported as run")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// BenchmarkFrame hands over frames of 300 bytes: what a frame costs whoever passes it on.
+// BenchmarkFrame passes frames of 300 bytes: it measures the cost for the goroutine that forwards them.
 func BenchmarkFrame(b *testing.B) {
 	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
 	line := []byte(head + strings.Repeat("x", 150) + `"}}}}` + "\n")
@@ -34,8 +34,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkKept hands over as many frames as can be kept, and says what each costs the processors: in whoever passes it on,
-// in the writer and in the system.
+// BenchmarkKept passes as many frames as can be written, and reports the processor time of each: in the forwarding
+// goroutine, in the writer and in the system.
 func BenchmarkKept(b *testing.B) {
 	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
 	line := []byte(head + strings.Repeat("x", 150) + `"}}}}` + "\n")

@@ -76,7 +76,7 @@ func TestJournal_ClosesFileOfClosedSession(t *testing.T) {
 	}
 }
 
-// What is said of a session whose agent is gone ends its file too. An agent cannot say it.
+// A record about a session whose agent has ended ends the session's file too. An agent cannot send that record.
 func TestJournal_ClosesFileOfLostSession(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
@@ -87,7 +87,7 @@ func TestJournal_ClosesFileOfLostSession(t *testing.T) {
 	written(t, j)
 	all, err := Parts(j.opts.Dir, "s")
 	if err != nil || len(all) != 1 || !Live(all[0].Path) {
-		t.Fatalf("the session is not live, though it goes on: %v (%v)", all, err)
+		t.Fatalf("the session is not live, though it continues: %v (%v)", all, err)
 	}
 	send(j, frame.OursToClient, gone)
 	if written(t, j); Live(all[0].Path) {

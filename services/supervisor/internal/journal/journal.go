@@ -277,7 +277,7 @@ func (j *Journal) write() {
 // flood is a period in which the queue overflows.
 type flood struct {
 	dropped uint64    // dropped frames at the last check
-	said    time.Time // time of the last log entry; the senders of dropped frames must not wait for the log
+	logged  time.Time // time of the last log entry; the senders of dropped frames must not wait for the log
 }
 
 // continues reports whether frames were dropped since the last call.
@@ -287,9 +287,9 @@ func (f *flood) continues(j *Journal) bool {
 		return false
 	}
 	f.dropped = n
-	if f.said.IsZero() || time.Since(f.said) >= logInterval {
-		f.said = time.Now()
-		j.opts.Logger.Warn("the journal cannot keep up; what it leaves out it counts, and says where", "frames", n, "limit", j.opts.MaxQueued)
+	if f.logged.IsZero() || time.Since(f.logged) >= logInterval {
+		f.logged = time.Now()
+		j.opts.Logger.Warn("the journal cannot keep up; it records the number and the place of dropped frames", "frames", n, "limit", j.opts.MaxQueued)
 	}
 	return true
 }

@@ -51,18 +51,18 @@ func held(q *queue) int {
 	return q.held
 }
 
-// written waits until what was sent is on disk. The goroutine that writes gives no signal.
+// written waits until the passed frames are on disk. The writing goroutine has no signal for that.
 func written(t *testing.T, j *Journal) {
 	t.Helper()
 	testkit.Eventually(t, "the queue is empty", func() bool { return held(j.queue) == 0 })
 }
 
-// send is a frame of which the journal is told nothing but the line.
+// send passes a frame that contains nothing but the line.
 func send(j *Journal, d frame.Direction, line string) {
 	j.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
 }
 
-// openSession lets a client open a session.
+// openSession has a client open a session.
 func openSession(j *Journal, id, session string) {
 	send(j, frame.ClientToAgent, fmt.Sprintf(`{"id":%s,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`, id))
 	quoted, _ := json.Marshal(session)
@@ -339,7 +339,7 @@ func TestJournal_KeepsOrCountsFrames(t *testing.T) {
 		}
 		w, n, _ := strings.Cut(u.Params.Update.Content.Text, "-")
 		if n <= next[w] {
-			t.Fatalf("%s of %s came after %s", n, w, next[w])
+			t.Fatalf("%s of %s arrived after %s", n, w, next[w])
 		}
 		next[w] = n
 	}

@@ -74,7 +74,7 @@ func TestJournal_RecordsSessionOnceOpen(t *testing.T) {
 					t.Errorf("the session has\n%s", strings.Join(got, "\n"))
 				}
 				if cwd := parts[0].Header.Cwd; cwd != "/w" {
-					t.Errorf("it is said to be in %q", cwd)
+					t.Errorf("its folder is %q", cwd)
 				}
 			}
 			links, err := filepath.Glob(filepath.Join(j.opts.Dir, "*", linkName+"*"))

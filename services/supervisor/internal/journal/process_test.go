@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// childRole tells the test binary, run again, what to do with the folder in its first argument.
+// childRole is the variable that selects what the test binary does with the folder in its first argument.
 const childRole = "ACPHOST_JOURNAL_TEST_CHILD"
 
 // child is another supervisor. It returns the exit status.
@@ -101,7 +101,7 @@ func TestJournal_FolderSharedBySupervisors(t *testing.T) {
 	}
 }
 
-// writeForever writes frames of very different sizes until it is killed, and says how many it has handed over.
+// writeForever writes frames of very different sizes until it is killed, and prints how many it has passed on.
 func writeForever(dir string) error {
 	j, err := Open(Options{Dir: dir, Agent: "forever", Content: true})
 	if err != nil {
@@ -168,7 +168,8 @@ func TestJournal_ReadableAfterKill(t *testing.T) {
 	}
 }
 
-// fillAsChild writes until there is no room, goes on, and sees that it is said what is missing once there is room.
+// fillAsChild writes until the disk is full, continues, and checks that the missing frames are recorded once there is
+// room.
 func fillAsChild(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	var failing []string // the goroutine's that writes, until Close
@@ -218,7 +219,7 @@ func fillAsChild(dir string) error {
 		return err
 	}
 	if len(failing) != 1 || failing[0] != "true true" {
-		return fmt.Errorf("it was told %q, want once that there is no room", failing)
+		return fmt.Errorf("it received %q, want once that there is no room", failing)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (r *Reader) Offset() int64 { return r.at }
 // Close closes the file.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Next returns the next entry, which is valid until Next is called again. The error is io.EOF if there is none; a later
+// Next returns the next entry, which is valid until Next is called again. The error is io.EOF if none exists; a later
 // call returns entries that were written since. It is a *LineError for an invalid line: the next call continues after
 // it. After any other error the file cannot be read.
 func (r *Reader) Next() (*Entry, error) {

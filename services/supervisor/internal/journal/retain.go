@@ -41,7 +41,7 @@ func mendFile(path string) (torn bool, err error) {
 	return n > 0, err
 }
 
-// whole reports whether a file's last line is complete, or there is none.
+// whole reports whether a file's last line is complete, or the file has no line.
 func whole(path string) bool {
 	f, err := ownfile.Read(path)
 	if err != nil {

@@ -387,7 +387,7 @@ func (w *writer) fileOf(agent *frame.Agent, session string) *file {
 	return w.file(agent, "", "")
 }
 
-// onlyOpening returns the only request of an agent's client for an unknown session; nil if there is none, or several.
+// onlyOpening returns the only request of an agent's client for an unknown session; nil if none exists, or several.
 func (w *writer) onlyOpening(agent *frame.Agent) (only *opening) {
 	for _, o := range w.openings {
 		if idOf(o.rec.agent) != idOf(agent) || o.session != "" || o.asked != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// forward is the path of a message that nobody needs to change: read, scan, write whatever came together at once.
+// forward is the path of an unchanged message: read it, scan it, and write all messages that arrived together at once.
 func forward(from io.Reader, to io.Writer) error {
 	r, w := NewReader(from, 64<<20), NewWriter(to, 1<<20)
 	var s Scanner
@@ -42,7 +42,7 @@ func forward(from io.Reader, to io.Writer) error {
 	}
 }
 
-// plainCopy moves the same bytes and looks at none.
+// plainCopy copies the same bytes without parsing.
 func plainCopy(from io.Reader, to io.Writer) error {
 	// The wrappers keep io.CopyBuffer from splicing in the kernel.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, readSize))
@@ -83,7 +83,7 @@ func throughPipes(tb testing.TB, lines []byte, total int, relay func(io.Reader, 
 		tb.Fatal(err)
 	}
 	if got < total {
-		tb.Fatalf("%d bytes came, want %d", got, total)
+		tb.Fatalf("%d bytes arrived, want %d", got, total)
 	}
 	_ = inR.Close()
 	_ = outR.Close()

@@ -39,7 +39,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatalf("%q: %v", got, err)
 		}
 		if want := string([]rune(s)); back != want {
-			t.Errorf("%q came back as %q", want, back)
+			t.Errorf("%q returned as %q", want, back)
 		}
 	})
 }

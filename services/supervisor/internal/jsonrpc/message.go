@@ -35,7 +35,7 @@ type Message struct {
 	Raw []byte
 	// Kind is the kind of the message. If Scan returns CodeInvalidRequest, Kind is set if it is known.
 	Kind Kind
-	// ID is the raw id: a number, a string with its quotes, or null. Nil means that there is none.
+	// ID is the raw id: a number, a string with its quotes, or null. Nil means that none exists.
 	ID []byte
 	// Method is the method, unescaped.
 	Method []byte

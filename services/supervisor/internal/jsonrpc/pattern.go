@@ -31,7 +31,7 @@ func (p *pattern) match(line []byte, m *Message) bool {
 }
 
 // remember sets the pattern to a scanned message, if all its members alias the line. The string is the text of the
-// update's content. If there is none, the pattern is unchanged.
+// update's content. If none exists, the pattern is unchanged.
 func (p *pattern) remember(m *Message, st *state) {
 	line := m.Raw
 	at := lex.Find(line, st.content, "text")

@@ -219,7 +219,7 @@ func TestReader_KeepsLinesUntilNextRead(t *testing.T) {
 		t.Error("the runs are not what was sent")
 	}
 	if runs > len(want)/10 {
-		t.Errorf("%d lines came in %d runs", len(want), runs)
+		t.Errorf("%d lines arrived in %d runs", len(want), runs)
 	}
 }
 

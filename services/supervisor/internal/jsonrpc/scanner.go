@@ -33,7 +33,7 @@ type state struct {
 type spans struct{ id, method, params, session, update span }
 
 // span is a part of a line. Negative ends count from the end of the line. No value starts at 0, so the zero span means
-// that there is none.
+// that none exists.
 type span struct{ from, to int }
 
 func (s span) of(line []byte) []byte {
@@ -159,7 +159,7 @@ func (m *Message) finish(st *state) *Error {
 		st.fault("a message needs a method, or an id with a result or an error")
 	}
 	if m.Method != nil && (m.Result != nil || m.Error != nil) {
-		st.fault("ambiguous message: a method stands beside a result or an error")
+		st.fault("ambiguous message: a method beside a result or an error")
 	}
 	if m.Result != nil && string(m.Error) == "null" {
 		m.Error = nil

@@ -33,7 +33,7 @@ func TestScan_Members(t *testing.T) {
 	}{
 		{"a request", `{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/x"}}`,
 			KindRequest, 0, "1", "fs/read_text_file", "s", absent},
-		{"an id that stands last", `{"method":"m","params":[1,{"sessionId":"no"}],"id":"a\"b"}`,
+		{"an id at the end", `{"method":"m","params":[1,{"sessionId":"no"}],"id":"a\"b"}`,
 			KindRequest, 0, `"a\"b"`, "m", absent, absent},
 		{"an id of null", `{"id":null,"method":"m"}`, KindRequest, 0, "null", "m", absent, absent},
 		{"a number in an odd spelling", `{"id":-1.50e+3,"method":"m"}`, KindRequest, 0, "-1.50e+3", "m", absent, absent},
@@ -114,7 +114,7 @@ func TestScan_Members(t *testing.T) {
 	}
 }
 
-// What is found in a line must not depend on the line before, however much the two are alike.
+// The result for a line must not depend on the line before, however similar the two are.
 func TestScan_SimilarLines(t *testing.T) {
 	const before = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":{"type":"text","text":"`
 	const behind = `"},"messageId":"m"}}}` + "\n"
@@ -251,7 +251,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var m Message
 		err := s.Scan(line, &m)
-		// What was scanned before must make no difference, nor that the line begins like the last one.
+		// The result must not depend on earlier lines, even if the line begins like the last one.
 		var fresh Scanner
 		for _, again := range []*Scanner{&fresh, &s, &fresh} {
 			var other Message
@@ -288,7 +288,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzScanSimilarLines replaces a part of a line, and compares a scanner that has scanned the line with one that has not.
+// FuzzScanSimilarLines replaces a part of a line, and compares a scanner that has scanned the line with one that has
+// not.
 func FuzzScanSimilarLines(f *testing.F) {
 	from := bytes.Index(update300, []byte("xxx"))
 	for _, seed := range []string{"", "a", `"`, `\`, `\"`, `"}`, `","text":"`, "\n", "\xff", `"},"sessionUpdate":"v","x":{"a":"b`} {

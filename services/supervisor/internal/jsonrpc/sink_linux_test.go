@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A standard stream that was blocking at start, and that another process made non-blocking since, is what Go's poller
-// does not watch and what says EAGAIN all the same.
+// A standard stream that was blocking at start, and that another process has made non-blocking since, is not watched by
+// Go's poller and returns EAGAIN.
 func TestWriter_HandlesNonBlockingDescriptor(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// stuck is a stream whose writes wait until they are let through.
+// stuck is a stream whose writes block until the test releases them.
 type stuck struct {
 	entered chan struct{}
 	let     chan error
@@ -115,13 +115,13 @@ func TestWriter_SeparatesConcurrentFrames(t *testing.T) {
 					t.Fatalf("frame %d of writer %d was mixed or cut", n, id)
 				}
 				if n != next[id] {
-					t.Fatalf("writer %d: frame %d came where %d was due", id, n, next[id])
+					t.Fatalf("writer %d: frame %d arrived where %d was due", id, n, next[id])
 				}
 				next[id]++
 				count++
 			}
 			if count != writers*frames {
-				t.Errorf("%d frames came, want %d", count, writers*frames)
+				t.Errorf("%d frames arrived, want %d", count, writers*frames)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestWriter_LimitsPostedFrames(t *testing.T) {
 	}
 	<-s.entered
 	if err := w.Post([]byte("x")); !errors.Is(err, ErrOverflow) {
-		t.Errorf("a full queue says %v", err)
+		t.Errorf("a full queue returns %v", err)
 	}
 	s.let <- nil
 	if err := w.Close(); err != nil {
@@ -221,20 +221,20 @@ func TestWriter_FailsAfterError(t *testing.T) {
 	go func() { waiting <- w.Forward([]byte("3\n")) }()
 	s.let <- broken
 	if err := <-waiting; !errors.Is(err, broken) {
-		t.Errorf("a waiting Forward says %v", err)
+		t.Errorf("a waiting Forward returns %v", err)
 	}
 	if err := w.Send([]byte("4"), []byte("\n")); !errors.Is(err, broken) {
-		t.Errorf("Send says %v", err)
+		t.Errorf("Send returns %v", err)
 	}
 	if err := w.Post([]byte("5\n")); !errors.Is(err, broken) {
-		t.Errorf("Post says %v", err)
+		t.Errorf("Post returns %v", err)
 	}
 	if w.TrySend([]byte("6\n")) {
-		t.Error("TrySend says that it sent")
+		t.Error("TrySend returns that it sent")
 	}
 	for range 2 {
 		if err := w.Close(); !errors.Is(err, broken) {
-			t.Errorf("Close says %v", err)
+			t.Errorf("Close returns %v", err)
 		}
 	}
 	if s.got.Len() != 0 {
@@ -260,7 +260,7 @@ func TestTrySend_YieldsToOtherWriters(t *testing.T) {
 	<-s.entered
 	s.let <- nil
 	if !<-tried {
-		t.Error("it did not send though nobody was writing")
+		t.Error("it did not send without a concurrent writer")
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestTrySend_YieldsToOtherWriters(t *testing.T) {
 		t.Error("it sent after Close")
 	}
 	if err := w.Forward([]byte("no\n")); !errors.Is(err, ErrClosed) {
-		t.Errorf("Forward after Close says %v", err)
+		t.Errorf("Forward after Close returns %v", err)
 	}
 	if got := s.got.String(); got != "1\n2\n" {
 		t.Errorf("got %q", got)
@@ -292,7 +292,7 @@ func TestWriter_CloseEndsWait(t *testing.T) {
 	go func() { closed <- w.Close() }()
 	_ = out.Close()
 	if err := <-closed; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Close says %v", err)
+		t.Errorf("Close returns %v", err)
 	}
 	_ = r.Close()
 }

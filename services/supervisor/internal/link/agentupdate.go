@@ -79,6 +79,7 @@ func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
 			stop, _ := acp.String(acp.Get(update, "stopReason"))
 			p.opts.Sessions.Idle(string(m.SessionID), stop)
 			p.turnsEnded(string(m.SessionID), stop, true)
+			p.reviewTurn(string(m.SessionID))
 		}
 		return
 	}

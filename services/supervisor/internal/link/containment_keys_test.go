@@ -50,7 +50,7 @@ func TestKernel_RecordsWholePathOfDenials(t *testing.T) {
 	}
 	for range similar {
 		if got := r.client.next(); !strings.Contains(got, deniedTitle) {
-			t.Errorf("told %s, want that the action was denied", got)
+			t.Errorf("got %s, want that the action was denied", got)
 		}
 	}
 	testkit.Eventually(t, "both denials are recorded", func() bool {

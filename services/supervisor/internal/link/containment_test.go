@@ -40,11 +40,11 @@ func TestContainment_LimitsNoticesOfTurn(t *testing.T) {
 		}
 		for i := range maxNotices {
 			if got := r.client.next(); !strings.Contains(got, deniedTitle+": write /x/"+fmt.Sprint(i)+" ") {
-				t.Fatalf("told %s", got)
+				t.Fatalf("got %s", got)
 			}
 		}
 		if got := r.client.next(); !strings.Contains(got, more) {
-			t.Errorf("told %s, want %q", got, more)
+			t.Errorf("got %s, want %q", got, more)
 		}
 		ended := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}}`, turn)
 		r.agent.send(ended)

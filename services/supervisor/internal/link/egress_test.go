@@ -20,7 +20,7 @@ func TestLink_ReachesListenersOfAgent(t *testing.T) {
 	}
 	defer listener.Close()
 	own := uint16(listener.Addr().(*net.TCPAddr).Port)
-	r := newRig(t, contained(nil, containment.Proxy{AgentPID: os.Getpid}))
+	r := newRig(t, contained(nil, containment.Proxy{}, func(o *containment.Options) { o.AgentPID = os.Getpid }))
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}, nil
 	}

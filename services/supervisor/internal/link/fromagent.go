@@ -200,6 +200,7 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 		stop := acp.EndTurnReason(m.Params)
 		p.opts.Sessions.TurnEnded(string(m.SessionID), stop)
 		p.turnsEnded(string(m.SessionID), stop, false)
+		p.reviewTurn(string(m.SessionID))
 	}
 	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
 	if isCore(m.Method) || p.decides(p.lookup(string(m.SessionID), m.Method), m.Method, cc) {
@@ -301,6 +302,9 @@ func (p *agentPump) response(m *jsonrpc.Message) error {
 		return err
 	}
 	p.answered(c, m.Result, m.Error != nil)
+	if c.method == acp.MethodSessionPrompt {
+		p.reviewTurn(c.sessionID)
+	}
 	if !opensSession(c.method) || m.Error != nil || p.untested.Load() == nil {
 		return p.forwardAnswer(c, m)
 	}

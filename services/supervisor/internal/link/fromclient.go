@@ -202,6 +202,9 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 			return nil
 		}
 		p.beginTurn(c, m.Params)
+		if p.opts.Containment != nil {
+			p.opts.Containment.BeginTurn(c.sessionID)
+		}
 	case acp.MethodSessionCancel: // a notification in ACP
 		return p.cancelTurn(m)
 	case acp.MethodSessionSetMode:

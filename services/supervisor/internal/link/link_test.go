@@ -160,9 +160,15 @@ func (p pipes) Ended(context.Context) (string, []byte) {
 }
 
 // contained adds a Decider for process actions. It must be the last change of a rig.
-func contained(s *containment.Sandbox, p containment.Proxy) func(*Options) {
+func contained(s *containment.Sandbox, p containment.Proxy, change ...func(*containment.Options)) func(*Options) {
 	return func(o *Options) {
-		d := containment.New(containment.Options{Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger})
+		with := containment.Options{
+			Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger,
+		}
+		for _, f := range change {
+			f(&with)
+		}
+		d := containment.New(with)
 		d.SetSandbox(s)
 		d.SetProxy(p)
 		o.Containment = d
@@ -264,11 +270,19 @@ func pipe(t *testing.T) (r, w *os.File) {
 // open performs initialize and session/new, for a client with the given capabilities.
 func (r *rig) open(capabilities string) {
 	r.t.Helper()
+	r.openAt(capabilities, "/w")
+}
+
+// openIn is open for a session in a folder that exists.
+func (r *rig) openIn(dir string) { r.t.Helper(); r.openAt(`{}`, dir) }
+
+func (r *rig) openAt(capabilities, dir string) {
+	r.t.Helper()
 	r.client.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":` + capabilities + `}}`)
 	r.agent.next()
 	r.agent.send(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":1,"agentInfo":{"name":"a","version":"1"}}}`)
 	r.client.next()
-	r.client.send(`{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	r.client.send(`{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"` + dir + `","mcpServers":[]}}`)
 	r.agent.next()
 	r.agent.send(`{"jsonrpc":"2.0","id":"n","result":{"sessionId":"s"}}`)
 	r.client.next()

@@ -32,6 +32,11 @@ type Containment interface {
 	Sees(sessionID string) func() bool
 	// SnapshotRepositories records the commits of the repositories of folders, before the agent works there.
 	SnapshotRepositories(folders ...string)
+	// BeginTurn prepares the review of a session's turn, before the agent gets the prompt.
+	BeginTurn(sessionID string)
+	// EndTurn returns a function that reviews a session's turn that has ended; nil: there is nothing to review. The
+	// function returns a text for the user; empty: there is nothing to name.
+	EndTurn(sessionID string) (review func(ctx context.Context) string)
 	// RefusedAtStart returns the first denials while no session was open, as the end of an error, "; …", or "".
 	RefusedAtStart() string
 	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.

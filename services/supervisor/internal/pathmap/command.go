@@ -15,7 +15,7 @@ import (
 
 // CheckCommand returns an error if a command names a file by a path that is different in the sidecar. Only the program
 // knows which of its words are paths, so acphost does not translate them: the command would use another file than the
-// decision was about. The error contains the word, and says what to do. Paths below the working directory need no
+// decision was about. The error contains the word and the remedy. Paths below the working directory need no
 // translation.
 //
 // Words are parsed as a shell and programs do: without quotes, after "=" and in lists, as the file of a URL, and in

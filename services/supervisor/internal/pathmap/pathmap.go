@@ -144,8 +144,8 @@ func (m *Maps) All() []Map {
 }
 
 // SidecarPath returns the sidecar's path for a client's path. A path that is not absolute is unchanged. It returns an
-// error if there is none: the path belongs to the sidecar only, leads out of or into a mapped folder by "..", or
-// differs from a mapped one only in case.
+// error if none exists: the path belongs to the sidecar only, leads out of or into a mapped folder by "..", or differs
+// from a mapped one only in case.
 func (m *Maps) SidecarPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil
@@ -173,8 +173,7 @@ func (m *Maps) SidecarPath(name string) (string, error) {
 }
 
 // ClientPath returns the client's path for a sidecar's path. A path that is not absolute is unchanged. It returns an
-// error if there is none: the path is in a folder of the sidecar that has the same name as another folder of the
-// client.
+// error if none exists: the path is in a folder of the sidecar that has the same name as another folder of the client.
 func (m *Maps) ClientPath(name string) (string, error) {
 	if m == nil || !path.IsAbs(name) {
 		return name, nil

@@ -27,7 +27,8 @@ type Question struct {
 	Argv []string
 	// Walls are the walls around the processes. Nil: all for the kinds "process.…", and none for others.
 	Walls []permissionv1.Wall
-	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
+	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a
+	// command or a path.
 	Host      string
 	Addresses []string
 	// Kind is the kind of the action. Empty means "terminal.create" for a command and "fs.read" for a path.
@@ -80,7 +81,7 @@ func (q Question) Action() (*permissionv1.Action, error) {
 	}
 	method := methods[kind]
 	if method == "" {
-		return nil, fmt.Errorf("the kind %q says nothing of how a command or a path belongs to it; "+
+		return nil, fmt.Errorf("the kind %q does not define a command or a path; "+
 			"expected terminal.create, fs.read, fs.write, fs.list, tool.KIND, process.KIND or net.connect, or an action as JSON", kind)
 	}
 	if (q.Command != "") != (kind == "terminal.create") {

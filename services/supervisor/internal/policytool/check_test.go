@@ -84,7 +84,7 @@ func TestReadyPolicies_ListAndFind(t *testing.T) {
 	}
 	file, err = policytool.ReadPolicy(t.Context(), service, "-", strings.NewReader("x"), permissionv1.Layer_LAYER_USER)
 	if err != nil || string(file.GetContent()) != "x" {
-		t.Errorf("got %v, %v, want what stands on the standard input", file, err)
+		t.Errorf("got %v, %v, want the content of standard input", file, err)
 	}
 }
 

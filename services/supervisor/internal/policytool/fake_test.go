@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a PolicyService that answers what a test says, and keeps what it was asked.
+// fake is a PolicyService that returns a test's answers, and records the requests.
 type fake struct {
 	permissionv1.UnimplementedPolicyServiceServer
 	check    *permissionv1.CheckResponse

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-// NetworkNote says which rules about machines (host) have no effect in this configuration, or "" if all have.
+// NetworkNote describes the rules about machines (host) that have no effect in this configuration; "" if all have one.
 func NetworkNote(c *config.Config) string {
 	switch network := c.Network(); {
 	case c.Sandbox() == config.SandboxOff:

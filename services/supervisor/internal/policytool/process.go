@@ -65,7 +65,7 @@ func (q Question) ofProcess() bool {
 	return strings.HasPrefix(q.Kind, "process.") || q.Kind == kindConnect || len(q.Argv) > 0
 }
 
-// processAction returns the action of a process in the sandbox. file is absolute; empty: there is none.
+// processAction returns the action of a process in the sandbox. file is absolute; empty if none exists.
 func (q Question) processAction(s intent.Session, file string) (*permissionv1.Action, error) {
 	if s.Walls == nil {
 		for _, name := range wallNames {

@@ -91,7 +91,7 @@ func (p *Profile) Print(w io.Writer, s Style, active []permissionv1.Wall) {
 	s.table(w, "", [][]cell{{{ownRules, dim}}})
 }
 
-// ownRules says which rules apply before those of rule files.
+// ownRules describes the rules that apply before those of rule files.
 const ownRules = "acphost itself denies access to its own files and to files with keys (" + gate.RuleProtected +
 	"), whatever a rule says."
 
@@ -156,7 +156,7 @@ func (p *Profile) rest(o *operation) []cell {
 	return []cell{{verbs["ask"], yellow}, {text: "everything else; " + p.unattended() + " if no user is there to answer"}}
 }
 
-// unattended returns what happens to questions without a person: allowed only if every file says so.
+// unattended returns what happens to questions without a person: allowed only if every rule file allows them.
 func (p *Profile) unattended() string {
 	for _, f := range p.files {
 		if f.layer == permissionv1.Layer_LAYER_WORKSPACE && f.GetUnattended() != "deny" {

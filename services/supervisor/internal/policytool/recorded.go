@@ -33,7 +33,7 @@ import (
 
 // Records locates the recorded messages and decisions.
 type Records struct {
-	// Journal is the folder of the journal, Audit the file of the audit. Empty means that there is none.
+	// Journal is the folder of the journal, Audit the file of the audit. Empty means that none exists.
 	Journal, Audit string
 	// Gate knows the files and folders that are acphost's own.
 	Gate *gate.Gate
@@ -44,7 +44,7 @@ type Records struct {
 // RecordedAction is the recorded action of a question.
 type RecordedAction struct {
 	Action *permissionv1.Action
-	// Notes say how it was found, and why it may be decided differently now, one sentence each.
+	// Notes describe how the decision was found, and why it may be decided differently now, one sentence each.
 	Notes []string
 }
 
@@ -62,7 +62,7 @@ func (r Records) Find(id string) (*RecordedAction, error) {
 			"\"acphost audit query --json\" the ids of decisions", id)
 	}
 	if r.Journal == "" {
-		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+		return nil, errors.New("the folder of the journal is unknown: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
 	}
 	files, err := journal.Files(r.Journal, true)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r Records) Find(id string) (*RecordedAction, error) {
 // Denied returns the action of the latest denial.
 func (r Records) Denied() (*RecordedAction, error) {
 	if r.Audit == "" {
-		return nil, errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
+		return nil, errors.New("the file of the audit is unknown: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
 	}
 	var last *supervisorv1.AuditRecord
 	for record, err := range audit.Read(r.Audit, audit.Filter{Outcome: "denied"}) {
@@ -141,7 +141,7 @@ type askedAction struct {
 	action *permissionv1.Action // nil: unknown
 }
 
-// search searches a file for the question with a handle. It returns nil if there is none.
+// search searches a file for the question with a handle. It returns nil if none exists.
 func (r Records) search(file, agentID, handle string, names map[string]acp.Initialized) *askedAction {
 	entries, err := journal.OpenReader(file, 0)
 	if err != nil {
@@ -247,9 +247,9 @@ func (s *recordedSession) take(f *frame.Frame) {
 	params, id := acp.Get(f.Line, "params"), string(acp.Get(f.Line, "id"))
 	switch f.Direction {
 	case frame.AgentToClient, frame.AgentToHandler:
-		if said := acp.ParseInitialized(acp.Get(f.Line, "result")); said.Name != "" && method == "" {
-			said.Raw = nil
-			s.names[s.header.Instance+"/"+s.header.AgentID] = said
+		if info := acp.ParseInitialized(acp.Get(f.Line, "result")); info.Name != "" && method == "" {
+			info.Raw = nil
+			s.names[s.header.Instance+"/"+s.header.AgentID] = info
 		}
 		switch {
 		case method == acp.MethodSessionUpdate:
@@ -322,10 +322,10 @@ func (s *recordedSession) about(q *supervisorv1.Approval, params []byte) *permis
 
 // judging returns the session for decisions about actions.
 func (s *recordedSession) judging() intent.Session {
-	said := s.names[s.header.Instance+"/"+s.header.AgentID]
+	info := s.names[s.header.Instance+"/"+s.header.AgentID]
 	j := intent.Session{
 		Agent: s.header.Agent, SessionID: s.header.Session, Configured: s.dialect, Local: true,
-		Dialect: cmp.Or(said.Name, s.header.Agent), Version: said.Version,
+		Dialect: cmp.Or(info.Name, s.header.Agent), Version: info.Version,
 	}
 	if cc, err := s.table.Context(s.header.Session); err == nil {
 		j.Mode = cc.GetMode()

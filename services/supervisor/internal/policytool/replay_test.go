@@ -41,7 +41,7 @@ func records(err error, all ...*supervisorv1.AuditRecord) iter.Seq2[*supervisorv
 	}
 }
 
-// byFirstWord decides what a command's first word says.
+// byFirstWord returns the decision that a command's first word names.
 func byFirstWord(req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) != 1 || req.GetFiles()[0].GetName() != "new.yaml" {
 		return nil, status.Errorf(codes.InvalidArgument, "the files are %v", req.GetFiles())
@@ -117,7 +117,7 @@ func TestReplay_ListsDifferences(t *testing.T) {
 	text := indented(t, object, err)
 	for _, want := range []string{`"decisions": 1305`, `"would_be": "deny"`, `"was": "ask"`, `"rule": "no-removal"`} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the JSON does not say %s", want)
+			t.Errorf("the JSON does not contain %s", want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (s Style) table(w io.Writer, indent string, rows [][]cell) {
 				continue
 			}
 			if s.Width > 0 && at+safetext.Width(c.text) > s.Width && s.Width-at < minWidth {
-				// The column is too narrow: the text gets lines of its own below.
+				// The column is too narrow: the text is printed on separate lines below.
 				at = safetext.Width(indent) + 4
 				b.WriteString("\n" + strings.Repeat(" ", at))
 			}

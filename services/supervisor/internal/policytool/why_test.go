@@ -85,7 +85,7 @@ func TestExplain_MatchesGoldenFiles(t *testing.T) {
 				}
 			}
 			if strings.Contains(out.String(), "\x1b[31m\n") || strings.ContainsAny(out.String(), "\u202e") {
-				t.Error("what an agent sent moves the terminal")
+				t.Error("an agent's text controls the terminal")
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestExplain_NamesLayerOrFile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		layers []permissionv1.Layer
-		want   string // where a rule of the first file stands
+		want   string // the position of a rule of the first file
 	}{
 		{"one file alone", []permissionv1.Layer{permissionv1.Layer_LAYER_USER}, "  policy.yaml:7  because"},
 		{"one of each", []permissionv1.Layer{permissionv1.Layer_LAYER_WORKSPACE_TRUSTED, permissionv1.Layer_LAYER_USER}, "  workspace:7  because"},
@@ -217,14 +217,14 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 		name   string
 		q      policytool.Question
 		files  []*permissionv1.PolicyFile
-		policy *permissionv1.DecideResponse // what the policy says
+		policy *permissionv1.DecideResponse // the decision of the policy
 		want   permissionv1.Verdict
 		rule   string
 		next   string
 	}{
 		{"a key by its name", policytool.Question{Command: "cat model.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
 		{"a key by a pattern", policytool.Question{Command: "cat *.key"}, files, nil, deny, "acphost/protected", "A file with a key"},
-		{"what may be a key", policytool.Question{Command: "cat $FILE"}, files, &permissionv1.DecideResponse{Verdict: allow, Rule: "r"}, ask, "acphost/unclear", "write out the names"},
+		{"a possible key", policytool.Question{Command: "cat $FILE"}, files, &permissionv1.DecideResponse{Verdict: allow, Rule: "r"}, ask, "acphost/unclear", "write out the names"},
 		{"git's files", policytool.Question{Path: ".git/config", Kind: "fs.write"}, files, nil, deny, "acphost/git", "git's own commands"},
 		{"git's files, read", policytool.Question{Path: ".git/config"}, files, asks, ask, "", "write a rule"},
 		{"acphost's own in the workspace", policytool.Question{Path: ".acphost/policy.yaml", Kind: "fs.write"}, files, nil, deny, "acphost/protected", "change it yourself"},
@@ -233,8 +233,8 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 		{"a question without a policy", policytool.Question{Command: "make", Kind: "tool.execute"}, nil, nil, ask, "", ""},
 		{"a program of the workspace", policytool.Question{Command: "tool x"}, files, but("tool is DIR/bin/tool, a program of the workspace"), ask, "", "workspace_programs: true"},
 		{"a nested repository", policytool.Question{Command: "cd sub && git status"}, files, but("git works on DIR/sub/.git, which is not the folder .git of a root of the session"), ask, "", "open the session in the folder of that repository"},
-		{"a nested repository that is not what stands in the way", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
-		{"what is only known when it runs", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
+		{"a nested repository that is not the reason", policytool.Question{Command: "cd sub && git status"}, files, asks, ask, "", "write a rule"},
+		{"a word that is known at run time", policytool.Question{Command: "make $X"}, files, asks, ask, "", "only known when `make` runs"},
 		{"a rule that asks", policytool.Question{Command: "make"}, files, &permissionv1.DecideResponse{Verdict: ask, Rule: "r"}, ask, "r", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestQuestion_RejectsInvalid(t *testing.T) {
 		{"a process's command", policytool.Question{Command: "make", Kind: "process.start"}, "-- PROGRAM"},
 		{"a process's kind", policytool.Question{Path: "a", Kind: "process.list"}, "expected process.start"},
 		{"git's bookkeeping", policytool.Question{Path: ".git/index.lock", Kind: "process.write"}, "its kind is process.git"},
-		{"what git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
+		{"a program that git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
 		{"another kind", policytool.Question{Path: "a", Kind: "elicitation"}, "or an action as JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

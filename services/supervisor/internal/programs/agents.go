@@ -191,7 +191,7 @@ func (reg *Registry) agent(id string) (*instance, error) {
 	case len(named) == 1:
 		return named[0], nil
 	case len(named) > 1:
-		return nil, fault.New(fault.Precondition, "several agents have the name %q; say which one by its id: %s", id, idsOf(named))
+		return nil, fault.New(fault.Precondition, "several agents have the name %q; select one by its id: %s", id, idsOf(named))
 	case id == "" && len(reg.agents) == 0:
 		return nil, fault.New(fault.Invalid, "no agent is named, and none runs: start one")
 	case id == "":

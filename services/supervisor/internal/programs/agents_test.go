@@ -51,7 +51,7 @@ func TestStartAgent_ConcurrentCallsShareAgent(t *testing.T) {
 		}
 	}
 	if reused != len(got)-1 {
-		t.Errorf("%d were told that it ran already, want all but one", reused)
+		t.Errorf("%d were notified that it ran already, want all but one", reused)
 	}
 	if want := []string{"HOME=/home/u", "A=1", "PATH=/opt/bin"}; !slices.Equal(a.spec.Env, want) || a.spec.Dir != "/srv" {
 		t.Errorf("it got environment %q in %q, want %q in /srv", a.spec.Env, a.spec.Dir, want)
@@ -71,7 +71,7 @@ func TestStartAgent_ConcurrentCallsShareAgent(t *testing.T) {
 		change(other)
 		resp, err := r.StartAgent(t.Context(), other)
 		if err != nil || resp.GetReused() || resp.GetAgent().GetId() == "bot-1" {
-			t.Errorf("what differs got %v, %v, want an agent of its own", resp.GetAgent().GetId(), err)
+			t.Errorf("another specification got %v, %v, want an agent of its own", resp.GetAgent().GetId(), err)
 		}
 	}
 	if n := len(r.ListAgents()); n != 5 {
@@ -191,15 +191,15 @@ func TestStartAgent_ReportsFailure(t *testing.T) {
 		kind     supervisorv1.ErrorKind
 		contains string
 	}{
-		"not found":        {fmt.Errorf("start: %w", notFound), nil, notFoundKind, `was not found; install it or give its absolute path`},
-		"no permission":    {agent.Exit{Reason: agent.StartFailed, Code: 126, Detail: "permission denied"}, nil, spawnKind, "could not be started: permission denied"},
-		"no guard":         {errors.New("no guard"), nil, spawnKind, "no guard"},
-		"crash":            {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.crash() }}, crashedKind, "before it answered initialize, it exited with status 3; its last error output: cannot go on"},
-		"shell says 127":   {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.die(notFound) }}, notFoundKind, "was not found"},
-		"an error":         {nil, map[string]part{"initialize": refuse(-32603, "no licence")}, agentKind, "no licence"},
-		"no agent":         {nil, map[string]part{"initialize": refuse(-32601, "what is that")}, missingKind, "is it an ACP agent"},
-		"not logged in":    {nil, map[string]part{"initialize": refuse(-32000, "who are you")}, authKind, "who are you"},
-		"another protocol": {nil, map[string]part{"initialize": answer(`{"protocolVersion":3}`)}, missingKind, "version 3 of ACP"},
+		"not found":         {fmt.Errorf("start: %w", notFound), nil, notFoundKind, `was not found; install it or give its absolute path`},
+		"no permission":     {agent.Exit{Reason: agent.StartFailed, Code: 126, Detail: "permission denied"}, nil, spawnKind, "could not be started: permission denied"},
+		"no guard":          {errors.New("no guard"), nil, spawnKind, "no guard"},
+		"crash":             {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.crash() }}, crashedKind, "before it answered initialize, it exited with status 3; its last error output: cannot go on"},
+		"shell returns 127": {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.die(notFound) }}, notFoundKind, "was not found"},
+		"an error":          {nil, map[string]part{"initialize": refuse(-32603, "no licence")}, agentKind, "no licence"},
+		"no agent":          {nil, map[string]part{"initialize": refuse(-32601, "what is that")}, missingKind, "is it an ACP agent"},
+		"not logged in":     {nil, map[string]part{"initialize": refuse(-32000, "who are you")}, authKind, "who are you"},
+		"another protocol":  {nil, map[string]part{"initialize": answer(`{"protocolVersion":3}`)}, missingKind, "version 3 of ACP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, tt.parts)
@@ -302,7 +302,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 	r := newRig(t, nil)
 	sub := r.hub.Subscribe("bot-1", "")
 	defer sub.Close()
-	var told []string
+	var states []string
 	until := func(want string) {
 		t.Helper()
 		for {
@@ -310,7 +310,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = append(told, words(e))
+			states = append(states, words(e))
 			if words(e) == want {
 				return
 			}
@@ -328,7 +328,7 @@ func TestAgentState_SendsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("STOPPED")
-	wantWords(t, told, "STARTING", "RUNNING", "BACKOFF", "STARTING", "RUNNING", "STOPPING", "STARTING", "RUNNING", "STOPPING", "STOPPED")
+	wantWords(t, states, "STARTING", "RUNNING", "BACKOFF", "STARTING", "RUNNING", "STOPPING", "STARTING", "RUNNING", "STOPPING", "STOPPED")
 }
 
 func TestShutdown_StopsStartingAgent(t *testing.T) {
@@ -375,7 +375,7 @@ func TestLogin_CallsAuthenticate(t *testing.T) {
 	if got := string(a.next("authenticate").Params); got != `{"methodId":"web"}` {
 		t.Errorf("it got %s", got)
 	}
-	none := func(*supervisorv1.AuthenticateResponse) error { t.Error("something was told"); return nil }
+	none := func(*supervisorv1.AuthenticateResponse) error { t.Error("an event was sent"); return nil }
 	err = r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot"}, none)
 	wantFault(t, err, fault.Invalid, noKind, "web, tty")
 	err = r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "x"}, none)
@@ -418,10 +418,10 @@ func TestAuthenticate_WaitsForAuthComplete(t *testing.T) {
 			err := r.Authenticate(testkit.Context(t), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(s *supervisorv1.AuthenticateResponse) error {
 				if q := s.GetQuestion(); q != nil {
 					if done {
-						t.Error("a page came behind the end")
+						t.Error("a page arrived behind the end")
 					}
 					if q.GetId() != "" {
-						t.Errorf("the page has the id %q, so that somebody would answer it", q.GetId())
+						t.Errorf("the page has the id %q, so that a client would answer it", q.GetId())
 					}
 					pages = append(pages, q.GetElicitation().GetUrl())
 					a.say(completed)
@@ -447,12 +447,12 @@ func TestLogin_ReportsFailure(t *testing.T) {
 		r := newRig(t, map[string]part{"authenticate": refuse(-32603, "the page was closed")})
 		r.start(func(q *supervisorv1.StartAgentRequest) { q.Attended = attended })
 		err := r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(*supervisorv1.AuthenticateResponse) error {
-			t.Error("something was told")
+			t.Error("an event was sent")
 			return nil
 		})
 		wantFault(t, err, fault.OfAgent, agentKind, "the page was closed")
 		if strings.Contains(err.Error(), attend) == attended {
-			t.Errorf("attended: %t, and it says %q", attended, err)
+			t.Errorf("attended: %t, and got %q", attended, err)
 		}
 	}
 }

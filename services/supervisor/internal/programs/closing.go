@@ -27,12 +27,12 @@ func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSess
 	if err != nil {
 		return nil, err
 	}
-	told, err := reg.closeSession(ctx, s)
-	return &supervisorv1.CloseSessionResponse{Told: told}, err
+	requested, err := reg.closeSession(ctx, s)
+	return &supervisorv1.CloseSessionResponse{Told: requested}, err
 }
 
-// closeSession ends a session. told reports whether the agent was asked to close it.
-func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
+// closeSession ends a session. requested reports whether the agent was asked to close it.
+func (reg *Registry) closeSession(ctx context.Context, s *session) (requested bool, err error) {
 	r, err := s.agent.runs()
 	if err != nil { // a closed session is not resumed
 		reg.endLost(s, acp.MethodSessionClose)
@@ -120,7 +120,7 @@ func (reg *Registry) acceptTurns(s *session) {
 	s.closing = false
 }
 
-// unknown reports whether an error says that the agent does not know the session.
+// unknown reports whether an error states that the agent does not know the session.
 func unknown(err error) bool {
 	e, ok := errors.AsType[*fault.Error](err)
 	return ok && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND

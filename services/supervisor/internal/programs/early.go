@@ -25,7 +25,7 @@ func (reg *Registry) watchEarly(agentID string) *earlyEvents {
 	w := &earlyEvents{sub: reg.opts.Hub.Subscribe(agentID, ""), done: make(chan struct{}), of: map[string][]*supervisorv1.Event{}}
 	go func() {
 		defer close(w.done)
-		defer panics.Recover(reg.log, "keeping what an agent says before a session's first turn")
+		defer panics.Recover(reg.log, "keeping an agent's updates before a session's first turn")
 		for kept := 0; ; {
 			e, err := w.sub.Next(context.Background()) // drop closes it
 			if err != nil {

@@ -255,7 +255,7 @@ func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.Agen
 	return e
 }
 
-// hint adds the way to log in to an error that says that a login is required.
+// hint adds the way to log in to an error about a required login.
 func (r *run) hint(e *supervisorv1.AgentError) {
 	if e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return

@@ -49,7 +49,7 @@ func TestStuckAgent_CallsTimeOut(t *testing.T) {
 		_, a = r.start()
 		r.open("bot")
 		ended := make(chan []string)
-		go func() { told, _ := r.prompt("s1", "the last one that it reads"); ended <- told }()
+		go func() { events, _ := r.prompt("s1", "the last one that it reads"); ended <- events }()
 		a.next("session/prompt")
 		for range 3 {
 			_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/" + strings.Repeat("w", 1<<19)})
@@ -65,8 +65,8 @@ func TestStuckAgent_CallsTimeOut(t *testing.T) {
 		if _, err := r.StopAgent(t.Context(), "bot"); err != nil {
 			t.Error(err)
 		}
-		if told := <-ended; !strings.HasPrefix(told[len(told)-1], "failed ") {
-			t.Errorf("told %q", told)
+		if events := <-ended; !strings.HasPrefix(events[len(events)-1], "failed ") {
+			t.Errorf("got %q", events)
 		}
 		r.Close()
 		r.hub.Close()
@@ -78,11 +78,11 @@ func TestCrash_ClosedOutputIsCrash(t *testing.T) {
 		r := newRig(t, map[string]part{"session/prompt": func(a *scripted, _ message) { _ = a.stdout.Close() }})
 		r.start()
 		r.open("bot")
-		told, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "failed CRASHED")
+		wantWords(t, events, "started", "failed CRASHED")
 		if ag := r.until("bot", waiting, 0); ag.GetError().GetKind() != crashedKind || !strings.Contains(ag.GetError().GetMessage(), "the link to it ended") {
 			t.Errorf("it is shown as %v", ag)
 		}
@@ -135,8 +135,8 @@ func TestRequestFlood_IsAnsweredOrEndsAgent(t *testing.T) {
 	}})
 	_, a := r.start()
 	r.open("bot")
-	if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-		t.Errorf("told %q, %v", told, err)
+	if events, err := r.prompt("s1", "hi"); err != nil || events[len(events)-1] != "ended end_turn" {
+		t.Errorf("got %q, %v", events, err)
 	}
 	for range 2000 {
 		if m := a.next(""); m.Error.Code != -32601 {
@@ -179,7 +179,7 @@ func TestCalls_EndWithContext(t *testing.T) {
 			t.Errorf("%s: it was asked to cancel %s, want %s", method, got, want)
 		}
 	}
-	if told, err := r.prompt("s1", "still open"); err != nil || len(told) != 2 {
-		t.Errorf("told %q, %v", told, err)
+	if events, err := r.prompt("s1", "still open"); err != nil || len(events) != 2 {
+		t.Errorf("got %q, %v", events, err)
 	}
 }

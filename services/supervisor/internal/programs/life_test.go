@@ -31,10 +31,10 @@ func TestRestart_UntilTooManyCrashes(t *testing.T) {
 			began := time.Now()
 			ag = r.until("bot", running, uint32(i+1))
 			if took, least := time.Since(began), 200*time.Millisecond<<i; took < least || took > least*3/2 {
-				t.Errorf("restart %d came after %v, want about %v", i+1, took, least)
+				t.Errorf("restart %d arrived after %v, want about %v", i+1, took, least)
 			}
 			if ag.GetRestarts() != uint32(i+1) || ag.GetError().GetKind() != crashedKind || ag.GetPid() == 0 {
-				t.Errorf("it runs again, and tells why it ended before: %v", ag)
+				t.Errorf("it runs again, and still has the reason of its last end: %v", ag)
 			}
 			a = r.latest()
 		}
@@ -183,16 +183,16 @@ func TestRestart_ResumesOrLoadsSessions(t *testing.T) {
 			ag := r.until("bot", running, 1)
 			a = r.latest()
 			if tt.method == "" {
-				var told []string
+				var received []string
 				for range 2 {
 					e, err := sub.Next(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
-					told = append(told, words(e))
+					received = append(received, words(e))
 				}
-				if want := []string{"notice The session could not be resumed", "closed it could not be resumed"}; !slices.Equal(told, want) || len(ag.GetSessionIds()) != 0 {
-					t.Errorf("told %q, want %q; open are %q", told, want, ag.GetSessionIds())
+				if want := []string{"notice The session could not be resumed", "closed it could not be resumed"}; !slices.Equal(received, want) || len(ag.GetSessionIds()) != 0 {
+					t.Errorf("got %q, want %q; open are %q", received, want, ag.GetSessionIds())
 				}
 				_, err := r.prompt("s1", "hi")
 				wantFault(t, err, fault.NotFound, unknownKind, "is open here any more", "bot-1", "cannot go on")
@@ -202,8 +202,8 @@ func TestRestart_ResumesOrLoadsSessions(t *testing.T) {
 			if got := string(a.next(tt.method).Params); got != want {
 				t.Errorf("it got %s, want %s", got, want)
 			}
-			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-				t.Errorf("told %q, %v", told, err)
+			if received, err := r.prompt("s1", "hi"); err != nil || received[len(received)-1] != "ended end_turn" {
+				t.Errorf("got %q, %v", received, err)
 			}
 		})
 	}
@@ -249,11 +249,11 @@ func TestCrash_EndsTurnAndKeepsSession(t *testing.T) {
 		t.Errorf("the turn ended with %v", last)
 	}
 	r.until("bot", running, 1)
-	told, err := r.prompt("s1", "again")
+	events, err := r.prompt("s1", "again")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, told, "started", "ended end_turn")
+	wantWords(t, events, "started", "ended end_turn")
 }
 
 func TestCrash_FailsCalls(t *testing.T) {
@@ -291,8 +291,8 @@ func TestRestartAgent_ResumesAtOnceAndIsNotCounted(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if told, err := r.prompt("s1", "hi"); err != nil || len(told) != 2 {
-			t.Errorf("told %q, %v", told, err)
+		if events, err := r.prompt("s1", "hi"); err != nil || len(events) != 2 {
+			t.Errorf("got %q, %v", events, err)
 		}
 		r.Close()
 		r.hub.Close()
@@ -376,12 +376,12 @@ func TestResume_CloseDuringResumeReachesAgent(t *testing.T) {
 	r.open("bot")
 	a.crash()
 	<-resuming
-	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || told {
-		t.Errorf("got %v, %v, want that the agent was not told yet", told, err)
+	if res, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || res {
+		t.Errorf("got %v, %v, want that the agent was not asked yet", res, err)
 	}
 	close(resume)
 	if got := string(r.latest().next("session/close").Params); got != `{"sessionId":"s1"}` {
-		t.Errorf("it was told to close %s", got)
+		t.Errorf("it was asked to close %s", got)
 	}
 	if ag := r.until("bot", running, 1); len(ag.GetSessionIds()) != 0 {
 		t.Errorf("open are %q", ag.GetSessionIds())
@@ -483,20 +483,20 @@ func TestAgentEnd_QuotesFirstDroppedLine(t *testing.T) {
 		"pretty-printed": {"{\n  \"jsonrpc\": \"2.0\",\n", `the first line that was dropped is "{": the agent writes its JSON over several lines, and each message must be one line`},
 		"words":          {"listening on port 80\n", `"listening on port 80": each message must be one line of JSON`},
 	} {
-		says := func(a *scripted, _ message) {
+		handler := func(a *scripted, _ message) {
 			a.saying.Lock()
 			_, _ = io.WriteString(a.stdout, c.line)
 			a.saying.Unlock()
 			a.crash()
 		}
 		t.Run(name+"/initialize", func(t *testing.T) {
-			_, err := newRig(t, map[string]part{"initialize": says}).StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
+			_, err := newRig(t, map[string]part{"initialize": handler}).StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
 		})
 		t.Run(name+"/later", func(t *testing.T) {
-			r := newRig(t, map[string]part{"session/new": says})
+			r := newRig(t, map[string]part{"session/new": handler})
 			a, _ := r.start()
 			_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: "/w"})
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -164,7 +164,7 @@ func (r *run) authMethod(id string) (string, error) {
 		return id, nil
 	}
 	if id == "" {
-		return "", fault.New(fault.Invalid, "agent %q has several ways to log in; say which one: %s", r.agent.identity.ID, listed(ids))
+		return "", fault.New(fault.Invalid, "agent %q has several ways to log in; select one: %s", r.agent.identity.ID, listed(ids))
 	}
 	return "", oneOf("way to log in", id, ids)
 }

@@ -10,16 +10,16 @@ import (
 )
 
 func TestLogin_HintsInErrors(t *testing.T) {
-	const says = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}},"authMethods":[`
+	const capabilities = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}},"authMethods":[`
 	for name, tt := range map[string]struct {
 		preset     bool
 		initialize string
 		want       string
 	}{
-		"a preset whose agent does it by itself": {true, says + `{"id":"web","name":"Web"}]}`, `(log in with "acphost agents login codex-acp", or by Authenticate)`},
+		"a preset whose agent does it by itself": {true, capabilities + `{"id":"web","name":"Web"}]}`, `(log in with "acphost agents login codex-acp", or by Authenticate)`},
 		"a preset whose agent offers nothing":    {true, plain, `(log in with "acphost agents login codex-acp")`},
-		"a command with a terminal":              {false, says + `{"id":"tty","name":"T","type":"terminal","args":["login"]}]}`, `(log in by running "/opt/bot --acp login" on a terminal)`},
-		"a command that says nothing":            {false, plain, "(log in as its documentation says)"},
+		"a command with a terminal":              {false, capabilities + `{"id":"tty","name":"T","type":"terminal","args":["login"]}]}`, `(log in by running "/opt/bot --acp login" on a terminal)`},
+		"a command without text":                 {false, plain, "(log in as its documentation says)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := false
@@ -62,7 +62,7 @@ func TestLogin_HintsInErrors(t *testing.T) {
 			}
 			events, _ := tellsOf(t, others, 2) // the event is theirs, too: it must not be changed
 			if e := events[1].GetTurnEnded().GetError(); e.GetKind() != authKind || strings.Contains(e.GetMessage(), "log in with") {
-				t.Errorf("others are told %v", e)
+				t.Errorf("others receive %v", e)
 			}
 		})
 	}

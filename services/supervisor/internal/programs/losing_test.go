@@ -11,17 +11,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// tellsOf takes the next events of a session.
-func tellsOf(t *testing.T, sub *activity.Subscription, n int) (events []*supervisorv1.Event, told []string) {
+// tellsOf returns the next events of a session.
+func tellsOf(t *testing.T, sub *activity.Subscription, n int) (events []*supervisorv1.Event, texts []string) {
 	t.Helper()
 	for range n {
 		e, err := sub.Next(t.Context())
 		if err != nil {
-			t.Fatalf("after %q: %v", told, err)
+			t.Fatalf("after %q: %v", texts, err)
 		}
-		events, told = append(events, e), append(told, words(e))
+		events, texts = append(events, e), append(texts, words(e))
 	}
-	return events, told
+	return events, texts
 }
 
 func TestLostSession_NoticeHasReason(t *testing.T) {
@@ -35,9 +35,9 @@ func TestLostSession_NoticeHasReason(t *testing.T) {
 			defer sub.Close()
 			a.crash()
 			r.until("bot", running, 1)
-			events, told := tellsOf(t, sub, 2)
-			if want := []string{"notice The session could not be resumed", "closed " + method + " failed"}; !slices.Equal(told, want) {
-				t.Fatalf("told %q, want %q", told, want)
+			events, texts := tellsOf(t, sub, 2)
+			if want := []string{"notice The session could not be resumed", "closed " + method + " failed"}; !slices.Equal(texts, want) {
+				t.Fatalf("got %q, want %q", texts, want)
 			}
 			n := events[0].GetNotice()
 			if n.GetSeverity() != "error" || !n.GetFromAcphost() {
@@ -45,11 +45,11 @@ func TestLostSession_NoticeHasReason(t *testing.T) {
 			}
 			for _, part := range []string{"bot-1", `"s1"`, method, "the agent does not know the session", "it was never stored"} {
 				if !strings.Contains(n.GetDescription(), part) {
-					t.Errorf("the notice says %q, and not %q", n.GetDescription(), part)
+					t.Errorf("the notice is %q, and not %q", n.GetDescription(), part)
 				}
 			}
 			if strings.Count(n.GetDescription(), method) > 1 {
-				t.Errorf("the notice says twice what was tried: %q", n.GetDescription())
+				t.Errorf("the notice repeats the attempt: %q", n.GetDescription())
 			}
 			_, err := r.prompt("s1", "hi")
 			wantFault(t, err, fault.NotFound, unknownKind, "is open here any more", method, "it was never stored")
@@ -78,8 +78,8 @@ func TestLostSession_ReopenClearsIt(t *testing.T) {
 	if _, err := r.ResumeSession(t.Context(), &supervisorv1.ResumeSessionRequest{AgentId: "bot", SessionId: "s1", Cwd: "/w"}); err != nil {
 		t.Fatal(err)
 	}
-	if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-		t.Errorf("told %q, %v", told, err)
+	if events, err := r.prompt("s1", "hi"); err != nil || events[len(events)-1] != "ended end_turn" {
+		t.Errorf("got %q, %v", events, err)
 	}
 	if _, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil {
 		t.Fatal(err)
@@ -98,12 +98,12 @@ func TestLostSession_FailedAgentHasReason(t *testing.T) {
 		defer sub.Close()
 		a.crash()
 		r.until("bot", failed, 0)
-		events, told := tellsOf(t, sub, 2)
-		if want := []string{"notice The agent has failed, and the session with it", "closed the agent is gone"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		events, texts := tellsOf(t, sub, 2)
+		if want := []string{"notice The agent has failed, and the session with it", "closed the agent is gone"}; !slices.Equal(texts, want) {
+			t.Errorf("got %q, want %q", texts, want)
 		}
 		if d := events[0].GetNotice().GetDescription(); !strings.Contains(d, "exited with status 3") {
-			t.Errorf("the notice says %q", d)
+			t.Errorf("the notice is %q", d)
 		}
 		r.Close()
 		r.hub.Close()
@@ -119,7 +119,7 @@ func TestStopAgent_ClosesSessionsWithoutNotice(t *testing.T) {
 	if _, err := r.StopAgent(t.Context(), "bot"); err != nil {
 		t.Fatal(err)
 	}
-	if _, told := tellsOf(t, sub, 1); told[0] != "closed the agent is gone" {
-		t.Errorf("told %q", told)
+	if _, texts := tellsOf(t, sub, 1); texts[0] != "closed the agent is gone" {
+		t.Errorf("got %q", texts)
 	}
 }

@@ -52,7 +52,7 @@ func TestMeta_RejectsInvalid(t *testing.T) {
 	a.next("session/new")
 	ctx := t.Context()
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1) }
-	for name, tt := range map[string]struct{ meta, says string }{
+	for name, tt := range map[string]struct{ meta, want string }{
 		"a list":                      {`[]`, "another value"},
 		"a string":                    {`"{}"`, "another value"},
 		"nothing":                     {`null`, "another value"},
@@ -78,11 +78,11 @@ func TestMeta_RejectsInvalid(t *testing.T) {
 				second(r.ForkSession(ctx, &supervisorv1.ForkSessionRequest{SessionId: "s1", Meta: tt.meta})),
 				r.Prompt(ctx, prompt, nil),
 			} {
-				wantFault(t, err, fault.Invalid, noKind, "meta", tt.says)
+				wantFault(t, err, fault.Invalid, noKind, "meta", tt.want)
 			}
 		})
 	}
-	// What is sent now comes after all that was sent before.
+	// This request is sent after all earlier messages.
 	if _, err := r.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w", Meta: deep(event.MaxMetaDepth)}); err != nil {
 		t.Errorf("one that is as deep as may be: %v", err)
 	}
@@ -170,7 +170,7 @@ func FuzzMeta_IsOneMemberOfLine(f *testing.F) {
 	})
 }
 
-// withNumbers reads JSON whose numbers may be any: those that no float64 holds, too.
+// withNumbers reads JSON with any numbers, including those that no float64 holds.
 func withNumbers(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

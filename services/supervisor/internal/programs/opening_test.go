@@ -36,16 +36,16 @@ func FuzzOpening_IsOneLineOfJSON(f *testing.F) {
 		if err := json.Unmarshal(b, &got); err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
-		said := func(s string) string { return string([]rune(s)) } // as JSON can say it
-		if got.SessionID != said("s"+id) || got.Cwd != said("/"+cwd) || got.AdditionalDirectories[0] != said("/"+dir) {
+		normalized := func(s string) string { return string([]rune(s)) } // as JSON can represent it
+		if got.SessionID != normalized("s"+id) || got.Cwd != normalized("/"+cwd) || got.AdditionalDirectories[0] != normalized("/"+dir) {
 			t.Errorf("%s", b)
 		}
 		stdio, http := got.McpServers[0], got.McpServers[1]
-		if stdio.Name != said("n"+name) || stdio.Command != said("/"+command) || stdio.Args[0] != said(arg) || stdio.Type != "" ||
-			stdio.Env[0].Name != said(key) || stdio.Env[0].Value != said(value) {
+		if stdio.Name != normalized("n"+name) || stdio.Command != normalized("/"+command) || stdio.Args[0] != normalized(arg) || stdio.Type != "" ||
+			stdio.Env[0].Name != normalized(key) || stdio.Env[0].Value != normalized(value) {
 			t.Errorf("%s", b)
 		}
-		if http.Type != "http" || http.URL != said("u"+value) || http.Headers[0].Value != said(value) {
+		if http.Type != "http" || http.URL != normalized("u"+value) || http.Headers[0].Value != normalized(value) {
 			t.Errorf("%s", b)
 		}
 	})

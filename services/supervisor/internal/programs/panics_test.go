@@ -117,7 +117,7 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 				wantEnded(t, r.latest())
 			},
 		},
-		"client elsewhere that is told of its agent": {
+		"client elsewhere that receives its agent's state": {
 			inject: func(t *testing.T, r *rig) {
 				in, client := io.Pipe()
 				defer func() { _ = client.Close() }()
@@ -141,8 +141,8 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 				testkit.Eventually(t, "another turn of the session", func() bool {
-					told, err := r.prompt(s.GetSessionId(), "again")
-					return err == nil && strings.Contains(strings.Join(told, ","), "ended end_turn")
+					events, err := r.prompt(s.GetSessionId(), "again")
+					return err == nil && strings.Contains(strings.Join(events, ","), "ended end_turn")
 				})
 			},
 		},
@@ -180,13 +180,13 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 			other, bot := r.start()
 			session := r.open(other.GetId())
 			type result struct {
-				told []string
-				err  error
+				events []string
+				err    error
 			}
 			turn := make(chan result, 1)
 			go func() {
-				told, err := r.prompt(session.GetSessionId(), "work")
-				turn <- result{told, err}
+				events, err := r.prompt(session.GetSessionId(), "work")
+				turn <- result{events, err}
 			}()
 			var prompt message
 			select {
@@ -204,7 +204,7 @@ func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 				if got.err != nil {
 					t.Errorf("the other session's turn: %v", got.err)
 				}
-				wantWords(t, got.told, "started", "says done", "ended end_turn")
+				wantWords(t, got.events, "started", "says done", "ended end_turn")
 			case <-testkit.After():
 				t.Fatal("the other session's turn does not end")
 			}

@@ -58,7 +58,7 @@ func bot() {
 	}
 }
 
-// process is a Process whose agent is one.
+// process is a Process whose agent is a real process.
 type process struct {
 	*agent.Process
 	sessions *folded.Table
@@ -155,15 +155,15 @@ func TestProcess_KilledDuringTurnIsRestarted(t *testing.T) {
 	if ag.GetPid() == 0 || int(ag.GetPid()) == first || len(ag.GetSessionIds()) != 1 {
 		t.Errorf("it runs again: %v", ag)
 	}
-	told, err := r.prompt(s.GetSessionId(), "hi")
+	events, err := r.prompt(s.GetSessionId(), "hi")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, told, "started", "ended end_turn")
-	if told, err = r.prompt(s.GetSessionId(), "crash"); err != nil {
+	wantWords(t, events, "started", "ended end_turn")
+	if events, err = r.prompt(s.GetSessionId(), "crash"); err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, told, "started", "failed CRASHED")
+	wantWords(t, events, "started", "failed CRASHED")
 	ag = r.until("bot", running, 2)
 	second := int(ag.GetPid())
 	ag, err = r.StopAgent(t.Context(), "bot")

@@ -56,9 +56,9 @@ type Process interface {
 	StderrTail() []string
 	// Ended returns a channel that is closed when the link and the process have ended.
 	Ended() <-chan struct{}
-	// Exit says how the process ended. It is valid once Ended is closed.
+	// Exit returns how the process ended. It is valid once Ended is closed.
 	Exit() agent.Exit
-	// Reason says why the link ended. It is valid once Ended is closed.
+	// Reason returns why the link ended. It is valid once Ended is closed.
 	Reason() (link.Reason, error)
 	// Dropped returns the end of an error, "; …", that quotes the first line of the agent that was discarded because it
 	// is not a message, or "".
@@ -114,7 +114,7 @@ type Registry struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // goroutines that Close waits for
 
-	mu       sync.Mutex // guards the fields below, and those of instances and sessions that say so
+	mu       sync.Mutex // guards the fields below, and the fields of instances and sessions that name it
 	agents   []*instance
 	remotes  []*remote
 	counts   map[string]int // the latest number of an agent, by name
@@ -155,7 +155,7 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	return nil
 }
 
-// TurnsError says how many cancelled turns have not ended.
+// TurnsError has the number of cancelled turns that have not ended.
 type TurnsError struct{ Left int }
 
 func (e *TurnsError) Error() string {

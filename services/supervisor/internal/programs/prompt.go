@@ -263,7 +263,7 @@ func (reg *Registry) CancelPrompt(ctx context.Context, r *supervisorv1.CancelPro
 	return &supervisorv1.CancelPromptResponse{TurnActive: reg.cancelTurn(s)}, nil
 }
 
-// cancelTurn cancels the active turn. It returns false if there is none.
+// cancelTurn cancels the active turn. It returns false if none exists.
 func (reg *Registry) cancelTurn(s *session) bool {
 	reg.mu.Lock()
 	t := s.turn

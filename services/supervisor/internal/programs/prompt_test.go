@@ -24,17 +24,17 @@ func TestPrompt_SendsEventsOfTurn(t *testing.T) {
 	all := r.hub.Subscribe(ag.GetId(), s.GetSessionId())
 	defer all.Close()
 	for range 20 {
-		told, err := r.prompt(s.GetSessionId(), "hi")
+		events, err := r.prompt(s.GetSessionId(), "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "says hello", "ended end_turn")
-		for said := ""; said != "says afterthought"; { // what is said after a turn is no part of the next one
+		wantWords(t, events, "started", "says hello", "ended end_turn")
+		for event := ""; event != "says afterthought"; { // messages after a turn are not part of the next one
 			e, err := all.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			said = words(e)
+			event = words(e)
 		}
 	}
 	if got, want := string(a.next("session/prompt").Params), `{"sessionId":"s1","prompt":[{"type":"text","text":"hi"}]}`; got != want {
@@ -42,7 +42,7 @@ func TestPrompt_SendsEventsOfTurn(t *testing.T) {
 	}
 }
 
-// turns plays an agent whose turns end when the test says so.
+// turns plays an agent whose turns end when the test ends them.
 type turns struct {
 	prompted chan message
 }
@@ -61,18 +61,18 @@ func TestPrompt_OneTurnPerSession(t *testing.T) {
 	_, a := r.start()
 	r.open("bot")
 	done := make(chan []string)
-	go func() { told, _ := r.prompt("s1", "one"); done <- told }()
+	go func() { events, _ := r.prompt("s1", "one"); done <- events }()
 	one := <-tr.prompted
 	_, err := r.prompt("s1", "two")
 	wantFault(t, err, fault.Precondition, noKind, "a turn under way")
 	r.open("bot")
-	go func() { told, _ := r.prompt("s2", "another session's"); done <- told }()
+	go func() { events, _ := r.prompt("s2", "another session's"); done <- events }()
 	a.answer(<-tr.prompted, `{"stopReason":"refusal"}`)
 	wantWords(t, <-done, "started", "ended refusal")
 	a.answer(one, `{"stopReason":"max_tokens"}`)
 	a.answer(one, `{"stopReason":"end_turn"}`) // twice
 	wantWords(t, <-done, "started", "ended max_tokens")
-	go func() { told, _ := r.prompt("s1", "three"); done <- told }()
+	go func() { events, _ := r.prompt("s1", "three"); done <- events }()
 	a.answer(<-tr.prompted, `{"stopReason":"end_turn"}`)
 	wantWords(t, <-done, "started", "ended end_turn")
 }
@@ -104,7 +104,7 @@ func TestPrompt_CallerLeavesTurnContinues(t *testing.T) {
 			}
 			for range cancelled {
 				if got := string(a.next("session/cancel").Params); got != `{"sessionId":"s1"}` {
-					t.Errorf("it was told to cancel %s", got)
+					t.Errorf("it was asked to cancel %s", got)
 				}
 			}
 			a.answer(m, `{"stopReason":"cancelled"}`)
@@ -150,11 +150,11 @@ func TestTurn_ErrorDescribesAgentEnd(t *testing.T) {
 			r := newRig(t, map[string]part{"session/prompt": tt.p})
 			r.start()
 			r.open("bot")
-			told, err := r.prompt("s1", "hi")
+			events, err := r.prompt("s1", "hi")
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantWords(t, told, "started", tt.want)
+			wantWords(t, events, "started", tt.want)
 		})
 	}
 }
@@ -165,14 +165,14 @@ func TestStopAgent_EndsTurns(t *testing.T) {
 	r.start()
 	r.open("bot")
 	done := make(chan []string)
-	go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+	go func() { events, _ := r.prompt("s1", "hi"); done <- events }()
 	<-tr.prompted
 	if _, err := r.StopAgent(t.Context(), "bot"); err != nil {
 		t.Fatal(err)
 	}
-	told := <-done
-	if told[len(told)-1] != "failed STOPPED" {
-		t.Errorf("told %q", told)
+	events := <-done
+	if events[len(events)-1] != "failed STOPPED" {
+		t.Errorf("got %q", events)
 	}
 }
 
@@ -180,9 +180,9 @@ func TestTurn_EndsWithoutEvent(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	r.open("bot")
-	var told []string
-	deafPrompt(r, promptOf("s1", "hi"), func(e *supervisorv1.Event) { told = append(told, words(e)) })
-	wantWords(t, told, "ended end_turn")
+	var events []string
+	deafPrompt(r, promptOf("s1", "hi"), func(e *supervisorv1.Event) { events = append(events, words(e)) })
+	wantWords(t, events, "ended end_turn")
 	r.cast = func(int, Spec) (map[string]part, error) {
 		return map[string]part{"session/prompt": func(a *scripted, _ message) { a.crash() }}, nil
 	}
@@ -197,7 +197,7 @@ func TestTurn_EndsWithoutEvent(t *testing.T) {
 	}
 }
 
-// deafPrompt is Prompt with a subscription that never hears of the turn: it is one to another session.
+// deafPrompt is Prompt with a subscription to another session, which never receives the turn's events.
 func deafPrompt(r *rig, req *supervisorv1.PromptRequest, send func(*supervisorv1.Event)) {
 	r.t.Helper()
 	s, err := r.session(req.GetAgentId(), req.GetSessionId())
@@ -231,17 +231,17 @@ func TestPrompt_WarnsOfLargeResources(t *testing.T) {
 	req.Prompt = append(req.Prompt, &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 		Uri: "file:///big", Contents: &supervisorv1.EmbeddedResource_Text{Text: strings.Repeat("x", 2<<20)},
 	}}})
-	var told []string
+	var events []string
 	if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error {
 		if e.GetNotice() != nil && (e.GetCursor() != "" || e.GetAgentId() != "bot-1" || e.GetSessionId() != "s1" || e.GetTime() == nil) {
 			t.Errorf("the notice is %v", e)
 		}
-		told = append(told, words(e))
+		events = append(events, words(e))
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, told, "notice A large resource is part of the prompt", "started", "ended end_turn")
+	wantWords(t, events, "notice A large resource is part of the prompt", "started", "ended end_turn")
 }
 
 func TestCancel_IgnoredIsReported(t *testing.T) {
@@ -251,7 +251,7 @@ func TestCancel_IgnoredIsReported(t *testing.T) {
 		_, a := r.start()
 		r.open("bot")
 		done := make(chan []string)
-		go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+		go func() { events, _ := r.prompt("s1", "hi"); done <- events }()
 		m := <-tr.prompted
 		for range 3 {
 			if active, err := r.CancelPrompt(t.Context(), &supervisorv1.CancelPromptRequest{SessionId: "s1"}); !active || err != nil {
@@ -309,7 +309,7 @@ func TestPrompt_BackpressureLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != chunks {
-			t.Errorf("%d chunks of %d were told", n, chunks)
+			t.Errorf("%d chunks of %d were sent", n, chunks)
 		}
 		r.Close()
 		r.hub.Close()
@@ -323,7 +323,7 @@ func TestDrain_FinishesTurnsAndStartsNone(t *testing.T) {
 		_, a := r.start()
 		r.open("bot")
 		done := make(chan []string)
-		go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+		go func() { events, _ := r.prompt("s1", "hi"); done <- events }()
 		m := <-tr.prompted
 		drained := make(chan error)
 		go func() { drained <- r.Drain(t.Context()) }()
@@ -355,7 +355,7 @@ func TestDrain_CancelsLongTurns(t *testing.T) {
 		r.open("bot")
 		done := make(chan []string, 2)
 		for _, id := range []string{"s1", "s2"} {
-			go func() { told, _ := r.prompt(id, "hi"); done <- told }()
+			go func() { events, _ := r.prompt(id, "hi"); done <- events }()
 		}
 		one, two := <-tr.prompted, <-tr.prompted
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -371,8 +371,8 @@ func TestDrain_CancelsLongTurns(t *testing.T) {
 		}
 		wantWords(t, <-done, "started", "ended cancelled")
 		r.Close()
-		if told := <-done; told[len(told)-1] != "failed STOPPED" {
-			t.Errorf("told %q", told)
+		if events := <-done; events[len(events)-1] != "failed STOPPED" {
+			t.Errorf("got %q", events)
 		}
 		_ = two
 		r.hub.Close()
@@ -392,11 +392,11 @@ func TestUpdates_UnknownSessionsAreIgnored(t *testing.T) {
 	ag, _ := r.start()
 	r.open("bot")
 	r.open("bot") // beside several sessions, an id that no message explains belongs to none
-	told, err := r.prompt("s1", "hi")
+	events, err := r.prompt("s1", "hi")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantWords(t, told, "started", "ended end_turn")
+	wantWords(t, events, "started", "ended end_turn")
 	if ag, err = r.GetAgent(ag.GetId()); err != nil || len(ag.GetSessionIds()) != 2 {
 		t.Errorf("open are %q, %v", ag.GetSessionIds(), err)
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks
-// ACP with it: this package makes no requests of its own.
+// ACP with it: this package sends no requests to it.
 type remote struct {
 	reg       *Registry
 	identity  *frame.Agent
@@ -217,7 +217,7 @@ func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse
 	}
 }
 
-// remote returns the agent with a remote client and an id; nil: there is none.
+// remote returns the agent with a remote client and an id; nil if none exists.
 func (reg *Registry) remote(id string) *remote {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()

@@ -140,7 +140,7 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 	watched := make(chan []string, 1)
 	watching := make(chan struct{})
 	go func() {
-		var told []string
+		var received []string
 		s := r.hub.Subscribe(a.GetId(), "")
 		close(watching)
 		defer s.Close()
@@ -149,12 +149,12 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 			if err != nil {
 				break
 			}
-			told = append(told, words(e))
+			received = append(received, words(e))
 			if e.GetAgent().GetState() == stopped {
 				break
 			}
 		}
-		watched <- told
+		watched <- received
 	}()
 	<-watching
 	c.send(`{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`)
@@ -162,8 +162,8 @@ func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 		t.Errorf("the open request was answered with %q (%v), want an error", line, err)
 	}
 	wantFault(t, <-c.err, fault.OfAgent, crashedKind, `agent "bot-1": it exited with status 3`)
-	if told := strings.Join(<-watched, ", "); !strings.HasSuffix(told, "closed the agent is gone, STOPPED") {
-		t.Errorf("those who watch were told %q", told)
+	if received := strings.Join(<-watched, ", "); !strings.HasSuffix(received, "closed the agent is gone, STOPPED") {
+		t.Errorf("watchers received %q", received)
 	}
 
 	c, a = open()
@@ -188,8 +188,8 @@ func TestOpenAgent_ReportsStartError(t *testing.T) {
 	}
 }
 
-// Somebody else prompts the agent of a client elsewhere: the client sees what comes of it and not the answer, and may
-// prompt again when that is there.
+// Another caller prompts the agent of a remote client: the client receives the updates and not the response, and may
+// prompt again after the response.
 func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan bool)
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
@@ -209,13 +209,13 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	const prompt, update = `{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`,
 		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"z"}}}`
 
-	told := make(chan []string, 1)
+	done := make(chan []string, 1)
 	other := func() {
-		said, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Error(err)
 		}
-		told <- said
+		done <- events
 	}
 	go other()
 	<-begun
@@ -225,8 +225,8 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	wantFault(t, err, fault.Precondition, noKind, "has a turn under way")
 	goOn <- true
 	c.want(update)
-	if said := <-told; len(said) == 0 || said[len(said)-1] != "ended end_turn" {
-		t.Errorf("who prompted was told %q", said)
+	if events := <-done; len(events) == 0 || events[len(events)-1] != "ended end_turn" {
+		t.Errorf("the caller received %q", events)
 	}
 
 	c.send(prompt)
@@ -255,13 +255,13 @@ func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	goOn <- false
 	c.cut()
 	<-c.err
-	if said := <-told; len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "failed") {
-		t.Errorf("with agent %s gone, who prompted was told %q", a.GetId(), said)
+	if events := <-done; len(events) == 0 || !strings.HasPrefix(events[len(events)-1], "failed") {
+		t.Errorf("with agent %s gone, the caller received %q", a.GetId(), events)
 	}
 }
 
-// Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and
-// the agent is not sent what they have said.
+// If a client and other callers prompt an agent at the same instant, one turn starts. The other prompts are rejected,
+// and their text is not sent to the agent.
 func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
@@ -282,14 +282,14 @@ func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 		refused, ended := make(chan string, others+1), make(chan string, others+1)
 		for range others {
 			go func() {
-				said, err := r.prompt("s1", "hi")
+				events, err := r.prompt("s1", "hi")
 				switch {
-				case err == nil && len(said) > 0 && said[len(said)-1] == "ended end_turn":
+				case err == nil && len(events) > 0 && events[len(events)-1] == "ended end_turn":
 					ended <- "somebody else"
 				case err != nil && strings.Contains(err.Error(), "has a turn under way"):
 					refused <- "somebody else"
 				default:
-					refused <- fmt.Sprintf("somebody else was told %q (%v)", said, err)
+					refused <- fmt.Sprintf("another caller received %q (%v)", events, err)
 				}
 			}()
 		}
@@ -301,7 +301,7 @@ func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 			case strings.Contains(line, refusal):
 				refused <- "the client"
 			default:
-				refused <- fmt.Sprintf("the client was told %q (%v)", line, err)
+				refused <- fmt.Sprintf("the client received %q (%v)", line, err)
 			}
 		}()
 		<-begun

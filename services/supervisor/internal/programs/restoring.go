@@ -22,7 +22,7 @@ const (
 )
 
 // errReset means that a setting was accepted but not kept.
-var errReset = errors.New("the agent took it, and then said otherwise")
+var errReset = errors.New("the agent accepted it, and then reported another value")
 
 // remember saves the mode, the model and the options of each open session when its process has ended. It is called
 // before the next process starts, whose answers would be taken for choices. Settings that were not restored yet,
@@ -175,8 +175,8 @@ type restoring struct {
 	session *session
 	all     []*setting
 	until   time.Time
-	// reported are the settings that the new process has reported. Values of others were reported by the previous process,
-	// so they are set even if they look right.
+	// reported are the settings that the new process has reported. Values of others were reported by the previous
+	// process, so they are set even if they look right.
 	reported map[string]bool
 }
 

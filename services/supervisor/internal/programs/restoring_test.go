@@ -19,7 +19,7 @@ import (
 // choosy is an agent with a session s1 whose settings begin anew with each process.
 type choosy struct {
 	byOption bool            // mode and model are options
-	silent   bool            // what resumes a session says nothing of its settings
+	silent   bool            // the answer that resumes a session omits its settings
 	own      map[string]part // of a process that was started again, in the place of what it does
 
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type picked struct{ mode, model, effort, brave string }
 
 func begun() picked { return picked{"auto", "small", `"low"`, "false"} }
 
-func (c *choosy) says() string {
+func (c *choosy) settings() string {
 	effort := `{"id":"effort","name":"Effort","type":"select","currentValue":` + c.now.effort + `,"options":[{"value":"low","name":"L"},{"value":"high","name":"H"}]}`
 	brave := `{"id":"brave","name":"Brave","type":"boolean","currentValue":` + c.now.brave + `}`
 	if !c.byOption {
@@ -59,7 +59,7 @@ func (c *choosy) cast(n int, _ Spec) (map[string]part, error) {
 			c.calls = append(c.calls, f(p))
 			answer := `{}`
 			if m.Method == methodSetConfigOption {
-				answer = `{` + c.says() + `}`
+				answer = `{` + c.settings() + `}`
 			}
 			c.mu.Unlock()
 			a.answer(m, answer)
@@ -68,7 +68,7 @@ func (c *choosy) cast(n int, _ Spec) (map[string]part, error) {
 	opens := func(id string) part {
 		return func(a *scripted, m message) {
 			c.mu.Lock()
-			answer := `{` + id + c.says() + `}`
+			answer := `{` + id + c.settings() + `}`
 			if c.silent && id == "" {
 				answer = `{}`
 			}
@@ -174,13 +174,13 @@ func (r *rig) again(t *testing.T) *supervisorv1.Agent {
 	return ag
 }
 
-// await waits for what has to come.
+// await waits for a required event.
 func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
 	case <-time.After(patience):
-		t.Fatal("it never came")
+		t.Fatal("it never arrived")
 	}
 }
 
@@ -228,11 +228,11 @@ func TestRestore_SetsModeModelAndOptions(t *testing.T) {
 				t.Errorf("the agent is %v after %q, want %v after %q", now, calls, want, tt.want)
 			}
 			r.shows(t, "read-only", "large", "on")
-			if told, err := r.prompt("s1", "hi"); err != nil || told[len(told)-1] != "ended end_turn" {
-				t.Errorf("told %q, %v", told, err)
+			if events, err := r.prompt("s1", "hi"); err != nil || events[len(events)-1] != "ended end_turn" {
+				t.Errorf("got %q, %v", events, err)
 			}
 			if all := notices(t, r, sub); len(all) != 0 {
-				t.Errorf("it is told %v", all)
+				t.Errorf("it receives %v", all)
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestRestore_IncludesChangesOfAgent(t *testing.T) {
 			r.open("bot")
 			if tt.update == "" {
 				c.reset(func(p *picked) { p.mode = "read-only" })
-				tt.update = `{"sessionUpdate":"config_option_update",` + c.says() + `}`
+				tt.update = `{"sessionUpdate":"config_option_update",` + c.settings() + `}`
 			}
 			a.update("s1", tt.update)
 			a.crash()
@@ -347,12 +347,12 @@ func TestRestore_RepeatsSettingsResetByMode(t *testing.T) {
 			all := notices(t, r, sub)
 			if !stubborn {
 				if now.model != "large" || len(all) != 0 {
-					t.Errorf("with model %q it is told %v", now.model, all)
+					t.Errorf("with model %q it receives %v", now.model, all)
 				}
 				return
 			}
-			if len(all) != 1 || all[0].GetSeverity() != "warning" || !strings.Contains(all[0].GetDescription(), `its model was "large" and is "small" now (the agent took it, and then said otherwise)`) {
-				t.Errorf("it is told %v", all)
+			if len(all) != 1 || all[0].GetSeverity() != "warning" || !strings.Contains(all[0].GetDescription(), `its model was "large" and is "small" now (the agent accepted it, and then reported another value)`) {
+				t.Errorf("it receives %v", all)
 			}
 		})
 	}
@@ -390,15 +390,15 @@ func TestRestore_FailedModeBlocksPrompts(t *testing.T) {
 			}
 			all := notices(t, r, sub)
 			if len(all) != 1 || all[0].GetSeverity() != "error" || all[0].GetTitle() != "The session's mode could not be restored" {
-				t.Fatalf("it is told %v", all)
+				t.Fatalf("it receives %v", all)
 			}
 			for _, part := range []string{`"bot-1"`, `"s1"`, `"read-only"`, `"auto"`, tt.why, "takes no prompt"} {
 				if !strings.Contains(all[0].GetDescription(), part) {
-					t.Errorf("the notice says %q, and not %q", all[0].GetDescription(), part)
+					t.Errorf("the notice is %q, and not %q", all[0].GetDescription(), part)
 				}
 			}
 
-			// Whoever starts it again, for the cause is gone, has the mode that was wanted.
+			// When the agent starts again after the cause was removed, the session has the requested mode.
 			c.mu.Lock()
 			c.own = nil
 			c.mu.Unlock()
@@ -448,7 +448,7 @@ func TestRestore_SetModeUnblocksPrompts(t *testing.T) {
 			if _, err := r.prompt("s1", "hi"); err != nil {
 				t.Error(err)
 			}
-			// From then on this is what was chosen.
+			// From then on this mode is the chosen one.
 			r.again(t)
 			if now, calls := c.is(); now.mode != "auto" || now.model != "small" || !slices.Equal(calls, []string{"brave true"}) {
 				t.Errorf("the agent is %v after %q", now, calls)
@@ -475,11 +475,11 @@ func TestRestore_FailedModelAndOptionAreReported(t *testing.T) {
 	}
 	all := notices(t, r, sub)
 	if len(all) != 1 || all[0].GetSeverity() != "warning" || all[0].GetTitle() != "The session is not as it was" {
-		t.Fatalf("it is told %v", all)
+		t.Fatalf("it receives %v", all)
 	}
 	for _, part := range []string{`its model was "large" and is "tiny" now (there is no model "large": there are tiny)`, `its option "brave" was "on" and may be another one now (there is no option "brave": there are effort)`} {
 		if !strings.Contains(all[0].GetDescription(), part) {
-			t.Errorf("the notice says %q, and not %q", all[0].GetDescription(), part)
+			t.Errorf("the notice is %q, and not %q", all[0].GetDescription(), part)
 		}
 	}
 }
@@ -504,7 +504,7 @@ func TestRestore_CrashKeepsWantedSettings(t *testing.T) {
 		t.Error(err)
 	}
 	if all := notices(t, r, sub); len(all) != 0 {
-		t.Errorf("it is told %v", all)
+		t.Errorf("it receives %v", all)
 	}
 }
 
@@ -548,6 +548,6 @@ func TestRestore_ClosedSessionIsNotReported(t *testing.T) {
 	close(goOn)
 	r.until("bot", running, 1)
 	if all := notices(t, r, sub); len(all) != 0 {
-		t.Errorf("it is told %v", all)
+		t.Errorf("it receives %v", all)
 	}
 }

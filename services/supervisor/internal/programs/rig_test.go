@@ -55,7 +55,7 @@ const everything = `{"protocolVersion":1,"agentInfo":{"name":"scripted","version
 // plain is one that offers nothing.
 const plain = `{"protocolVersion":1}`
 
-// message is what an agent reads.
+// message is a message that an agent reads.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -67,7 +67,7 @@ type message struct {
 	}
 }
 
-// part is what an agent does with a message. It runs in the agent's goroutine: nothing else is read meanwhile.
+// part is an agent's reaction to a message. It runs in the agent's goroutine, which reads no other message meanwhile.
 type part func(a *scripted, m message)
 
 // answer is a part that answers.
@@ -124,7 +124,7 @@ func (a *scripted) answer(m message, result string) {
 	a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result))
 }
 
-// update tells of something in a session.
+// update sends an update of a session.
 func (a *scripted) update(sessionID, update string) {
 	a.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, sessionID, update))
 }
@@ -149,7 +149,7 @@ func (a *scripted) die(e agent.Exit) {
 	_ = a.stdin.Close()
 }
 
-// crash ends it as a fault of its own would.
+// crash ends the agent as a defect would.
 func (a *scripted) crash() {
 	a.die(agent.Exit{Reason: agent.Exited, Code: 3, Tail: []string{"cannot go on"}})
 }
@@ -195,7 +195,7 @@ func (a *scripted) next(method string) message {
 	}
 }
 
-// saw reports whether one of the messages that came so far has a method.
+// saw reports whether one of the messages received so far has a method.
 func (a *scripted) saw(method string) bool {
 	for {
 		select {
@@ -221,7 +221,7 @@ func (a *scripted) Ended(ctx context.Context) (string, []byte) {
 	}
 }
 
-// linked is a scripted agent as the supervisor's part sees it.
+// linked is a scripted agent as the supervisor's other packages use it.
 type linked struct{ *scripted }
 
 func (j linked) PID() int                          { return j.pid }
@@ -352,7 +352,7 @@ func (r *rig) link(s Spec, a link.Agent, sessions *folded.Table) *link.Link {
 	})
 }
 
-// newRig returns a Registry whose agents have the parts given beside those that all have.
+// newRig returns a Registry whose agents have the given parts in addition to the default ones.
 func newRig(t *testing.T, parts map[string]part, change ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, started: make(chan *scripted, 1000), cast: func(int, Spec) (map[string]part, error) { return parts, nil }}
@@ -411,14 +411,14 @@ func (r *rig) open(agentID string) *supervisorv1.Session {
 	return s
 }
 
-// prompt gives a prompt and returns what was told of it, in words.
+// prompt sends a prompt, and returns its events as text.
 func (r *rig) prompt(sessionID, text string) ([]string, error) {
-	var told []string
+	var events []string
 	err := r.Prompt(r.t.Context(), promptOf(sessionID, text), func(e *supervisorv1.Event) error {
-		told = append(told, words(e))
+		events = append(events, words(e))
 		return nil
 	})
-	return told, err
+	return events, err
 }
 
 func promptOf(sessionID, text string) *supervisorv1.PromptRequest {
@@ -576,7 +576,7 @@ func (r *rig) Logout(ctx context.Context, id string) error {
 	return second(r.Registry.Logout(ctx, &supervisorv1.LogoutRequest{AgentId: id}))
 }
 
-func (r *rig) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (told bool, err error) {
+func (r *rig) CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (res bool, err error) {
 	got, err := r.Registry.CloseSession(ctx, req)
 	return got.GetTold(), err
 }

@@ -135,9 +135,9 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 		return nil, err
 	}
 	shown := reg.show(ctx, s)
-	said := early.take(s.id)
+	updates := early.take(s.id)
 	reg.mu.Lock()
-	s.early = said
+	s.early = updates
 	reg.mu.Unlock()
 	return shown, nil
 }
@@ -195,7 +195,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 		reg.mu.Unlock()
 		return nil, fault.Agent(o.run.ending())
 	}
-	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be told apart
+	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be distinguished
 		reg.mu.Unlock()
 		if twin != nil {
 			reg.endLost(twin, "the agent gave its id to another session")
@@ -248,7 +248,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 			_, err = reg.closeSession(ctx, s)
 		}
 		if err != nil {
-			reg.log.Warn("a session that nobody waited for could not be closed", "agent", o.run.agent.identity.ID, "error", err)
+			reg.log.Warn("a session without a caller could not be closed", "agent", o.run.agent.identity.ID, "error", err)
 		}
 	}
 	if !reg.spawn(late) {
@@ -328,7 +328,7 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 		e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: e.Message}
 		return nil, e
 	}
-	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
+	return nil, fault.New(fault.Precondition, "several agents have a session %q; select one by agent_id: %s", excerpt(id), listed(agents))
 }
 
 // openSessions returns an agent's sessions, oldest first.

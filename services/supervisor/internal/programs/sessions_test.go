@@ -91,9 +91,9 @@ func TestCalls_UnsupportedAreNotSent(t *testing.T) {
 			t.Errorf("it got %s %s", m.Method, m.Params)
 		}
 	}
-	told, err := r.CloseSession(ctx, &supervisorv1.CloseSessionRequest{SessionId: "s1"})
-	if err != nil || told || len(a.got) != 0 || strings.Join(a.forgot, " ") != "s1" {
-		t.Errorf("closed: told %v, %v; the link forgot %q", told, err, a.forgot)
+	res, err := r.CloseSession(ctx, &supervisorv1.CloseSessionRequest{SessionId: "s1"})
+	if err != nil || res || len(a.got) != 0 || strings.Join(a.forgot, " ") != "s1" {
+		t.Errorf("closed: got %v, %v; the link forgot %q", res, err, a.forgot)
 	}
 	_, err = r.prompt("s1", "still there?")
 	wantFault(t, err, fault.NotFound, unknownKind, "no session")
@@ -119,8 +119,8 @@ func TestSessions_FoundByUniqueID(t *testing.T) {
 	r.start()
 	r.start(func(q *supervisorv1.StartAgentRequest) { q.Separate = true })
 	r.open("bot-1")
-	if told, err := r.prompt("s1", "hi"); err != nil || len(told) == 0 {
-		t.Errorf("with one: %v, %v", told, err)
+	if events, err := r.prompt("s1", "hi"); err != nil || len(events) == 0 {
+		t.Errorf("with one: %v, %v", events, err)
 	}
 	r.open("bot-2")
 	_, err := r.prompt("s1", "hi")
@@ -132,7 +132,7 @@ func TestSessions_FoundByUniqueID(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(agents) != 2 || agents[0] != "bot-2" {
-		t.Errorf("told of %q", agents)
+		t.Errorf("notified of %q", agents)
 	}
 	_, err = r.prompt("s9", "hi")
 	wantFault(t, err, fault.NotFound, unknownKind, "s9")
@@ -158,7 +158,7 @@ func TestSessions_OpenedOnce(t *testing.T) {
 	}
 	_, err = r.LoadSession(t.Context(), req)
 	wantFault(t, err, fault.Precondition, noKind, "open already")
-	// Whoever resumes what is open as it is, has it.
+	// A caller that resumes an open session gets it unchanged.
 	s, err := r.ResumeSession(t.Context(), &supervisorv1.ResumeSessionRequest{AgentId: "bot", SessionId: "x", Cwd: "/w"})
 	if err != nil || s.GetSessionId() != "x" || a.saw("session/resume") {
 		t.Errorf("resumed: %v, %v", s, err)
@@ -174,8 +174,8 @@ func TestSessions_LimitsNumber(t *testing.T) {
 	r.open("bot")
 	_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w"})
 	wantFault(t, err, fault.Exhausted, noKind, "2 sessions")
-	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !told {
-		t.Fatal(told, err)
+	if res, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !res {
+		t.Fatal(res, err)
 	}
 	r.open("bot")
 	if err := r.DeleteSession(t.Context(), &supervisorv1.DeleteSessionRequest{AgentId: "bot", SessionId: "s2"}); err != nil {
@@ -204,15 +204,15 @@ func TestNewSession_ReusedIDClosesBoth(t *testing.T) {
 	if strings.Join(a.forgot, " ") != "same" {
 		t.Errorf("the link forgot %q", a.forgot)
 	}
-	var told []string
-	for len(told) < 3 {
+	var received []string
+	for len(received) < 3 {
 		e, err := sub.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, words(e))
+		received = append(received, words(e))
 	}
-	wantWords(t, told, "opened session/new", "opened session/new", "closed the agent gave its id to another session")
+	wantWords(t, received, "opened session/new", "opened session/new", "closed the agent gave its id to another session")
 }
 
 func TestNewSession_RejectsUnusableID(t *testing.T) {
@@ -281,7 +281,7 @@ func TestNewSession_AbandonedIsClosed(t *testing.T) {
 	}
 	close(answerIt)
 	if got := string(a.next("session/close").Params); got != `{"sessionId":"late"}` {
-		t.Errorf("it was told to close %s", got)
+		t.Errorf("it was asked to close %s", got)
 	}
 }
 
@@ -325,18 +325,18 @@ func TestCloseSession_CancelsTurnFirst(t *testing.T) {
 	r.open("bot")
 	begun, ended := make(chan struct{}), make(chan []string)
 	go func() {
-		var told []string
+		var received []string
 		_ = r.Prompt(t.Context(), promptOf("s1", "hi"), func(e *supervisorv1.Event) error {
-			if told = append(told, words(e)); len(told) == 1 {
+			if received = append(received, words(e)); len(received) == 1 {
 				close(begun)
 			}
 			return nil
 		})
-		ended <- told
+		ended <- received
 	}()
 	<-begun
-	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !told {
-		t.Errorf("got %v, %v", told, err)
+	if received, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !received {
+		t.Errorf("got %v, %v", received, err)
 	}
 	wantWords(t, <-ended, "started", "ended cancelled")
 	a.next("session/cancel")
@@ -349,8 +349,8 @@ func TestCloseSession_UnknownToAgent(t *testing.T) {
 	r := newRig(t, map[string]part{"session/close": refuse(-32002, "never heard of it")})
 	_, a := r.start()
 	r.open("bot")
-	if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !told || len(a.forgot) != 1 {
-		t.Errorf("got %v, %v; the link forgot %q", told, err, a.forgot)
+	if res, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !res || len(a.forgot) != 1 {
+		t.Errorf("got %v, %v; the link forgot %q", res, err, a.forgot)
 	}
 	r.cast = func(int, Spec) (map[string]part, error) {
 		return map[string]part{"session/close": refuse(-32603, "not now")}, nil
@@ -471,13 +471,13 @@ func TestSessions_ConcurrentAgentsAndSessions(t *testing.T) {
 				}
 				req := promptOf(s.GetSessionId(), "hi")
 				req.AgentId = ag.GetId()
-				var said []string
-				if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error { said = append(said, words(e)); return nil }); err != nil {
+				var events []string
+				if err := r.Prompt(t.Context(), req, func(e *supervisorv1.Event) error { events = append(events, words(e)); return nil }); err != nil {
 					t.Error(err)
 				}
 				id := s.GetSessionId()
 				want := fmt.Sprintf("[started says %s-0 says %s-1 says %s-2 says %s-3 says %s-4 ended end_turn]", id, id, id, id, id)
-				if got := fmt.Sprint(said); got != want {
+				if got := fmt.Sprint(events); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			})
@@ -503,8 +503,8 @@ func TestCloseSession_EndsTurnOfStuckAgent(t *testing.T) {
 			ended <- last
 		}()
 		<-begun
-		if told, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !told {
-			t.Errorf("got %v, %v", told, err)
+		if res, err := r.CloseSession(t.Context(), &supervisorv1.CloseSessionRequest{SessionId: "s1"}); err != nil || !res {
+			t.Errorf("got %v, %v", res, err)
 		}
 		if e := (<-ended).GetTurnEnded().GetError(); !strings.Contains(e.GetMessage(), "the session was closed before the turn had ended") {
 			t.Errorf("the turn ended with %v", e)

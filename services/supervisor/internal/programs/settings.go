@@ -141,7 +141,7 @@ func setOption(s *supervisorv1.Session, o *supervisorv1.ConfigOption, value stri
 	}, wrong
 }
 
-// byCategory returns the option of a category that has choices; nil: there is none.
+// byCategory returns the option of a category that has choices; nil if none exists.
 func byCategory(s *supervisorv1.Session, category string) *supervisorv1.ConfigOption {
 	for _, o := range s.GetOptions() {
 		if is(o, category) {

@@ -32,14 +32,15 @@ func version2() map[string]part {
 	}
 }
 
-// TestVersion2_CallsMatchVersion1 makes the same calls as for version 1: callers do not depend on the version of an agent.
+// TestVersion2_CallsMatchVersion1 makes the same calls as for version 1: callers do not depend on the version of an
+// agent.
 func TestVersion2_CallsMatchVersion1(t *testing.T) {
 	r := newRig(t, version2())
 	_, a := r.start()
 	got := func(method, want string) {
 		t.Helper()
 		if got := string(a.next(method).Params); got != want {
-			t.Errorf("%s came with %s, want %s", method, got, want)
+			t.Errorf("%s arrived with %s, want %s", method, got, want)
 		}
 	}
 	a.next("initialize")
@@ -55,11 +56,11 @@ func TestVersion2_CallsMatchVersion1(t *testing.T) {
 		t.Errorf("the options are %v", o)
 	}
 	for range 20 {
-		told, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "something", "says hello", "ended end_turn")
+		wantWords(t, events, "started", "something", "says hello", "ended end_turn")
 	}
 	set, err := r.Registry.SetMode(t.Context(), &supervisorv1.SetModeRequest{SessionId: "s1", ModeId: "b"})
 	if err != nil {
@@ -95,11 +96,11 @@ func TestVersion2_DraftAcceptsEmptyAnswer(t *testing.T) {
 	r.start()
 	r.open("bot")
 	for range 20 {
-		told, err := r.prompt("s1", "hi")
+		events, err := r.prompt("s1", "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWords(t, told, "started", "says hello", "ended end_turn")
+		wantWords(t, events, "started", "says hello", "ended end_turn")
 	}
 }
 
@@ -122,11 +123,11 @@ func TestVersion2_TurnEndsWithAgentOrSession(t *testing.T) {
 			_, a := r.start()
 			r.open("bot")
 			done := make(chan []string)
-			go func() { told, _ := r.prompt("s1", "hi"); done <- told }()
+			go func() { events, _ := r.prompt("s1", "hi"); done <- events }()
 			<-accepted
 			end(r, a)
-			if told := <-done; len(told) < 2 || told[0] != "started" {
-				t.Errorf("the turn was told as %q", told)
+			if events := <-done; len(events) < 2 || events[0] != "started" {
+				t.Errorf("the events of the turn are %q", events)
 			}
 		})
 	}

@@ -56,13 +56,13 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 		"one that takes a while": {func(r *Renderer) []string {
 			return []string{r.Event(reported("t", "Run", "pending")), r.Event(reported("t", "Run", "in_progress")), r.FlushHeld(), r.FlushHeld(), r.Event(reported("t", "Run", "completed"))}
 		}, "◐ $ Run\n✓ $ Run\n"},
-		"what a cancelled turn leaves open": {func(r *Renderer) []string {
+		"an open call of a cancelled turn": {func(r *Renderer) []string {
 			return []string{
 				r.Event(reported("t", "Run", "in_progress", shownDiff())), r.FlushHeld(), r.Event(reported("u", "Then", "pending", shownDiff())),
 				r.Event(turnEnded("cancelled")),
 			}
 		}, "◐ $ Run\n    f +1 -1\n    -a\n    +b\n✗ $ Then (cancelled)\nThe turn was cancelled.\n"},
-		"one whose question a cancelled turn takes back": {func(r *Renderer) []string {
+		"one whose question a cancelled turn withdraws": {func(r *Renderer) []string {
 			return []string{
 				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: question}}), r.Event(reported("t", "Edit f", "pending", shownDiff())),
 				r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: &supervisorv1.ApprovalAnswer{Id: "q", Outcome: "cancelled"}}}),
@@ -72,7 +72,7 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 		"several at once": {func(r *Renderer) []string {
 			return []string{r.Event(reported("a", "A", "pending")), r.Event(reported("b", "B", "pending")), r.Event(reported("a", "A", "completed")), r.Event(reported("b", "B", "completed"))}
 		}, "✓ $ A\n✓ $ B\n"},
-		"one that a message stands behind": {func(r *Renderer) []string {
+		"one before a message": {func(r *Renderer) []string {
 			return []string{r.Event(saidText("First")), r.Event(reported("t", "Run", "pending")), r.Event(saidText("Then")), r.Event(reported("t", "Run", "completed"))}
 		}, "First\n\n○ $ Run\n\nThen\n\n✓ $ Run\n"},
 		"one whose output is shown": {func(r *Renderer) []string {
@@ -87,7 +87,7 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 		"a failure that the tool call shows": {func(r *Renderer) []string {
 			return []string{r.Event(reported("t", "Read", "in_progress")), r.Event(callFailed("no such file")), r.Event(reported("t", "Read", "failed", shownText("no such file (-32603)")))}
 		}, "✗ $ Read (failed)\n    no such file (-32603)\n"},
-		"a failure that nobody else tells": {func(r *Renderer) []string {
+		"a failure without another report": {func(r *Renderer) []string {
 			return []string{r.Event(callFailed("no such file")), r.Event(callFailed("no such folder")), r.Event(reported("t", "Read", "completed")), r.Flush()}
 		}, "✗ fs/read_text_file: no such file\n✗ fs/read_text_file: no such folder\n✓ $ Read\n"},
 		"a failure that acphost gives notice of": {func(r *Renderer) []string {
@@ -98,7 +98,7 @@ func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 			notice := &supervisorv1.Event{Event: &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{Severity: "warning", Title: "Denied", Description: "denied: no rule", FromAcphost: true}}}
 			return []string{r.Event(notice), r.Event(callFailed("denied: no rule")), r.Event(reported("t", "Read", "failed", shownText("denied: no rule (-32603)"), shownText("another thing")))}
 		}, "! warning (acphost): Denied\n    denied: no rule\n✗ $ Read (failed)\n    another thing\n"},
-		"a failure that an agent says acphost gives notice of": {func(r *Renderer) []string {
+		"a failure that an agent attributes to acphost": {func(r *Renderer) []string {
 			notice := &supervisorv1.Event{Event: &supervisorv1.Event_Notice{Notice: &supervisorv1.Notice{Severity: "warning", Title: "Fine", Description: "denied: no rule"}}}
 			return []string{r.Event(callFailed("denied: no rule")), r.Event(notice)}
 		}, "✗ fs/read_text_file: denied: no rule\n! warning (agent): Fine\n    denied: no rule\n"},
@@ -124,7 +124,7 @@ func TestBrief_LimitsHeldToolCalls(t *testing.T) {
 	text.WriteString(r.Flush())
 	for _, i := range []int{0, 1, maxBegun, calls - 1} {
 		if n := strings.Count(text.String(), fmt.Sprintf(" call %d.\n", i)); n != 1 {
-			t.Errorf("tool call %d is told %d times", i, n)
+			t.Errorf("tool call %d is reported %d times", i, n)
 		}
 	}
 }

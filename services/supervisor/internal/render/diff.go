@@ -73,7 +73,7 @@ type Change struct {
 }
 
 // ChangedLine is a line of a change. Its sign is ' ', '+' or '-'; '@' before a group of lines, whose first line number
-// is Text; '\\' after a line without a line feed, as Text says.
+// is Text; '\\' after a line without a line feed, with a Text that states that.
 type ChangedLine struct {
 	Sign byte
 	Text string

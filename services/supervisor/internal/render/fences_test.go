@@ -7,7 +7,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Blocks of code in a question look as in a message. Nothing that stands in it is left out but their fences.
+// Code blocks in a question are shown as in a message. Only the fences are omitted.
 func TestQuestion_ShowsCodeBlocks(t *testing.T) {
 	permission := func(text string) *supervisorv1.Approval {
 		return &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{Title: "Run", Content: []*supervisorv1.ToolCallContent{{

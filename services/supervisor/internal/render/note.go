@@ -126,11 +126,11 @@ func notice(o Options, n *supervisorv1.Notice) string {
 	case "error":
 		s = red
 	}
-	who := "agent"
+	sender := "agent"
 	if n.GetFromAcphost() {
-		who = "acphost"
+		sender = "acphost"
 	}
-	head := fmt.Sprintf("! %s (%s): ", cmp.Or(safetext.Line(n.GetSeverity()), "notice"), who)
+	head := fmt.Sprintf("! %s (%s): ", cmp.Or(safetext.Line(n.GetSeverity()), "notice"), sender)
 	text := o.paint(s, head) + safetext.Line(n.GetTitle()) + "\n"
 	return text + indented(excerpt(o, n.GetDescription()), toolIndent)
 }

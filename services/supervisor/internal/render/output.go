@@ -154,7 +154,7 @@ type screen struct {
 	scan  escape.Scanner
 	style style
 	line  []fragment
-	size  int // bytes of line; above maxCode, text was dropped, which the end of the line says
+	size  int // bytes of line; above maxCode, text was dropped, which the end of the line states
 	cr    bool
 }
 

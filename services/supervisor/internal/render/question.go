@@ -36,11 +36,12 @@ func Reason(o Options, a *supervisorv1.Approval) string {
 	return indented(o.paint(yellow, askedBecause+o.line(a.GetPermission().GetReason(), maxRaw))+"\n", toolIndent)
 }
 
-// HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without it.
+// HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without
+// it.
 func HasDetail(a *supervisorv1.Approval) bool { return a.GetPermission().GetDetail() != "" }
 
-// Whole is Question without bounds: all of what would be allowed, and the detail of why it is asked. What may be long stands there to be read above what it is
-// asked by.
+// Whole is Question without bounds: all of the action that would be allowed, and the detail of the reason for the
+// question. The part that may be long precedes the question's last lines.
 func Whole(o Options, a *supervisorv1.Approval) string {
 	o.view = &view{whole: true}
 	return Question(o, a)

@@ -171,7 +171,7 @@ func TestQuestion_LongLineShowsEnd(t *testing.T) {
 		t.Errorf("%+v is not seen, want %d characters", got, want)
 	}
 	if got := (Hidden{Lines: 1, Characters: 2000}).Count("more "); got != "1 more line and 2,000 more characters" {
-		t.Errorf("it is said as %q", got)
+		t.Errorf("it is shown as %q", got)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestOutput_ShowsBothEnds(t *testing.T) {
 		got.WriteString(r.Output("t1", &supervisorv1.WatchOutputResponse{Data: fmt.Appendf(nil, "line %d\r\n", i)}))
 	}
 	if live := strings.Count(got.String(), "\n"); live != headLines {
-		t.Errorf("%d lines were shown as they came", live)
+		t.Errorf("%d lines were shown as they arrived", live)
 	}
 	got.WriteString(r.Output("t2", &supervisorv1.WatchOutputResponse{Data: []byte("other\n"), Missed: 7}))
 	got.WriteString(r.Output("t1", &supervisorv1.WatchOutputResponse{Data: []byte("10%\r50%\r100% done"), Ended: true, ExitCode: proto.Uint32(2)}))

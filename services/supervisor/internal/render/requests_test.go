@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// What agents were recorded to ask is shown whole, and without what says the same again.
+// Recorded requests of agents are shown completely, without repetitions.
 func TestQuestion_RecordedRequestsMatchGoldenFiles(t *testing.T) {
 	var b strings.Builder
 	for _, agent := range []string{"claude", "codex", "opencode", "qwen"} {

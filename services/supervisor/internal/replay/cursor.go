@@ -50,7 +50,7 @@ func Begin(req *supervisorv1.WatchSessionRequest) (at Position, err error) {
 	if c := req.GetCursor(); c != "" && c != Now {
 		var ok bool
 		if at, ok = Parse(c); !ok {
-			return at, fault.New(fault.Invalid, "%q is no cursor; take that of an event that was told, \"now\", or none", c)
+			return at, fault.New(fault.Invalid, "%q is not a cursor; use the cursor of a received event, \"now\", or none", c)
 		}
 	}
 	return at, nil

@@ -17,13 +17,13 @@ func TestReplay_DistinguishesSessionsOfSameID(t *testing.T) {
 		at    Position
 		want  []string
 	}{
-		"the last one":                    {parts, Position{}, []string{"c", "d"}},
-		"the one of a cursor":             {parts, Position{Instance: "a", Seq: 7}, []string{"a", "b"}},
-		"of a cursor in what was resumed": {parts, Position{Instance: "b", Seq: 7}, []string{"a", "b"}},
-		"of a cursor in the last":         {parts, Position{Instance: "d", Seq: 7}, []string{"c", "d"}},
-		"an unknown cursor":               {parts, Position{Instance: "x", Seq: 7}, []string{"c", "d"}},
-		"only resumed":                    {parts[1:2], Position{}, []string{"b"}},
-		"none":                            {nil, Position{}, nil},
+		"the last one":                     {parts, Position{}, []string{"c", "d"}},
+		"the one of a cursor":              {parts, Position{Instance: "a", Seq: 7}, []string{"a", "b"}},
+		"of a cursor in a resumed session": {parts, Position{Instance: "b", Seq: 7}, []string{"a", "b"}},
+		"of a cursor in the last":          {parts, Position{Instance: "d", Seq: 7}, []string{"c", "d"}},
+		"an unknown cursor":                {parts, Position{Instance: "x", Seq: 7}, []string{"c", "d"}},
+		"only resumed":                     {parts[1:2], Position{}, []string{"b"}},
+		"none":                             {nil, Position{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

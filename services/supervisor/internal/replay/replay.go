@@ -133,7 +133,7 @@ func NotFound(session string) error {
 
 // Ambiguous returns the error for a session id that several agents have used.
 func Ambiguous(session string, agents map[string]bool) error {
-	return fault.New(fault.Invalid, "several agents have a session %q; say which one: %s",
+	return fault.New(fault.Invalid, "several agents have a session %q; select one: %s",
 		session, strings.Join(slices.Sorted(maps.Keys(agents)), ", "))
 }
 
@@ -203,14 +203,14 @@ func (r *Session) Replay(ctx context.Context, upTo uint64) error {
 // own reports whether the part may grow.
 func (r *Session) own() bool { return r.Own != "" && r.part.Header.Instance == r.Own }
 
-// open opens the next readable part. It returns false if there is none.
+// open opens the next readable part. It returns false if none exists.
 func (r *Session) open() bool {
 	for r.next < len(r.Parts) {
 		r.part = r.Parts[r.next]
 		r.next++
 		reader, err := journal.OpenReader(r.part.Path, 0)
 		if err != nil { // it was removed because of its age
-			r.Logger.Warn("a session is told without a part of its record", "file", r.part.Path, "error", err)
+			r.Logger.Warn("a session is replayed without a part of its record", "file", r.part.Path, "error", err)
 			continue
 		}
 		header := r.part.Header
@@ -234,7 +234,7 @@ func (r *Session) Close() {
 	}
 }
 
-// entry returns the next line of the part. An unreadable line is an entry that says so.
+// entry returns the next line of the part. An unreadable line is returned as an entry that reports it.
 func (r *Session) entry() (*journal.Entry, error) {
 	if e := r.pending; e != nil {
 		r.pending = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// destination says in one word where a method goes: "-" for a method without a route.
+// destination returns the target of a method as one word: "-" for a method without a route.
 func destination(t *route.Table, method string) string {
 	switch r := t.Lookup([]byte(method)); {
 	case r == nil:
@@ -111,7 +111,7 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 		name       string
 		claims     []route.Claim
 		configured map[string]string
-		want       []string // all of them stand in the error
+		want       []string // the error contains all of them
 	}{
 		{
 			name:   "two handlers with one method",
@@ -185,10 +185,10 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 			name: "a handler that there is not", claims: []route.Claim{fsClaim()}, configured: map[string]string{"fs/*": "fsx"}, want: []string{`routes: fs/*: there is no handler "fsx"`},
 		},
 		{
-			name: "a method that nobody declares sent to a handler", configured: map[string]string{"_x/y": "handler"}, want: []string{`routes: _x/y: "handler", but no handler declares it`},
+			name: "an undeclared method sent to a handler", configured: map[string]string{"_x/y": "handler"}, want: []string{`routes: _x/y: "handler", but no handler declares it`},
 		},
 		{
-			name: "a namespace that nobody declares sent to a handler", configured: map[string]string{"_x/*": "handler"}, want: []string{`routes: _x/*: "handler", but no handler declares a method of this namespace`},
+			name: "an undeclared namespace sent to a handler", configured: map[string]string{"_x/*": "handler"}, want: []string{`routes: _x/*: "handler", but no handler declares a method of this namespace`},
 		},
 		{
 			name: "a method sent to a handler that does not declare it", claims: []route.Claim{fsClaim(), terminalClaim()}, configured: map[string]string{"_x/y": "fs"},
@@ -222,7 +222,7 @@ func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error does not say %q:\n%v", want, err)
+					t.Errorf("error does not contain %q:\n%v", want, err)
 				}
 			}
 		})

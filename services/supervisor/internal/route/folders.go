@@ -48,9 +48,9 @@ func CheckLimited(name, target string) error {
 	return nil
 }
 
-// ofFolder makes the route of a method for l; nil: there is none, or a problem was found. If the handler does not
-// declare a method of its namespace, the method has no handler in the folder, since all methods of a kind go to one
-// handler there.
+// ofFolder makes the route of a method for l; nil if none exists, or a problem was found. If the handler does not
+// declare a method of its namespace, the method has no handler in the folder, since all methods of a kind are routed to
+// one handler there.
 func (b *builder) ofFolder(l limited, method string, elsewhere *Route) *Route {
 	declares := slices.ContainsFunc(b.candidates[method], func(c candidate) bool { return c.handler == l.target })
 	switch {

@@ -88,7 +88,7 @@ func TestFolders_RejectsInvalidRoutes(t *testing.T) {
 		{"a word", []route.Claim{terminalClaim(), builder}, map[string]string{"terminal/* below /srv": "front"}, "expected a handler's name"},
 		{"a handler that there is not", []route.Claim{terminalClaim()}, map[string]string{"terminal/* below /srv": "builder"}, `there is no handler "builder"`},
 		{"a handler that does not declare it", []route.Claim{terminalClaim(), fsClaim(), builder}, map[string]string{"fs/* below /srv": "builder"}, `does not declare`},
-		{"a namespace of nobody", []route.Claim{terminalClaim(), builder}, map[string]string{"_y/* below /srv": "builder", "terminal/* below /srv": "builder"}, "declares no method of this namespace"},
+		{"an undeclared namespace", []route.Claim{terminalClaim(), builder}, map[string]string{"_y/* below /srv": "builder", "terminal/* below /srv": "builder"}, "declares no method of this namespace"},
 		{"half a capability", []route.Claim{terminalClaim(), builder}, map[string]string{"terminal/*": "terminal", "terminal/create below /srv": "builder"}, "one capability"},
 		{"a capability that the client has elsewhere", []route.Claim{terminalClaim(), builder},
 			map[string]string{"terminal/*": "front", "terminal/* below /srv": "builder"}, "advertised once"},
@@ -111,7 +111,7 @@ func TestAnswering_FindsHandlersOfKind(t *testing.T) {
 	}
 }
 
-// A call finds its route without memory of its own, also if folders have routes.
+// The lookup of a route does not allocate memory, also if folders have routes.
 func TestFolders_LookupAllocatesNothing(t *testing.T) {
 	table, err := route.Build([]route.Claim{terminalClaim(), claim("builder", route.KindExtension, terminalService)}, map[string]string{"terminal/* below /srv": "builder"})
 	if err != nil {

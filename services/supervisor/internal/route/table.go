@@ -28,7 +28,7 @@ type folder struct {
 }
 
 // At returns the routes of the sessions whose working directory was dir when they were opened: those of the longest
-// folder that contains it, by names alone; the table itself if there is none. It does not allocate unless there are
+// folder that contains it, by names alone; the table itself if none exists. It does not allocate unless there are
 // routes of folders.
 func (t *Table) At(dir string) *Table {
 	if len(t.folders) == 0 {

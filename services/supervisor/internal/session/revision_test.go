@@ -15,7 +15,7 @@ func TestStands_UntilSubjectChanges(t *testing.T) {
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	asked := time.Now()
 	if _, stands := table.Stands("s", table.Subject("s", acp.ToolCall{}), asked); !stands {
-		t.Error("a question about no tool call does not stand")
+		t.Error("a question about no tool call is stale")
 	}
 	for _, tt := range []struct {
 		report  string
@@ -31,7 +31,7 @@ func TestStands_UntilSubjectChanges(t *testing.T) {
 		before := table.Subject("s", table.ToolCall("s", []byte(`{"toolCallId":"t"}`)))
 		table.ToolCall("s", []byte(tt.report))
 		if _, stands := table.Stands("s", before, asked); stands == tt.changes {
-			t.Errorf("%s: it stands: %v", tt.report, tt.changes)
+			t.Errorf("%s: it is current: %v", tt.report, tt.changes)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestToolCall_ReusedIDStartsEmpty(t *testing.T) {
 	const began = `{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read","rawInput":{}}`
 	table.ToolCall("s", []byte(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Read a","rawInput":{"path":"/w/a"}}`))
 	if tc := table.ToolCall("s", []byte(began)); string(tc.RawInput) != `{"path":"/w/a"}` {
-		t.Errorf("told twice while it runs, it is %+v", tc)
+		t.Errorf("reported twice while it runs, it is %+v", tc)
 	}
 	table.ToolCall("s", []byte(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`))
 	if tc := table.ToolCall("s", []byte(`{"toolCallId":"t","rawInput":{}}`)); tc.Title != "Read a" {
@@ -67,11 +67,11 @@ func TestStands_AllowsChangesWithinReportGrace(t *testing.T) {
 		again                string
 		want                 bool
 	}{
-		"the last pieces come late":        {10 * time.Millisecond, 400 * time.Millisecond, time.Second, whole, true},
-		"they come before the question":    {-10 * time.Millisecond, -5 * time.Millisecond, time.Second, whole, true},
-		"too late":                         {10 * time.Millisecond, 501 * time.Millisecond, time.Second, whole, false},
-		"the answer comes before a glance": {10 * time.Millisecond, 20 * time.Millisecond, 400 * time.Millisecond, whole, false},
-		"it stays something else":          {10 * time.Millisecond, 20 * time.Millisecond, time.Second, piece, false},
+		"the last pieces come late":                {10 * time.Millisecond, 400 * time.Millisecond, time.Second, whole, true},
+		"they come before the question":            {-10 * time.Millisecond, -5 * time.Millisecond, time.Second, whole, true},
+		"too late":                                 {10 * time.Millisecond, 501 * time.Millisecond, time.Second, whole, false},
+		"the answer arrives before it can be read": {10 * time.Millisecond, 20 * time.Millisecond, 400 * time.Millisecond, whole, false},
+		"it stays something else":                  {10 * time.Millisecond, 20 * time.Millisecond, time.Second, piece, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -86,7 +86,7 @@ func TestStands_AllowsChangesWithinReportGrace(t *testing.T) {
 			table.ToolCall("s", []byte(tt.again))
 			now = began.Add(tt.answer)
 			if _, got := table.Stands("s", judged, began); got != tt.want {
-				t.Errorf("it stands: %v", got)
+				t.Errorf("it is current: %v", got)
 			}
 		})
 	}

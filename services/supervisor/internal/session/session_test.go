@@ -226,20 +226,20 @@ func TestModeSet_RestoresModeAfterError(t *testing.T) {
 	type step func(table *Table)
 	sets := func(id, mode string) step { return func(table *Table) { table.SettingMode(id, "s", mode) } }
 	answers := func(id string, failed bool) step { return func(table *Table) { table.ModeSet(id, failed) } }
-	tells := func(mode string) step { return func(table *Table) { table.Mode("s", mode) } }
+	reports := func(mode string) step { return func(table *Table) { table.Mode("s", mode) } }
 	for name, tt := range map[string]struct {
 		steps []step
 		want  string
 	}{
-		"refused":                             {[]step{sets("1", "a"), answers("1", true)}, "plan"},
-		"taken":                               {[]step{sets("1", "a"), answers("1", false)}, "a"},
-		"two, both refused":                   {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", true)}, "plan"},
-		"two, both refused, the second first": {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", true)}, "plan"},
-		"two, the second refused":             {[]step{sets("1", "a"), sets("2", "b"), answers("1", false), answers("2", true)}, "a"},
-		"two, the second refused first":       {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", false)}, "a"},
-		"two, the first refused":              {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", false)}, "b"},
-		"refused, though the agent told it":   {[]step{sets("1", "a"), tells("a"), answers("1", true)}, "a"},
-		"refused, and another one was told":   {[]step{sets("1", "a"), tells("c"), answers("1", true)}, "c"},
+		"refused":                                {[]step{sets("1", "a"), answers("1", true)}, "plan"},
+		"taken":                                  {[]step{sets("1", "a"), answers("1", false)}, "a"},
+		"two, both refused":                      {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", true)}, "plan"},
+		"two, both refused, the second first":    {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", true)}, "plan"},
+		"two, the second refused":                {[]step{sets("1", "a"), sets("2", "b"), answers("1", false), answers("2", true)}, "a"},
+		"two, the second refused first":          {[]step{sets("1", "a"), sets("2", "b"), answers("2", true), answers("1", false)}, "a"},
+		"two, the first refused":                 {[]step{sets("1", "a"), sets("2", "b"), answers("1", true), answers("2", false)}, "b"},
+		"rejected, though the agent reported it": {[]step{sets("1", "a"), reports("a"), answers("1", true)}, "a"},
+		"rejected, and another one was reported": {[]step{sets("1", "a"), reports("c"), answers("1", true)}, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, _, _ := newTable(t)
@@ -285,8 +285,8 @@ func TestTable_ReportsChanges(t *testing.T) {
 	changes := 0
 	table := New(Options{Changed: func() { changes++ }, TurnEnded: func(string) { changes += 100 }, Closed: func(string) { changes += 1000 }})
 	for i, step := range []struct {
-		do   func()
-		told int // at least
+		do      func()
+		changes int // at least
 	}{
 		{func() { table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"}) }, 1},
 		{func() { _, _ = table.Context("early") }, 1},
@@ -304,32 +304,32 @@ func TestTable_ReportsChanges(t *testing.T) {
 	} {
 		before := changes
 		step.do()
-		if got := changes - before; got < step.told || got%100 == 0 {
-			t.Errorf("step %d: told %d, want at least %d", i, got, step.told)
+		if got := changes - before; got < step.changes || got%100 == 0 {
+			t.Errorf("step %d: notified of %d, want at least %d", i, got, step.changes)
 		}
 	}
 	before := changes
 	table.Updated([]byte("s"), 1)
 	table.Read("scope", "/w/a", "digest")
 	if changes != before {
-		t.Error("what changes no decision was told")
+		t.Error("a change without effect on decisions was reported")
 	}
 }
 
 // TestTable_ReportsChangeBeforeTurnEnd: counters of a turn must not be used after its end.
 func TestTable_ReportsChangeBeforeTurnEnd(t *testing.T) {
-	told, before := 0, 0
+	changes, before := 0, 0
 	table := New(Options{
-		Changed:   func() { told++ },
-		TurnEnded: func(string) { before = told },
+		Changed:   func() { changes++ },
+		TurnEnded: func(string) { before = changes },
 	})
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
 	table.Prompted("2", "s", false)
-	was := told
+	was := changes
 	table.PromptEnded("2", "end_turn")
 	if before != was+1 {
-		t.Errorf("told %d changes before the end of the turn, want 1", before-was)
+		t.Errorf("notified of %d changes before the end of the turn, want 1", before-was)
 	}
 }
 
@@ -358,12 +358,12 @@ func TestPrompted_OnlyOwnPromptsOverlap(t *testing.T) {
 		table.Opened(id, acp.Opened{SessionID: id}, false)
 	}
 	n := 0
-	prompts := func(session string, who, want bool) (id string) {
+	prompts := func(session string, own, want bool) (id string) {
 		t.Helper()
 		n++
 		id = fmt.Sprint(n)
-		if begins := table.Prompted(id, session, who); begins != want {
-			t.Errorf("prompt %s of %s, foreign %t: it begins a turn %t, want %t", id, session, who, begins, want)
+		if begins := table.Prompted(id, session, own); begins != want {
+			t.Errorf("prompt %s of %s, foreign %t: it begins a turn %t, want %t", id, session, own, begins, want)
 		}
 		return id
 	}

@@ -58,9 +58,9 @@ func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 
 func (s *state) dropTool(id string) { s.toolBytes -= s.tools.Delete(id).Size() }
 
-// reportGrace is how long a tool call may still change after a person was asked about it, because nobody reads and
-// answers in that time. Agents that report a tool call in pieces, as their model writes it, ask before the last pieces
-// are sent.
+// reportGrace is how long a tool call may still change after a person was asked about it, because a person cannot read
+// and answer in that time. Agents that report a tool call in pieces, as their model writes it, ask before the last
+// pieces are sent.
 const reportGrace = 500 * time.Millisecond
 
 // Subject is the subject of a tool call when it was judged.

@@ -17,7 +17,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// methodWork is a call that takes as long as a test wants.
+// methodWork is a call whose duration a test sets.
 const methodWork = "/test.Service/Work"
 
 // fake is a handler without a process or a socket.
@@ -30,7 +30,7 @@ type fake struct {
 	work      func(ctx context.Context) error // what methodWork does
 	holdErr   error
 	allErr    error         // what HoldAll ends with at once, if it is not known; nil: UNIMPLEMENTED
-	digest    string        // "abc" unless a test says otherwise
+	digest    string        // "abc" unless a test changes it
 	measuring chan struct{} // the digest waits for its end; nil: it does not wait
 
 	mu         sync.Mutex
@@ -266,7 +266,7 @@ var (
 	errCrash  = errors.New("exited with status 4: panic")
 )
 
-// instanceOf is what a connection leads to.
+// instanceOf returns the instance of a connection.
 func instanceOf(conn grpc.ClientConnInterface) Instance {
 	if a, ok := conn.(*attached); ok {
 		return a.Instance

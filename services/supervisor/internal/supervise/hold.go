@@ -186,7 +186,7 @@ func (a *attached) release() {
 func unknownHold(err error) bool { return status.Code(err) == codes.Unimplemented }
 
 // unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and
-// every handler implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
+// every handler implements Hold. So all errors count, except those about an unreachable or busy handler.
 func unknownHoldAll(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:

@@ -16,7 +16,7 @@ func TestKeep_RestoredAfterCrash(t *testing.T) {
 			if kept := req.GetKept(); kept != nil {
 				return &pluginv1.ConfigureResponse{Keep: kept}, nil
 			}
-			return &pluginv1.ConfigureResponse{Keep: []byte("what its files say")}, nil
+			return &pluginv1.ConfigureResponse{Keep: []byte("the content of its files")}, nil
 		}
 	}
 	type keeper interface {
@@ -45,30 +45,30 @@ func TestKeep_RestoredAfterCrash(t *testing.T) {
 		other.done = make(chan struct{}) // of this bubble
 		first := ready()
 		given(fakes[0], "")
-		if !h.Keeps() || string(first.Kept()) != "what its files say" {
+		if !h.Keeps() || string(first.Kept()) != "the content of its files" {
 			t.Errorf("kept is %q", first.Kept())
 		}
-		first.Keep([]byte("what it said later"))
+		first.Keep([]byte("a later state"))
 		first.Keep(nil)
 		fakes[0].end(errCrash)
 		second := ready()
-		given(fakes[1], "what it said later")
+		given(fakes[1], "a later state")
 		first.Keep([]byte("too late"))
 		fakes[1].end(errCrash)
 		third := ready()
-		given(fakes[2], "what it said later")
+		given(fakes[2], "a later state")
 		if err := h.Configure(t.Context()); err != nil { // a person has it believe its files
 			t.Fatal(err)
 		}
 		given(fakes[2], "")
-		if got := third.Kept(); string(got) != "what its files say" {
+		if got := third.Kept(); string(got) != "the content of its files" {
 			t.Errorf("kept is %q", got)
 		}
-		third.Keep([]byte("what it said later"))
+		third.Keep([]byte("a later state"))
 		if err := h.Restart(t.Context(), nil); err != nil { // which is no order to believe anything
 			t.Fatal(err)
 		}
-		given(fakes[3], "what it said later")
+		given(fakes[3], "a later state")
 		second.Keep([]byte("too late"))
 		fourth := ready()
 		if _, err := h.Swap(t.Context(), Swap{Start: func(context.Context, string) (Instance, error) { return other, nil }}); err != nil {
@@ -76,7 +76,7 @@ func TestKeep_RestoredAfterCrash(t *testing.T) {
 		}
 		given(other, "")
 		fourth.Keep([]byte("too late"))
-		if got := ready().Kept(); string(got) != "what its files say" {
+		if got := ready().Kept(); string(got) != "the content of its files" {
 			t.Errorf("kept is %q", got)
 		}
 	})
@@ -107,30 +107,30 @@ func TestKeep_InvalidAfterReload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := func() uint64 {
+		count := func() uint64 {
 			t.Helper()
 			n, ok := conn.(interface{ Told() (uint64, bool) }).Told()
 			if !ok {
-				t.Fatal("nothing is known of what it was told")
+				t.Fatal("the number of its configurations is unknown")
 			}
 			return n
 		}
-		before, during := told(), uint64(0)
+		before, during := count(), uint64(0)
 		first.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
-			during = told()
+			during = count()
 			return nil, errStart // it may have taken some of it all the same
 		}
 		if err := h.Reload(t.Context()); err == nil {
 			t.Error("it took the settings")
 		}
-		if after := told(); during == before || after == during {
-			t.Errorf("told %d times before, %d during and %d after a reload", before, during, after)
+		if after := count(); during == before || after == during {
+			t.Errorf("configured %d times before, %d during and %d after a reload", before, during, after)
 		}
 		if _, err := h.Swap(t.Context(), to(second)); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := conn.(interface{ Told() (uint64, bool) }).Told(); ok {
-			t.Error("what was said before the swap counts")
+			t.Error("a state from before the swap is used")
 		}
 	})
 }

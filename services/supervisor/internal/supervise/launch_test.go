@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// realHandler supervises this test binary, from a copy of its own.
+// realHandler supervises this test binary, from its own copy.
 func realHandler(t *testing.T) (h *Handler, program string) {
 	t.Helper()
 	program = copyOfSelf(t)

@@ -10,10 +10,10 @@ import (
 
 func TestProtect_SentToLaterInstances(t *testing.T) {
 	first, second := newFake(), newFake()
-	var told [][]string
+	var sent [][]string
 	for _, f := range []*fake{first, second} {
 		f.configure = func(req *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
-			told = append(told, req.GetHost().GetProtectedPaths())
+			sent = append(sent, req.GetHost().GetProtectedPaths())
 			return &pluginv1.ConfigureResponse{}, nil
 		}
 	}
@@ -34,10 +34,10 @@ func TestProtect_SentToLaterInstances(t *testing.T) {
 		}
 	}, func(o *Options) { o.Configure = settings })
 	want := [][]string{{"/own"}, {"/own", "/key"}, {"/own", "/key"}}
-	if !slices.EqualFunc(told, want, slices.Equal) {
-		t.Errorf("told were %q, want %q", told, want)
+	if !slices.EqualFunc(sent, want, slices.Equal) {
+		t.Errorf("sent were %q, want %q", sent, want)
 	}
 	if len(settings.GetHost().GetProtectedPaths()) != 1 {
-		t.Error("what it was made with was changed")
+		t.Error("the argument of the constructor was changed")
 	}
 }

@@ -4,7 +4,7 @@
 //
 // To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not
 // know the handler's other services, nor its callers. A caller asks for the current connection, and gets it or the
-// reason why there is none, without waiting. Calls are neither queued nor repeated, because a write is not idempotent.
+// reason why none exists, without waiting. Calls are neither queued nor repeated, because a write is not idempotent.
 package supervise
 
 import (
@@ -275,7 +275,7 @@ func (h *Handler) Digest() string {
 	return pin()
 }
 
-// Stop stops the handler as Instance.Stop does, and waits. It always returns soon after ctx ends; an error says that a
+// Stop stops the handler as Instance.Stop does, and waits. It always returns soon after ctx ends; an error means that a
 // process may be left. It aborts an active swap or restart. It may be called repeatedly, concurrently, and before
 // Start.
 func (h *Handler) Stop(ctx context.Context) error {

@@ -340,7 +340,7 @@ func TestDigest_MeasuredAfterReadyBeforeRestart(t *testing.T) {
 		time.Sleep(maxBackoff) // of the bubble
 		synctest.Wait()
 		if n := f.count(); n != 1 {
-			t.Errorf("%d starts while nobody knows which program is to be started", n)
+			t.Errorf("%d starts while the program is unknown", n)
 		}
 		close(first.measuring)
 		time.Sleep(maxBackoff)
@@ -398,7 +398,7 @@ func scopesAreHeld(t *testing.T, together bool) {
 		}
 		first.end(errCrash)
 		synctest.Wait()
-		h.Drop("early") // while there is none
+		h.Drop("early") // while none exists
 		h.Hold("late")
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -431,7 +431,7 @@ func TestHoldAll_ReopensWithCurrentScopes(t *testing.T) {
 		if got := f.scopes(); len(got) != 0 {
 			t.Fatalf("held = %q, though the stream is cut", got)
 		}
-		h.Drop("dropped") // while there is none
+		h.Drop("dropped") // while none exists
 		h.Hold("new")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -580,7 +580,7 @@ func TestStop_WaitsUntilDeadline(t *testing.T) {
 		}
 		was := changes.Load()
 		if h.markConfigure(); changes.Load() != was+1 {
-			t.Errorf("told %d changes when it is configured, want 1", changes.Load()-was)
+			t.Errorf("notified of %d changes when it is configured, want 1", changes.Load()-was)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -596,7 +596,7 @@ func TestStop_WaitsUntilDeadline(t *testing.T) {
 		o.Changed = func() { changes.Add(1) }
 	})
 	if n := changes.Load(); n < int64(len(states)+1) {
-		t.Errorf("told %d changes, and there were %d states", n, len(states))
+		t.Errorf("notified of %d changes, and there were %d states", n, len(states))
 	}
 	if want := []supervisorv1.HandlerState{Starting, Ready, Stopping, Stopped}; !slices.Equal(states, want) {
 		t.Errorf("states = %v, want %v", states, want)

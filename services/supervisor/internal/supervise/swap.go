@@ -30,7 +30,7 @@ type Swap struct {
 
 // Swap replaces the handler by another program or sidecar while callers continue. It first starts, describes,
 // configures and checks the new instance. If that fails, or ctx ends before, the old instance stays in use, the new one
-// is removed, and the error says why. Then new calls go to the new instance, it holds the held scopes, and the old
+// is removed, and the error states why. Then new calls go to the new instance, it holds the held scopes, and the old
 // instance has 10 s to finish its active calls. Swap does not wait for streams and calls without a deadline.
 //
 // Swap returns when the old instance has ended, even if ctx ends meanwhile. forced is the number of calls that the old

@@ -24,11 +24,11 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// What the test binary does as a handler, by its environment.
+// The behavior of the test binary as a handler, by its environment.
 const (
 	envAnswer = "SWAP_TEST_ANSWER" // what it answers
 	envDone   = "SWAP_TEST_DONE"   // the file in which it notes the calls that it did
-	envHang   = "SWAP_TEST_HANG"   // the pipe in which it says that it hangs in Configure, which it does for ever
+	envHang   = "SWAP_TEST_HANG"   // the pipe to which it writes that it hangs in Configure, where it stays
 )
 
 func playConfigure(ctx context.Context, _ *pluginv1.ConfigureRequest) ([]string, error) {
@@ -41,7 +41,7 @@ func playConfigure(ctx context.Context, _ *pluginv1.ConfigureRequest) ([]string,
 	return nil, nil
 }
 
-// played answers reads with its name. A path under /hang is a pipe in which it says that it hangs.
+// played answers reads with its name. A path under /hang is a pipe to which it writes that it hangs.
 type played struct {
 	fsv1.UnimplementedFileSystemServiceServer
 }
@@ -100,7 +100,7 @@ func pipe(t *testing.T) (name string, first <-chan string) {
 	return name, got
 }
 
-// gone fails the test if a process is there that was a child of this one.
+// gone fails the test if a former child of this process is alive.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
@@ -145,10 +145,10 @@ func TestSwap_FailedRealSwapLeavesNothing(t *testing.T) {
 		spec launch.Spec
 		why  string
 	}{
-		"not there":           {real("/no/such/program"), "no such file"},
-		"ends at once":        {real(script), "it is broken"},
-		"another digest":      {wrongDigest, "sha256"},
-		"nobody at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket", SecretFile: secret}, "dial"},
+		"not there":                {real("/no/such/program"), "no such file"},
+		"ends at once":             {real(script), "it is broken"},
+		"another digest":           {wrongDigest, "sha256"},
+		"no listener at the other": {launch.Spec{Name: "fs", Address: "unix:///no/such/socket", SecretFile: secret}, "dial"},
 	} {
 		if _, err := h.Swap(t.Context(), Swap{Spec: c.spec}); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", name, err, c.why)
@@ -217,7 +217,7 @@ func TestSwap_OldProcessKilledEndsDrain(t *testing.T) {
 		answer <- err
 	}()
 	if got := <-first; got != "hanging" {
-		t.Fatalf("the call says %q", got)
+		t.Fatalf("the call returns %q", got)
 	}
 	old := int(h.Status().GetPid())
 	type result struct {

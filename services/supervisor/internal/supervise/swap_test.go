@@ -117,12 +117,12 @@ func TestSwap_FailureKeepsOld(t *testing.T) {
 		fake *fake
 		why  string
 	}{
-		"it does not start":                        {nil, errStart.Error()},
-		"it refuses its settings":                  {refusing, "settings.policy"},
-		"it describes itself badly":                {nameless, "name"},
-		"it does not answer":                       {silent, "no answer within 10s"},
-		"it is killed while it is configured":      {dying, errCrash.Error()},
-		"the caller does not take it for the work": {wrong, "of another kind"},
+		"it does not start":                           {nil, errStart.Error()},
+		"it refuses its settings":                     {refusing, "settings.policy"},
+		"it describes itself badly":                   {nameless, "name"},
+		"it does not answer":                          {silent, "no answer within 10s"},
+		"it is killed while it is configured":         {dying, errCrash.Error()},
+		"the caller does not mistake it for the work": {wrong, "of another kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := newFake()
@@ -173,7 +173,7 @@ func begin(t *testing.T, h *Handler, timeout time.Duration) (answer chan error) 
 	return answer
 }
 
-// takes makes a fake's work take so long.
+// takes sets the duration of a fake's work.
 func takes(d time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -195,7 +195,7 @@ func TestSwap_DrainTimeout(t *testing.T) {
 	}{
 		{"it answers in time", 4 * time.Second, time.Minute, 4 * time.Second, 0},
 		{"it does not", time.Hour, time.Minute, 10 * time.Second, 1},
-		{"what may take for ever is not waited for", time.Hour, 0, 0, 1},
+		{"unlimited calls are not waited for", time.Hour, 0, 0, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			first, second := newFake(), other()
@@ -515,7 +515,7 @@ func TestConfigure_ReportsNotesAndErrors(t *testing.T) {
 func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 	first, second := newFake(), other()
 	var mu sync.Mutex
-	var told []string
+	var changes []string
 	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -525,14 +525,14 @@ func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if got, want := strings.Join(told, ", "), "STARTING /bin/faked, READY /bin/faked, READY /bin/other"; got != want {
-			t.Errorf("told %s, want %s", got, want)
+		if got, want := strings.Join(changes, ", "), "STARTING /bin/faked, READY /bin/faked, READY /bin/other"; got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}, func(o *Options) {
 		o.OnChange = func(s *supervisorv1.HandlerStatus) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, strings.TrimPrefix(s.GetState().String(), "HANDLER_STATE_")+" "+s.GetCommand()[0])
+			changes = append(changes, strings.TrimPrefix(s.GetState().String(), "HANDLER_STATE_")+" "+s.GetCommand()[0])
 		}
 	})
 }

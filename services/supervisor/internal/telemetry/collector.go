@@ -77,7 +77,7 @@ func connect(c *Collector, logger *slog.Logger) (*connection, error) {
 }
 
 // metrics returns a reader that sends the metrics at intervals.
-func (c *connection) metrics(who *resource.Resource) (sdkmetric.Reader, error) {
+func (c *connection) metrics(res *resource.Resource) (sdkmetric.Reader, error) {
 	headers := map[string]string{} // not nil, because nil would use the environment's
 	maps.Copy(headers, c.Headers)
 	exporter, err := otlpmetricgrpc.New(context.Background(),
@@ -87,7 +87,7 @@ func (c *connection) metrics(who *resource.Resource) (sdkmetric.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sdkmetric.NewPeriodicReader(metricsExporter{exporter, c, who}, sdkmetric.WithInterval(cmp.Or(c.Interval, defaultInterval)), sdkmetric.WithTimeout(exportTimeout)), nil
+	return sdkmetric.NewPeriodicReader(metricsExporter{exporter, c, res}, sdkmetric.WithInterval(cmp.Or(c.Interval, defaultInterval)), sdkmetric.WithTimeout(exportTimeout)), nil
 }
 
 // failed logs that a report did not arrive, at most once per logInterval.

@@ -85,12 +85,12 @@ func (t *Telemetry) agent(name string) attribute.KeyValue {
 }
 
 func (t *Telemetry) turnEnded(agent string, key sessionKey, now time.Time, end *supervisorv1.TurnEnded) {
-	ctx, who := context.Background(), t.agent(agent)
+	ctx, attrs := context.Background(), t.agent(agent)
 	outcome := "error"
 	if end.GetError() == nil {
 		outcome = oneOf(end.GetStopReason(), stops...)
 	}
-	t.measures.turns.Add(ctx, 1, with(who, attribute.String("outcome", outcome)))
+	t.measures.turns.Add(ctx, 1, with(attrs, attribute.String("outcome", outcome)))
 	t.sessions.mu.Lock()
 	var began time.Time
 	if s := t.sessions.known[key]; s != nil {
@@ -98,7 +98,7 @@ func (t *Telemetry) turnEnded(agent string, key sessionKey, now time.Time, end *
 	}
 	t.sessions.mu.Unlock()
 	if !began.IsZero() {
-		t.measures.turn.Record(ctx, max(0, now.Sub(began)).Seconds(), with(who))
+		t.measures.turn.Record(ctx, max(0, now.Sub(began)).Seconds(), with(attrs))
 	}
 	usage := end.GetUsage()
 	for kind, n := range map[string]uint64{
@@ -106,7 +106,7 @@ func (t *Telemetry) turnEnded(agent string, key sessionKey, now time.Time, end *
 		"cached_read": usage.GetCachedRead(), "cached_write": usage.GetCachedWrite(),
 	} {
 		if n > 0 {
-			t.measures.tokens.Add(ctx, clamp(min(n, maxTokens)), with(who, attribute.String("kind", kind)))
+			t.measures.tokens.Add(ctx, clamp(min(n, maxTokens)), with(attrs, attribute.String("kind", kind)))
 		}
 	}
 }

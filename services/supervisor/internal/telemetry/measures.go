@@ -120,7 +120,7 @@ func (m *measures) make(meter metric.Meter, source Source, l *labels) error {
 			o.ObserveFloat64(renewal, float64(c.RenewFrom.Unix()), of)
 		}
 	})
-	from := func(who string) attribute.KeyValue { return attribute.String("from", who) }
+	from := func(sender string) attribute.KeyValue { return attribute.String("from", sender) }
 	total("acphost.messages", "", "Messages, by who sent them.", func(s *State, count func(uint64, ...attribute.KeyValue)) {
 		count(s.Link.GetAgentMessages(), from("agent"))
 		count(s.Link.GetFrontMessages(), from("client"))

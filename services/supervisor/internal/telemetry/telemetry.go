@@ -64,13 +64,13 @@ func New(o Options) (*Telemetry, error) {
 		return nil, nil
 	}
 	t := &Telemetry{labels: newLabels(), sessions: newSessions()}
-	who := resource.NewSchemaless(
+	res := resource.NewSchemaless(
 		attribute.String("service.name", "acphost"),
 		attribute.String("service.version", o.Version),
 		attribute.String("service.instance.id", o.Instance),
 	)
 	options := []sdkmetric.Option{
-		sdkmetric.WithResource(who),
+		sdkmetric.WithResource(res),
 		sdkmetric.WithCardinalityLimit(maxSeries),
 		sdkmetric.WithExemplarFilter(noExemplars),
 	}
@@ -84,7 +84,7 @@ func New(o Options) (*Telemetry, error) {
 			return nil, err
 		}
 		if !o.OTLP.NoMetrics {
-			reader, err := t.collector.metrics(who)
+			reader, err := t.collector.metrics(res)
 			if err != nil {
 				t.collector.close()
 				return nil, fmt.Errorf("report metrics to %s: %w", o.OTLP.Endpoint, err)
@@ -99,7 +99,7 @@ func New(o Options) (*Telemetry, error) {
 	}
 	if o.OTLP != nil && o.OTLP.Traces != nil {
 		var err error
-		if t.tracing, err = t.collector.traces(o.OTLP.Traces, who); err == nil {
+		if t.tracing, err = t.collector.traces(o.OTLP.Traces, res); err == nil {
 			err = t.measures.lost(t.provider.Meter(scope), t.tracing)
 		}
 		if err != nil {

@@ -143,7 +143,7 @@ func TestMetrics_PrometheusFormat(t *testing.T) {
 	}
 }
 
-// Whatever an agent, a program or a repository chooses, the number of series is bounded, and so is what is kept.
+// The number of series and the memory are limited for any names that agents, programs and repositories choose.
 func TestMetrics_LimitsSeries(t *testing.T) {
 	tel := newTelemetry(t, telemetry.Options{Prometheus: true})
 	tel.Called("fs", "fs/read_text_file", time.Millisecond, false)
@@ -208,7 +208,7 @@ func TestMetrics_ServesOnlyGET(t *testing.T) {
 	}
 }
 
-// collector takes reports.
+// collector receives reports.
 type collector struct {
 	collectorv1.UnimplementedMetricsServiceServer
 	reports chan *collectorv1.ExportMetricsServiceRequest

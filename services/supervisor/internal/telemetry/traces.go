@@ -55,7 +55,7 @@ type tracing struct {
 }
 
 // traces makes the sender of spans.
-func (c *connection) traces(o *Traces, who *resource.Resource) (*tracing, error) {
+func (c *connection) traces(o *Traces, res *resource.Resource) (*tracing, error) {
 	headers := map[string]string{} // not nil, because nil would use the environment's
 	maps.Copy(headers, c.Headers)
 	exporter, err := otlptracegrpc.New(context.Background(),
@@ -67,7 +67,7 @@ func (c *connection) traces(o *Traces, who *resource.Resource) (*tracing, error)
 	}
 	ctx, cut := context.WithCancel(context.Background())
 	t := &tracing{
-		exporter: exporter, to: c, who: who, cut: cut,
+		exporter: exporter, to: c, who: res, cut: cut,
 		queue: make(chan sdktrace.ReadOnlySpan, maxSpans), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	provider := sdktrace.NewTracerProvider(

@@ -21,7 +21,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// traceCollector takes traces, once it is let.
+// traceCollector receives traces, once the test permits it.
 type traceCollector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	entered chan struct{} // a report has come
@@ -46,7 +46,7 @@ func (c *traceCollector) Export(ctx context.Context, req *collectorv1.ExportTrac
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// collectTraces starts a collector, which takes reports once its channel let is closed.
+// collectTraces starts a collector, which receives reports once its channel let is closed.
 func collectTraces(t *testing.T) (*traceCollector, string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func collectTraces(t *testing.T) (*traceCollector, string) {
 	return c, listener.Addr().String()
 }
 
-// spans are all spans that came, after the telemetry was closed.
+// spans returns all received spans, after the telemetry was closed.
 func (c *traceCollector) spans() (all []*tracev1.Span) {
 	for len(c.reports) > 0 {
 		for _, r := range (<-c.reports).GetResourceSpans() {
@@ -161,7 +161,7 @@ func TestSampling_ClientDecisionBeforeRatio(t *testing.T) {
 	span.Begin(tel.Tracer(), span.Start{Name: "ours"}).End("")
 	ours := span.Begin(tel.Tracer(), span.Start{Name: "ours too"})
 	if context := ours.Context(); !context.Valid() || context.Sampled {
-		t.Errorf("what is not recorded is named %+v", context)
+		t.Errorf("an unrecorded span has the name %+v", context)
 	}
 	ours.Child("a part of ours", span.Internal).End("")
 	yes := span.Begin(tel.Tracer(), span.Start{Name: "recorded", Parent: span.Parse(parent, "no state of vendors")})
@@ -175,8 +175,8 @@ func TestSampling_ClientDecisionBeforeRatio(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing keeps nobody waiting: spans gather up to a bound, what is beyond it is lost and counted, and
-// the end waits two seconds.
+// A collector that does not respond blocks no caller: spans are queued up to a limit, further ones are dropped and
+// counted, and the shutdown waits two seconds.
 func TestOTLP_SlowCollectorBlocksNothing(t *testing.T) {
 	c, at := collectTraces(t)
 	o := tracing(at, 1)

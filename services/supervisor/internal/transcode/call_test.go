@@ -64,7 +64,7 @@ func serve(t testing.TB, s *shelf) *grpc.ClientConn {
 	return conn
 }
 
-// call is what a link does with a routed request.
+// call performs a routed request as a link does.
 func call(conn *grpc.ClientConn, m *Method, params []byte, write func([][]byte)) error {
 	f, jerr := m.EncodeRequest(params, callContext())
 	if jerr != nil {

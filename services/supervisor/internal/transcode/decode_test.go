@@ -33,7 +33,7 @@ func received(raw []byte, sizes ...int) *Frame {
 	return &Frame{received: bufs}
 }
 
-// decodeResponse is what DecodeReply makes of a response, without what stands around it in the line.
+// decodeResponse returns the result of DecodeReply for a response, without the rest of the line.
 func decodeResponse(m *Method, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
 	pieces, result, err = m.DecodeReply([]byte("1"), f)
 	body := bytes.TrimSuffix(bytes.Join(pieces, nil), []byte("}\n"))
@@ -279,14 +279,14 @@ func FuzzResponse(f *testing.F) {
 			return
 		}
 		if text, jsonErr := protojson.Marshal(want); jsonErr != nil {
-			// No JSON form: a Timestamp out of range, a NaN in a Value. Both must say so.
-			// A Value without a kind is the exception: it is taken for null.
+			// A Timestamp out of range and a NaN in a Value have no JSON form. Both decoders must return an error. A
+			// Value without a kind is the exception: it is treated as null.
 			if err == nil && !strings.Contains(jsonErr.Error(), "none of the oneof fields is set") {
 				t.Fatalf("protojson refuses (%v), but got %s", jsonErr, got)
 			}
 			return
 		} else if err != nil {
-			t.Fatalf("%v, but protojson says %s", err, text)
+			t.Fatalf("%v, but protojson returns %s", err, text)
 		}
 		back := dynamicpb.NewMessage(m.Output)
 		if err := protojson.Unmarshal(got, back); err != nil {
@@ -305,7 +305,7 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// oracle parses with dynamicpb, which panics on a map entry whose key comes twice, once with a wrong wire type
+// oracle parses with dynamicpb, which panics on a map entry that has its key twice, once with a wrong wire type
 // (protobuf-go 1.36).
 func oracle(raw []byte, m proto.Message) (broken bool, err error) {
 	defer func() { broken = recover() != nil }()

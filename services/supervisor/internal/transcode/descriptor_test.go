@@ -171,7 +171,7 @@ func TestCompile_ReadsOptions(t *testing.T) {
 }
 
 func TestCompile_OptionNeedsImport(t *testing.T) {
-	// The same number, defined by nobody: a file that does not import options.proto.
+	// The same number, without a definition: the file does not import options.proto.
 	var options descriptorpb.MethodOptions
 	proto.SetExtension(&options, acpv1.E_Method, &acpv1.Method{Name: "fs/read_text_file"})
 	raw, err := proto.Marshal(&options)

@@ -134,7 +134,7 @@ func TestEncode_ErrorsNameMember(t *testing.T) {
 		{"a bad time", all, `{"time":"yesterday"}`, -32602, `time: expected a string with a Timestamp, got "yesterday"`},
 		{"nested too deep", all, strings.Repeat(`{"all":`, 300) + `{}` + strings.Repeat(`}`, 300), -32602, `nested too deep`},
 		{"cut off", read, `{"path":"/a"`, -32602, `invalid JSON at byte 13 of the params`},
-		{"something behind", read, `{"path":"/a"}x`, -32602, `the params are not valid JSON`},
+		{"trailing data", read, `{"path":"/a"}x`, -32602, `the params are not valid JSON`},
 		{"a verbatim member that is cut off", echo, `{"raws":[{]}`, -32602, `raws[0]: invalid JSON at byte 11 of the params`},
 		{"a long wrong value", read, `{"line":"` + strings.Repeat("ä", 99) + `"}`, -32602,
 			`line: expected an integer from 0 to 4294967295, got "` + strings.Repeat("ä", 19) + `…`},
@@ -195,7 +195,7 @@ func TestNames_OfRequest(t *testing.T) {
 	}
 }
 
-// The errors are what agents read: none may look like a missing file, whatever the agent sent wrong.
+// Agents read these errors: none may look like a missing file, whatever the agent sent.
 func TestEncode_ErrorsAreJSON(t *testing.T) {
 	read := compile(t, fsService, "ReadTextFile")
 	_, jerr := read.EncodeRequest([]byte(`{"line":"\u0000\""}`), nil)

@@ -36,8 +36,8 @@ type Method struct {
 }
 
 // Compile returns the Method of an RPC with the option acphost.acp.v1.method. It returns nil for an RPC without it. The
-// option counts only if the RPC's file imports acphost's options.proto. The error says which part of the RPC's messages
-// cannot be converted to JSON.
+// option counts only if the RPC's file imports acphost's options.proto. The error names the part of the RPC's messages
+// that cannot be converted to JSON.
 func Compile(md protoreflect.MethodDescriptor) (*Method, error) {
 	option, err := methodOption(md)
 	if err != nil || option == nil {
@@ -151,7 +151,7 @@ func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
 }
 
 // DecodeReply converts a received response to the line that answers the JSON-RPC request id. The line consists of
-// pieces in order. DecodeReply removes the CallResult and returns it, or nil if there is none. The pieces refer to the
+// pieces in order. DecodeReply removes the CallResult and returns it, or nil if none exists. The pieces refer to the
 // frame: they are valid until it is freed. The error describes the defect of the handler's response.
 func (m *Method) DecodeReply(id []byte, f *Frame) (pieces [][]byte, result *acpv1.CallResult, err error) {
 	d := newDecoder(f)

@@ -15,9 +15,9 @@ import (
 // PathMap translates paths between a client and a handler that has the same files under other paths. It must be safe
 // for concurrent use.
 type PathMap interface {
-	// SidecarPath returns the handler's path for a client's path. It returns an error if there is none.
+	// SidecarPath returns the handler's path for a client's path. It returns an error if none exists.
 	SidecarPath(path string) (string, error)
-	// ClientPath returns the client's path for a handler's path. It returns an error if there is none.
+	// ClientPath returns the client's path for a handler's path. It returns an error if none exists.
 	ClientPath(path string) (string, error)
 	// ClientText replaces the handler's paths in a text by the client's.
 	ClientText(text string) string

@@ -40,7 +40,7 @@ func (m *twin) CheckCommand(c Command) error {
 	return nil
 }
 
-// fill sets each string of a message, and of the messages in it, to a text, by how it has to do with paths.
+// fill sets each string of a message, and of the messages in it, to a text that depends on its path option.
 func fill(m protoreflect.Message, text func(acpv1.PathUse) string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -118,7 +118,7 @@ func TestPaths_MapsMarkedFieldsOnly(t *testing.T) {
 	}
 }
 
-// Every field of the contracts that is called like a path says how it has to do with paths.
+// Every field of the contracts with the name of a path has an option about paths.
 func TestPaths_ContractsMarkPathFields(t *testing.T) {
 	known := map[string]bool{
 		"path": true, "cwd": true, "git_dir": true, "resolved_path": true, "allowed_path": true, "program": true, "root": true,
@@ -136,7 +136,7 @@ func TestPaths_ContractsMarkPathFields(t *testing.T) {
 					continue
 				}
 				if use, err := pathUse(fd); err != nil || use == acpv1.PathUse_PATH_USE_UNSPECIFIED {
-					t.Errorf("%s says nothing of paths (%v)", fd.FullName(), err)
+					t.Errorf("%s has no option about paths (%v)", fd.FullName(), err)
 				}
 			}
 		}
@@ -240,7 +240,8 @@ func TestPaths_UnmappableFailsCall(t *testing.T) {
 	}
 }
 
-// BenchmarkRequestPaths compares a request for a handler whose paths are not mapped with one for a handler whose paths are.
+// BenchmarkRequestPaths compares a request to a handler without mapped paths with a request to a handler with mapped
+// paths.
 func BenchmarkRequestPaths(b *testing.B) {
 	read := method(b, fsv1.File_acphost_fs_v1_fs_proto, "ReadTextFile")
 	params := []byte(`{"sessionId":"0123456789abcdef","path":"/here/services/supervisor/internal/transcode/paths.go"}`)

@@ -104,7 +104,7 @@ func (c *compiler) message(md protoreflect.MessageDescriptor) (*plan, error) {
 	}
 	switch {
 	case p.name == "google.protobuf.Any":
-		return nil, fmt.Errorf("%s has no JSON form that can be told from a descriptor; use google.protobuf.Struct", md.FullName())
+		return nil, fmt.Errorf("%s has no JSON form that follows from a descriptor; use google.protobuf.Struct", md.FullName())
 	case p.shape != shapeObject && p.shape != shapeWrapper:
 		return p, nil
 	}
@@ -237,8 +237,8 @@ func wireType(k protoreflect.Kind) protowire.Type {
 	}
 }
 
-// isVerbatim parses the verbatim option. The options of foreign descriptors may contain it as unknown bytes, or as a
-// type of their own. Parsing them again with the compiled-in type works in both cases.
+// isVerbatim parses the verbatim option. The options of foreign descriptors may contain it as unknown bytes, or as
+// their own type. Parsing them again with the compiled-in type works in both cases.
 func isVerbatim(fd protoreflect.FieldDescriptor) (bool, error) {
 	var options descriptorpb.FieldOptions
 	if err := reparse(fd.Options(), &options); err != nil {
@@ -248,7 +248,7 @@ func isVerbatim(fd protoreflect.FieldDescriptor) (bool, error) {
 		importsOptions(fd.ParentFile()), nil
 }
 
-// methodOption parses the method option. It returns nil if there is none.
+// methodOption parses the method option. It returns nil if none exists.
 func methodOption(md protoreflect.MethodDescriptor) (*acpv1.Method, error) {
 	var options descriptorpb.MethodOptions
 	if err := reparse(md.Options(), &options); err != nil {

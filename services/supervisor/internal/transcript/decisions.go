@@ -49,7 +49,7 @@ func (s *story) decided(until time.Time) {
 	}
 }
 
-// about returns the item of a decision, or nil if there is none yet.
+// about returns the item of a decision, or nil if none exists yet.
 func (s *story) about(r Decision) *heldItem {
 	a, call := r.GetAction(), r.GetDoor() == "call"
 	if r.GetVerdict() == "ask" {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-// decision is what the audit has of an action, some seconds after the beginning.
+// decision is an audit record of an action, some seconds after the beginning.
 func decision(after int, door, verdict, outcome, rule string, a *permissionv1.Action) Decision {
 	what := "write /w/a"
 	if a.GetCommand() != nil {
@@ -66,7 +66,7 @@ func TestDecision_IsShownWithItsAction(t *testing.T) {
 			[]Decision{decision(5, "call", "ask", "allowed", "", write())},
 			"question write /w/a|allowed (Yes) in the editor {no rule}\ntool Tt|completed [places /w/a]\ncall fs/write_text_file /w/a|done",
 		},
-		"a request of the agent's that a person answered, and what it caused": {
+		"a request of the agent that a person answered, and its effect": {
 			at(tool("t", "edit", ""), entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"allow_once","name":"Yes"}]}}`),
 				entry("front-to-agent", "", `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`), done("t")),
 			[]Decision{decision(3, "request", "ask", "allowed", "careful", &permissionv1.Action{Kind: "tool.edit", ToolCallId: "t"})},
@@ -83,7 +83,7 @@ func TestDecision_IsShownWithItsAction(t *testing.T) {
 			[]Decision{decision(3, "call", "deny", "denied", "no-one", run("one")), decision(3, "call", "allow", "allowed", "twos", run("two"))},
 			"command two|no end of it is recorded {rule twos}\ncommand one|failed: denied {rule no-one}",
 		},
-		"what is told nowhere else": {
+		"a decision without another record": {
 			at(entry("front-to-agent", "", `{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`), entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`)),
 			[]Decision{decision(1, "call", "deny", "denied", "secrets", write()), decision(1, "call", "allow", "cancelled", "x", run("make")), {AuditRecord: &supervisorv1.AuditRecord{Time: timestamppb.New(began), Note: "torn"}}},
 			"turn Turn 1\nuser |go\ndecision denied: write /w/a {rule secrets}\ndecision cancelled: run make in /w {rule x}\nend Turn 1 ended after 2.0 s: end_turn",

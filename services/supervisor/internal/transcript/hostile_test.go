@@ -14,7 +14,7 @@ import (
 // hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.
 const hostile = "\x1b[31mred\x1b]0;title\x07\u202egnp.exe\u202c <script>alert(1)</script> ![x](http://tracker/x.png) [x](javascript:alert(1)) ```\n# heading\n</pre></details></main>\n- <img src=x onerror=alert(1)> **<b>** `</code><script>`\n| <i> | <u> |\n|---|---|\n| {{.}} | &lt;script&gt; |\n~~~\n</style><link rel=stylesheet href=//x>\n~~~\n> <meta http-equiv=refresh>"
 
-// hostileFile is a session in which everything that somebody chooses is hostile.
+// hostileFile is a session in which all names and texts that other parties choose are hostile.
 func hostileFile(t *testing.T) journal.Session {
 	t.Helper()
 	q, err := json.Marshal(hostile)
@@ -62,7 +62,7 @@ func hostileFile(t *testing.T) journal.Session {
 	return written(t, []byte(b.String()))
 }
 
-// ours are the elements that a page has, each as it is written by acphost.
+// ours are the elements of a page, each as acphost writes it.
 var ours = regexp.MustCompile(`^</?(?:!DOCTYPE html|html(?: lang="en")?|head|meta charset="utf-8"|meta http-equiv="Content-Security-Policy" content="[-a-z0-9A-Z' ;&#/=]+"|` +
 	`meta name="referrer" content="no-referrer"|meta name="viewport" content="[-a-z=0-9, ]+"|title|style|body|header|h1|h4|h2 id="turn-[0-9]+"|h2|nav|a(?: href="#turn-[0-9]+")?|dl|dt|dd|main|footer|code|b|p|strong|em|del|ul|ol|li|hr|br|blockquote|table|tr|th|td|pre|div|span|summary|article|details|time` +
 	`|(?:p|pre|span|div|article|details|summary|ul|li) class="[a-z_ ]*"(?: open)?|time datetime="[-0-9T:.Z]+"|ol start="[0-9]+")>$`)
@@ -103,7 +103,7 @@ func TestTranscript_EscapesHostileText(t *testing.T) {
 
 var element = regexp.MustCompile(`<[^>]*>`)
 
-// elementsAreOurs checks that HTML has no elements but acphost's own, each ended where it has to.
+// elementsAreOurs checks that HTML has no elements except acphost's own, each with its end tag.
 func elementsAreOurs(t *testing.T, page string) {
 	t.Helper()
 	var open []string
@@ -139,19 +139,19 @@ func TestMarkdown_KeepsOnlyCertainCode(t *testing.T) {
 		{"code", "```html\n" + x + "\n```", true},
 		{"code between tildes", "~~~\n```\n" + x, true},
 		{"code with a shorter fence in it", "````\n```\n" + x, true},
-		{"behind code", "```\na\n```\n" + x, false},
-		{"behind code with a longer fence", "```\na\n`````\n" + x, false},
+		{"after code", "```\na\n```\n" + x, false},
+		{"after code with a longer fence", "```\na\n`````\n" + x, false},
 		{"a fence in a list", "- ```\n" + x, false},
 		{"a fence that is further in", "  ```\n" + x, false},
 		{"a fence that may end it or not", "```\na\n    ```\n" + x, false},
-		{"and one behind that", "```\na\n\t```\n```\n" + x, false},
-		{"behind two fences on a line, which end nothing", "```\n``` ```\n```\n" + x, false},
-		{"behind two fences with a tab between them", "~~~\n~~~\t~~~\n~~~\n" + x, false},
-		{"behind a fence with blanks after it", "```\na\n``` \t\n" + x, false},
-		{"behind a fence that ends one further in", "  ```\n```\n" + x, false},
-		{"behind a list's code that its list ends", "- a\n  ```\ntext\n  ```\n```\n" + x, false},
-		{"behind code of a list that ends further in", "- a\n  ```\n   ```\n```\n" + x, false},
-		{"code behind a list's", "- a\n\n  ```js\n    y\n\n  ```\n- b\n\n```\n" + x + "\n```", true},
+		{"and one after that", "```\na\n\t```\n```\n" + x, false},
+		{"after two fences on a line, which end nothing", "```\n``` ```\n```\n" + x, false},
+		{"after two fences with a tab between them", "~~~\n~~~\t~~~\n~~~\n" + x, false},
+		{"after a fence with blanks after it", "```\na\n``` \t\n" + x, false},
+		{"after a fence that ends one further in", "  ```\n```\n" + x, false},
+		{"after a list's code that its list ends", "- a\n  ```\ntext\n  ```\n```\n" + x, false},
+		{"after code of a list that ends further in", "- a\n  ```\n   ```\n```\n" + x, false},
+		{"code after a list's", "- a\n\n  ```js\n    y\n\n  ```\n- b\n\n```\n" + x + "\n```", true},
 		{"a list's code", "- a\n  ```\n  " + x + "\n  ```", false},
 		{"a span of code", "```a```\n" + x, false},
 	} {

@@ -22,7 +22,7 @@ var hostileLinks = []string{
 	"<svg/onload=alert(1)>", "<iframe src=javascript:alert(1)>", "<!-- --><script>alert(1)</script>", "xmpp:me@example.com/?body=x",
 }
 
-// links of Markdown: inline, with the text before the address; definitions; what stands between angle brackets.
+// links of Markdown: inline, with the text before the address; definitions; text between angle brackets.
 var (
 	inlineLink  = regexp.MustCompile(`(?s)(^|[^\\])\]\(`)
 	definition  = regexp.MustCompile(`(^|[^\\])\]\s*:`)

@@ -150,12 +150,12 @@ func (m *markdownWriter) entry(it *item, again string) {
 
 // parts writes the content of an item. It writes raw input and output only if there is no other content.
 func (m *markdownWriter) parts(it *item) {
-	told := false
+	found := false
 	for _, p := range it.Parts {
-		if p.Kind == partRaw && told {
+		if p.Kind == partRaw && found {
 			continue
 		}
-		told = told || p.Kind != partPlaces
+		found = found || p.Kind != partPlaces
 		m.part(p, "  ")
 	}
 }

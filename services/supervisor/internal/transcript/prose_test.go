@@ -20,7 +20,7 @@ func TestProse_Markdown(t *testing.T) {
 		{"headings", "# One\n### Two ##", "<h4>One</h4>\n<h4>Two</h4>\n"},
 		{"a list in a list", "- a\n  - b\n  - c\n- d\n\ntext", "<ul>\n<li>a<ul>\n<li>b</li>\n<li>c</li>\n</ul>\n</li>\n<li>d</li>\n</ul>\n<p>text</p>\n"},
 		{"numbers", "1. a\n   more\n2. b", "<ol>\n<li>a\nmore</li>\n<li>b</li>\n</ol>\n"},
-		{"numbers that go on behind something else", "3. c\n4. d", "<ol start=\"3\">\n<li>c</li>\n<li>d</li>\n</ol>\n"},
+		{"numbers that continue after other text", "3. c\n4. d", "<ol start=\"3\">\n<li>c</li>\n<li>d</li>\n</ol>\n"},
 		{"items apart, with code", "1. a\n\n   ```\n   x\n   ```\n\n2. b", "<ol>\n<li>a<pre>x</pre>\n</li>\n<li>b</li>\n</ol>\n"},
 		{"boxes", "- [ ] a\n- [x] b", "<ul>\n<li>☐ a</li>\n<li>☑ b</li>\n</ul>\n"},
 		{"quotes", "> a\n> - b", "<blockquote>\n<p>a</p>\n<ul>\n<li>b</li>\n</ul>\n</blockquote>\n"},

@@ -39,9 +39,9 @@ func NewText(w io.Writer, look render.Options) *Text {
 }
 
 // Write prints an entry.
-func (t *Text) Write(told Entry) error {
-	text := t.text(told)
-	if told.Header == nil {
+func (t *Text) Write(entry Entry) error {
+	text := t.text(entry)
+	if entry.Header == nil {
 		text = t.separate(text)
 	}
 	_, err := io.WriteString(t.w, text)
@@ -73,30 +73,30 @@ func (t *Text) ended() string {
 	return text
 }
 
-func (t *Text) text(told Entry) string {
+func (t *Text) text(entry Entry) string {
 	switch {
-	case told.Header != nil:
-		return t.header(told)
-	case told.Event == nil:
-		return t.commands() + t.output(told.Terminal, told.Output)
-	case told.Event.GetHistory() && !t.o.History:
+	case entry.Header != nil:
+		return t.header(entry)
+	case entry.Event == nil:
+		return t.commands() + t.output(entry.Terminal, entry.Output)
+	case entry.Event.GetHistory() && !t.o.History:
 		t.history++
 		return ""
 	}
 	before := t.skipped()
-	if again := told.Event.GetHistory(); again != t.inHistory {
+	if again := entry.Event.GetHistory(); again != t.inHistory {
 		if t.inHistory = again; again {
 			before += t.rule("told again while the session was loaded")
 		}
 	}
-	if told.Event.GetToolCall() == nil && told.Event.GetToolCallUpdate() == nil {
-		return before + t.commands() + t.event(told)
+	if entry.Event.GetToolCall() == nil && entry.Event.GetToolCallUpdate() == nil {
+		return before + t.commands() + t.event(entry)
 	}
-	return before + t.event(told) + t.commands() // it says to which tool call they belong
+	return before + t.event(entry) + t.commands() // it names the tool call that they belong to
 }
 
-func (t *Text) event(told Entry) string {
-	ev := told.Event
+func (t *Text) event(entry Entry) string {
+	ev := entry.Event
 	switch e := ev.GetEvent().(type) {
 	case *supervisorv1.Event_SessionOpened:
 		if e.SessionOpened.GetMethod() == acp.MethodSessionNew { // the head contains it
@@ -105,17 +105,17 @@ func (t *Text) event(told Entry) string {
 			return text
 		}
 	case *supervisorv1.Event_TurnStarted:
-		t.turns.begin(told.Time)
-		return t.rule(fmt.Sprintf("turn %d, %s", t.turns.n, local(told.Time))) + t.show(ev)
+		t.turns.begin(entry.Time)
+		return t.rule(fmt.Sprintf("turn %d, %s", t.turns.n, local(entry.Time))) + t.show(ev)
 	case *supervisorv1.Event_TurnEnded:
 		text := t.show(ev)
-		return text + t.rule(t.turns.end(told.Time, e.TurnEnded))
+		return text + t.rule(t.turns.end(entry.Time, e.TurnEnded))
 	case *supervisorv1.Event_CallStarted:
 		if strings.HasPrefix(e.CallStarted.GetMethod(), "terminal/") && !t.o.Verbose {
 			return "" // its result is shown
 		}
 	case *supervisorv1.Event_CallEnded:
-		return t.called(told, e.CallEnded)
+		return t.called(entry, e.CallEnded)
 	case *supervisorv1.Event_AvailableCommands:
 		if !t.o.Verbose {
 			return ""
@@ -134,29 +134,29 @@ func (t *Text) event(told Entry) string {
 const maxRawLine = 400
 
 // called shows the answer to a call: a command that was started, or an error.
-func (t *Text) called(told Entry, e *supervisorv1.CallEnded) string {
+func (t *Text) called(entry Entry, e *supervisorv1.CallEnded) string {
 	failed := e.GetError() != "" || e.GetErrorCode() != 0
 	switch {
-	case failed && told.Command != "" && !t.o.Verbose: // its begin was not shown
-		ev := &supervisorv1.Event{AgentId: told.Event.GetAgentId(), Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{
-			Id: e.GetId(), Method: "$ " + told.Command, Error: e.GetError(), ErrorCode: e.GetErrorCode(),
+	case failed && entry.Command != "" && !t.o.Verbose: // its begin was not shown
+		ev := &supervisorv1.Event{AgentId: entry.Event.GetAgentId(), Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{
+			Id: e.GetId(), Method: "$ " + entry.Command, Error: e.GetError(), ErrorCode: e.GetErrorCode(),
 		}}}
 		return t.show(ev)
-	case !failed && told.Command != "":
-		t.started = append(t.started, told)
+	case !failed && entry.Command != "":
+		t.started = append(t.started, entry)
 	}
-	return t.show(told.Event)
+	return t.show(entry.Event)
 }
 
 // commands shows the commands that were started, as the first lines of their terminals.
 func (t *Text) commands() string {
 	text := ""
-	for _, told := range t.started {
-		line := "$ " + strings.ReplaceAll(safetext.Text(told.Command), "\n", " ⏎ ")
-		if told.Terminal == "" {
+	for _, entry := range t.started {
+		line := "$ " + strings.ReplaceAll(safetext.Text(entry.Command), "\n", " ⏎ ")
+		if entry.Terminal == "" {
 			text += t.beside(line)
 		} else {
-			text += t.output(told.Terminal, &supervisorv1.WatchOutputResponse{Data: []byte(line + "\n")})
+			text += t.output(entry.Terminal, &supervisorv1.WatchOutputResponse{Data: []byte(line + "\n")})
 		}
 	}
 	t.started = nil
@@ -174,16 +174,17 @@ func (t *Text) output(terminal string, out *supervisorv1.WatchOutputResponse) st
 	return t.r.Output(terminal, out)
 }
 
-// header shows the header of a file: the first one describes the session, others say that the recording continues.
-func (t *Text) header(told Entry) string {
-	h := told.Header
+// header returns the header of a file: the first one describes the session, the others state that the recording
+// continues.
+func (t *Text) header(entry Entry) string {
+	h := entry.Header
 	t.parts++
 	if t.parts > 1 {
-		return t.ended() + t.rule("recorded again since "+local(told.Time)+agentChange(h))
+		return t.ended() + t.rule("recorded again since "+local(entry.Time)+agentChange(h))
 	}
 	t.onlyHead = true
 	return fmt.Sprintf("session %s\nagent   %s\nfolder  %s\nsince   %s\n",
-		named(h.Session), named(h.Agent), named(h.Cwd), local(told.Time))
+		named(h.Session), named(h.Agent), named(h.Cwd), local(entry.Time))
 }
 
 func agentChange(h *journal.Header) string {

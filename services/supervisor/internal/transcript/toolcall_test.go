@@ -50,10 +50,10 @@ func TestToolCall_LiveAndRecordedAgree(t *testing.T) {
 		s := newStory("/", PageOptions{}, func(*item) error { return nil })
 		screen := render.New(render.Options{Brief: seed%2 == 0})
 		live, state := event.NewDecoder(frame.Agent{ID: "a"}, nil), event.NewFold()
-		var told []string
+		var updates []string
 		for n := range uint64(12) {
 			report := reports[r.IntN(len(reports))]
-			told = append(told, report)
+			updates = append(updates, report)
 			line := []byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":` + report + "}}\n")
 			for _, e := range recorded.Read(&journal.Entry{N: n + 1, Time: began, Dir: frame.AgentToClient.String(), Frame: line[:len(line)-1]}) {
 				if err := s.addEntry(e); err != nil {
@@ -74,9 +74,9 @@ func TestToolCall_LiveAndRecordedAgree(t *testing.T) {
 			shown := &supervisorv1.Session{SessionId: "s"}
 			state.Show("a", shown)
 			want := bare(shown.GetToolCalls()[0])
-			compare := func(who string, got *supervisorv1.ToolCall) {
+			compare := func(name string, got *supervisorv1.ToolCall) {
 				if got = bare(got); !proto.Equal(got, want) {
-					t.Fatalf("seed %d, after\n%s\n%s %s\nthe state is   %s", seed, strings.Join(told, "\n"), who, protojson.Format(got), protojson.Format(want))
+					t.Fatalf("seed %d, after\n%s\n%s %s\nthe state is   %s", seed, strings.Join(updates, "\n"), name, protojson.Format(got), protojson.Format(want))
 				}
 			}
 			compare("the record has", s.tools.At("t").tool)

@@ -46,7 +46,7 @@ func written(t *testing.T, data []byte) journal.Session {
 	return journal.Session{File: path}
 }
 
-// withoutContent is what a journal that keeps no content has of what another has.
+// withoutContent returns the same session as a journal without content records it.
 func withoutContent(t *testing.T, whole journal.Session) journal.Session {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestTranscript_MatchesGoldenFiles(t *testing.T) {
 	}
 }
 
-// writers are what begins to write a session in each format: what is told, and the end.
+// writers begin to write a session in each format; they return a function for each entry, and one for the end.
 var writers = map[string]func(b *strings.Builder) (func(Entry) error, func() error){
 	"txt": func(b *strings.Builder) (func(Entry) error, func() error) {
 		t := NewText(b, render.Options{})
@@ -174,7 +174,7 @@ func update(u string) *journal.Entry {
 	return entry("agent-to-front", "", `{"method":"session/update","params":{"sessionId":"s","update":`+u+`}}`)
 }
 
-// shown is what entries say on a terminal.
+// shown returns entries as they are shown on a terminal.
 func shown(t *testing.T, entries ...*journal.Entry) string {
 	t.Helper()
 	var b strings.Builder
@@ -191,7 +191,7 @@ func shown(t *testing.T, entries ...*journal.Entry) string {
 	return b.String()
 }
 
-// items are what entries say on a page, an item a line.
+// items returns entries as they are shown on a page, one item per line.
 func items(t *testing.T, entries ...*journal.Entry) string {
 	t.Helper()
 	return itemsWith(t, PageOptions{}, entries...)
@@ -255,11 +255,11 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"agentMessageChunk","content":{"type":"text","text":"two"}}`),
 			update(`{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}`),
 		}, "agent |one two\nthought |hm"},
-		{"messages with other ids stand apart", []*journal.Entry{
+		{"messages with other ids are separate", []*journal.Entry{
 			update(`{"sessionUpdate":"agent_message_chunk","messageId":"1","content":{"type":"text","text":"one"}}`),
 			update(`{"sessionUpdate":"agent_message_chunk","messageId":"2","content":{"type":"text","text":"two"}}`),
 		}, "agent |one\nagent |two"},
-		{"what the agent repeats of a prompt is not the prompt", []*journal.Entry{
+		{"the agent's repetition of a prompt is not the prompt", []*journal.Entry{
 			entry("front-to-agent", "", prompt),
 			update(`{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"go, it said"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{"stopReason":"end_turn"}}`),
@@ -270,7 +270,7 @@ func TestEntries_Text(t *testing.T) {
 		}, "turn Turn 1\nuser |go\nend Turn 1 ended after 0.0 s: error|✗ session/prompt: the agent is gone"},
 		{"the record ends within a turn", []*journal.Entry{entry("front-to-agent", "", prompt)},
 			"turn Turn 1\nuser |go\nend The record ends here, within the turn."},
-		{"a tool call is brought up to date where it stands", []*journal.Entry{
+		{"a tool call is updated in its place", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"edit","status":"pending","title":"Edit"}`),
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"wait"}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"diff","path":"/a","oldText":"1\n","newText":"2\n"},{"type":"content","content":{"type":"text","text":"done"}}]}`),
@@ -280,7 +280,7 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}]}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[]}`),
 		}, "tool Edit|completed [diff /a new] [text done]"},
-		{"what a command streams that the agent runs itself", []*journal.Entry{
+		{"the streamed output of a command that the agent runs itself", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"one\r\n"}}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"terminal_id":"t","data":"two\r\n"}}}`),
@@ -290,10 +290,10 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","rawOutput":{"output":"a\n","metadata":{"exit":0,"output":"a\n"}}}`),
 		}, `tool ls|completed [output exit code 0 a/] [raw input {"command":"ls"}]`},
-		{"an output that the tool call shows is not told twice", []*journal.Entry{
+		{"an output that the tool call shows is not repeated", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","kind":"execute","title":"ls","status":"completed","rawOutput":"a\nb","content":[{"type":"content","content":{"type":"text","text":"` + "```console\\na\\nb\\n```" + `"}}]}`),
 		}, "tool ls|completed [text ```console/a/b/```] [raw output \"a\\nb\"]"},
-		{"what a tool call clears is not told", []*journal.Entry{
+		{"cleared content is omitted", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit","locations":[{"path":"/a"}],"content":[{"type":"content","content":{"type":"text","text":"on it"}}],"rawInput":{"p":1}}`),
 			update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"","status":"completed","locations":[],"content":[],"rawInput":{}}`),
 		}, `tool edit|completed [raw input {"p":1}]`},
@@ -301,7 +301,7 @@ func TestEntries_Text(t *testing.T) {
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","status":"completed","locations":[{"path":"/a"}]}`),
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run"}`),
 		}, "tool Edit|completed [places /a]\ntool Run|pending"},
-		{"a question is known by its tool call, and who answered it is told", []*journal.Entry{
+		{"a question names its tool call and the answerer", []*journal.Entry{
 			update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run make"}`),
 			entry("agent-to-front", "", `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"o","kind":"reject_once","name":"No"}]}}`),
 			entry("front-to-agent", "cli", `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"o"}}}`),
@@ -322,14 +322,14 @@ func TestEntries_Text(t *testing.T) {
 			piece("t", `ok\n`), piece("u", `ok\n`), piece("t", `more\n`),
 			ask("2", "wait_for_exit", "T"), answer("2", `{"exitCode":1}`),
 		}, "command go test|exit code 1 [output ok/more/]"},
-		{"output that is asked for again and again is told once", []*journal.Entry{
+		{"repeatedly requested output is shown once", []*journal.Entry{
 			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
 			ask("2", "output", "T"), answer("2", `{"output":"a\nb","truncated":false}`),
 			ask("3", "output", "T"), answer("3", `{"output":"a\nb","truncated":false}`),
 			ask("4", "output", "T"), answer("4", `{"output":"b and c\n","truncated":true}`),
 			ask("5", "output", "T"), answer("5", `{"output":"d\n","truncated":true,"exitStatus":{"signal":"SIGKILL"}}`),
 		}, "command go test|ended by SIGKILL [output a/b[earlier output is not recorded]/b and c/[earlier output is not recorded]/d/]"},
-		{"where output was cut off at its beginning it goes on where it stopped", []*journal.Entry{
+		{"where output was cut off at its beginning it continues where it stopped", []*journal.Entry{
 			create("1", "go test"), answer("1", `{"terminalId":"T"}`),
 			ask("2", "output", "T"), answer("2", `{"output":"a\nb\n","truncated":false}`),
 			ask("3", "output", "T"), answer("3", `{"output":"xx a\nb\nc\n","truncated":true}`),
@@ -349,18 +349,18 @@ func TestEntries_Text(t *testing.T) {
 		{"a command that is not started", []*journal.Entry{
 			create("1", "rm -rf /"), entry("ours-to-agent", "", `{"id":1,"error":{"code":-32000,"message":"denied"}}`),
 		}, "command rm -rf /|failed: denied"},
-		{"what is missing, noted or refused", []*journal.Entry{
+		{"missing, noted or rejected frames", []*journal.Entry{
 			{Time: began, Dropped: 3, Bytes: 9, From: began, To: began.Add(time.Second), Why: "no room"},
 			{Time: began, Note: "torn"},
 			entry("agent-to-front", "refused", `"[1,2]"`),
 		}, "lost [at least 3 messages are missing here: 9 bytes, from 12:00:00 to 12:00:01 UTC: no room]\nlost [something is missing here: torn]\nnote warning (acphost): a line of 5 bytes from the agent was refused|[1,2]"},
-		{"what the agent tells again is left out, and that is said", []*journal.Entry{
+		{"repeated history is omitted, with a note", []*journal.Entry{
 			entry("front-to-agent", "", `{"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`),
 			update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}`),
 			entry("agent-to-front", "", `{"id":1,"result":{}}`),
 		}, "note What the agent told again when it loaded the session is left out (1 event).\nnote session s (session/load) in /w"},
-		{"that an agent of ACP v2 works is not said", []*journal.Entry{update(`{"sessionUpdate":"state_update","state":"running"}`)}, ""},
-		{"an update that is not known is shown as it came", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
+		{"the busy state of an agent of ACP v2 is omitted", []*journal.Entry{update(`{"sessionUpdate":"state_update","state":"running"}`)}, ""},
+		{"an unknown update is shown unchanged", []*journal.Entry{update(`{"sessionUpdate":"weather","sky":1}`)},
 			`note [update "weather", which acphost does not know] [raw the update {"sessionUpdate":"weather","sky":1}]`},
 	} {
 		if got := items(t, tt.entries...); got != tt.want {

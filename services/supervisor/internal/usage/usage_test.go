@@ -16,7 +16,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// daysOf are so many days from one on, as a place has them.
+// daysOf returns the given number of days from one on, in the time zone of a place.
 func daysOf(t *testing.T, place string, first string, n int) []time.Time {
 	t.Helper()
 	zone, err := time.LoadLocation(place)
@@ -211,7 +211,7 @@ func TestAgents_LimitsNumber(t *testing.T) {
 	if decisions != 366*agents || turns != 366*100*maxAgents || len(named) != maxAgents+1 {
 		t.Errorf("%d decisions, %d turns of the busiest, %d names", decisions, turns, len(named))
 	}
-	if size := proto.Size(out); size > 4<<20 || size < 1<<20 { // clients of gRPC take 4 MiB, unless they say otherwise
+	if size := proto.Size(out); size > 4<<20 || size < 1<<20 { // gRPC clients accept 4 MiB by default
 		t.Errorf("the answer has %d bytes", size)
 	}
 }

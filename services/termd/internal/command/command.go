@@ -72,6 +72,8 @@ type Sandbox struct {
 	Flags []string
 	// Env are variables that replace others of the same names in the command's environment, each "NAME=VALUE".
 	Env []string
+	// Group is the folder of the control group that the sandbox starts in. Empty: the caller's group.
+	Group string
 	// Decisions is the socket on which it asks for decisions. The caller that starts the command closes it.
 	Decisions *os.File
 }

@@ -56,13 +56,13 @@ func TestResolve_Command(t *testing.T) {
 		{"a whole path with a space", Request{Command: at("my prog")}, []string{at("my prog")}, false, at("my prog")},
 		{"a path from cwd", Request{Command: "./local", Cwd: at("sub")}, []string{"./local"}, false, at("sub/local")},
 		{"no path without a slash", Request{Command: "local", Cwd: at("sub")}, []string{"sh", "-c", "local"}, true, "/bin/sh"},
-		{"what cannot be executed is a line", Request{Command: "data"}, []string{"sh", "-c", "data"}, true, "/bin/sh"},
+		{"a file that cannot be executed is a line", Request{Command: "data"}, []string{"sh", "-c", "data"}, true, "/bin/sh"},
 		{"a folder is no program", Request{Command: "folder"}, []string{"sh", "-c", "folder"}, true, "/bin/sh"},
 		{"with arguments nothing is a line", Request{Command: "nope", Args: []string{"x"}}, []string{"nope", "x"}, false, ""},
 		{"the request's own PATH", Request{Command: "tool", Env: []Variable{{"PATH", at("other")}}}, []string{"tool"}, false, at("other/tool")},
 		{"a PATH entry that starts in cwd", Request{Command: "local", Env: []Variable{{"PATH", "sub"}}}, []string{"local"}, false, at("sub/local")},
-		{"what was decided", Request{Command: "ignored", Decided: &Argv{Args: []string{"tool", "x"}}}, []string{"tool", "x"}, false, at("bin/tool")},
-		{"what was not there when it was decided", Request{Command: "tool", Decided: &Argv{Args: []string{"tool", "x"}, Missing: true}}, []string{"tool", "x"}, false, ""},
+		{"a decided program", Request{Command: "ignored", Decided: &Argv{Args: []string{"tool", "x"}}}, []string{"tool", "x"}, false, at("bin/tool")},
+		{"a program that did not exist when it was decided", Request{Command: "tool", Decided: &Argv{Args: []string{"tool", "x"}, Missing: true}}, []string{"tool", "x"}, false, ""},
 		{
 			"a line that was decided",
 			Request{Command: "tool", Decided: &Argv{Args: []string{"sh", "-c", "tool"}, Shell: true}},
@@ -107,7 +107,7 @@ func TestWorkingDirectory_IsInsideRoots(t *testing.T) {
 		{"outside", "/etc", []string{dir}, "", ErrInvalid, "Path escapes workspace: /etc"},
 		{"dots that lead outside", dir + "/..", []string{dir}, "", ErrInvalid, "Path escapes workspace: " + dir + "/.."},
 		{"a link that leads outside", at("out/etc"), []string{dir}, "", ErrInvalid, "Path escapes workspace: " + at("out/etc")},
-		{"a neighbour whose name begins alike", dir + "x", []string{dir}, "", ErrInvalid, "Path escapes workspace: " + dir + "x"},
+		{"a neighbour with the same beginning of its name", dir + "x", []string{dir}, "", ErrInvalid, "Path escapes workspace: " + dir + "x"},
 		{"missing", at("nope"), []string{dir}, "", ErrInvalid, "it is missing"},
 		{"a file", at("bin/data"), []string{dir}, "", ErrInvalid, "is not a directory"},
 		{"protected", at("other"), []string{dir}, "", ErrProtected, "belongs to acphost itself"},
@@ -136,7 +136,7 @@ func quiet(t *testing.T, err error) {
 	t.Helper()
 	for _, words := range []string{"not found", "ENOENT", "does not exist", "no such file"} {
 		if strings.Contains(strings.ToLower(err.Error()), strings.ToLower(words)) {
-			t.Errorf("the error says %q: %v", words, err)
+			t.Errorf("the error is %q: %v", words, err)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func workingDirectory(requested string, roots, protected []string) (cleaned stri
 			bounds = append(bounds, realRoot)
 		}
 	}
-	// A path outside of the roots is rejected before it is looked up, so that the error does not say whether it exists.
+	// A path outside of the roots is rejected before it is looked up, so that the error does not reveal whether it
+	// exists.
 	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, cleaned) }) {
 		return "", Folder{}, Invalid("Path escapes workspace: %s", requested)
 	}

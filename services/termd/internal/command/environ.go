@@ -98,7 +98,7 @@ func (v Variable) check() error {
 	case strings.Contains(v.Value, "\x00"):
 		return Invalid("env: the value of %s has a NUL character in it", v.Name)
 	case strings.HasPrefix(v.Name, Mark):
-		return Invalid("env: %s is reserved: names that begin with %s say which terminal a process belongs to", v.Name, Mark)
+		return Invalid("env: %s is reserved: names that begin with %s identify the terminal of a process", v.Name, Mark)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	marks "github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// nobody is the first number that no session has: it is above every kernel's largest process id.
+// nobody is a number that no session has: it is above every kernel's largest process id.
 const nobody = 5_000_000
 
 func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
@@ -31,11 +31,11 @@ func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
 	if err := pipe.Close(); err != nil { // as when this process is killed
 		t.Fatal(err)
 	}
-	told, err := io.ReadAll(readEnd)
-	lines := strings.Fields(string(told))
+	received, err := io.ReadAll(readEnd)
+	lines := strings.Fields(string(received))
 	slices.Sort(lines)
 	if want := []string{"+5000000", "+5000001"}; err != nil || !slices.Equal(lines, want) {
-		t.Errorf("it is told %q (%v), want %q", lines, err, want)
+		t.Errorf("it receives %q (%v), want %q", lines, err, want)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// start starts a shell that has a child and waits until both are there.
+// start starts a shell that has a child, and waits until both run.
 func start(t *testing.T, env string) (parent int) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "echo up; cat; :")

@@ -95,7 +95,7 @@ func settingsOf(s *terminalv1.Settings) (limits terminal.Limits, filter command.
 			}
 		}
 		if filter.KeepAll && len(list.patterns) > 0 {
-			return invalid("env_deny_nothing: %s says which variables are inherited: give one of the two", list.name)
+			return invalid("env_deny_nothing: %s selects the inherited variables: give one of the two", list.name)
 		}
 	}
 	limits = terminal.DefaultLimits()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
@@ -115,5 +116,12 @@ func (s *confinements) assign(id string) (*command.Sandbox, error) {
 	delete(s.byID, id)
 	c.socket <- conn
 	config := sandbox.Confinement{Observe: c.GetObserve(), Reads: c.GetReads(), Closed: c.GetClosed(), Proxy: c.GetProxy()}
-	return &command.Sandbox{Flags: config.Flags(), Env: c.GetEnv(), Decisions: theirs}, nil
+	box := &command.Sandbox{Env: c.GetEnv(), Decisions: theirs}
+	if cgroup.Enterable(c.GetGroup()) {
+		box.Group = c.GetGroup()
+	} else {
+		config.MaxProcesses = int(c.GetMaxProcesses())
+	}
+	box.Flags = config.Flags()
+	return box, nil
 }

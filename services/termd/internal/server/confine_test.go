@@ -9,7 +9,7 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// TestSandboxStream_ServesOneCommand: another command, or a command that comes too late, does not run.
+// TestSandboxStream_ServesOneCommand: a second command, or a command that is sent too late, does not run.
 func TestSandboxStream_ServesOneCommand(t *testing.T) {
 	var s confinements
 	first, err := s.add(&terminalv1.Confinement{Id: "one", Reads: true, Env: []string{"HTTPS_PROXY=http://127.0.0.1:1"}})
@@ -32,7 +32,7 @@ func TestSandboxStream_ServesOneCommand(t *testing.T) {
 	if _, err := s.assign("one"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("taken a second time: %v", err)
 	}
-	s.remove(first) // which nobody serves
+	s.remove(first) // which has no server
 	late, err := s.add(&terminalv1.Confinement{Id: "late"})
 	if err != nil {
 		t.Fatal(err)

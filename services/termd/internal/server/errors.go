@@ -43,7 +43,7 @@ func statusOfID(err error, id string) error {
 // scopeOf returns the scope of a call.
 func scopeOf(c *acpv1.CallContext) (string, error) {
 	if c.GetScope() == "" {
-		return "", status.Error(codes.InvalidArgument, "context is required, and its scope: it says whose terminals are meant")
+		return "", status.Error(codes.InvalidArgument, "context is required, and its scope: it selects the terminals")
 	}
 	return c.GetScope(), nil
 }

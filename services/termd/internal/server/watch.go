@@ -13,7 +13,7 @@ import (
 // Watch streams a terminal's raw output and its end.
 func (s *Server) Watch(req *terminalv1.WatchRequest, stream grpc.ServerStreamingServer[terminalv1.WatchResponse]) error {
 	if req.GetScope() == "" {
-		return status.Error(codes.InvalidArgument, "scope is required: it says whose terminal is meant")
+		return status.Error(codes.InvalidArgument, "scope is required: it selects the terminal")
 	}
 	t, err := s.terminals.Find(req.GetScope(), req.GetTerminalId())
 	if err != nil {

@@ -48,7 +48,7 @@ func BenchmarkCapture(b *testing.B) {
 	}
 }
 
-// bare is how long it takes to read what cat writes until nobody has the terminal open.
+// bare measures how long it takes to read the output of cat until the terminal is closed.
 func bare(b *testing.B, file string) time.Duration {
 	begin := time.Now()
 	cmd := exec.Command("cat", file)

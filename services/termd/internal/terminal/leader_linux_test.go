@@ -33,14 +33,15 @@ func TestLeader_ClosesItsDescriptors(t *testing.T) {
 	}
 }
 
-// endOne starts a command, and waits for its end. outcomes is what the command's sandbox tells; nil: there is no sandbox.
+// endOne starts a command, and waits for its end. outcomes are the reports of the command's sandbox; nil: there is no
+// sandbox.
 func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 	t.Helper()
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var told *os.File
+	var notify *os.File
 	if outcomes != nil {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -56,9 +57,9 @@ func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
 			}
 		}
 		_ = w.Close()
-		told = r
+		notify = r
 	}
-	l := newLeader(cmd.Process.Pid, told)
+	l := newLeader(cmd.Process.Pid, notify)
 	l.wait()
 	if err := cmd.Wait(); err != nil { // its remains are kept until now
 		t.Fatal(err)

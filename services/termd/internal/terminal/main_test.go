@@ -106,7 +106,7 @@ func pids(tb testing.TB, t *Terminal, names ...string) []int {
 	return found
 }
 
-// live reports whether a process is there and no zombie.
+// live reports whether a process exists and is not a zombie.
 func live(pid int) bool {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

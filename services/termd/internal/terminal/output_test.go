@@ -27,7 +27,7 @@ func TestTerminal_HasNoInput(t *testing.T) {
 		{"stdin is at its end", "test -t 0 || cat; echo end", "end\n"},
 		{"no controlling terminal", "(exec </dev/tty) 2>/dev/null || echo none", "none\n"},
 		{"TERM, PAGER, GIT_PAGER and GIT_EDITOR", "echo $TERM,$PAGER,$GIT_PAGER,$GIT_EDITOR", "xterm-256color,,cat,:\n"},
-		{"a session of its own", "ps -o sid= -p $$ | tr -d ' ' | grep -qx $$ && echo leader", "leader\n"},
+		{"its own session", "ps -o sid= -p $$ | tr -d ' ' | grep -qx $$ && echo leader", "leader\n"},
 		{"the working directory", `test "$PWD" = "$(pwd -P)" && echo here`, "here\n"},
 		{"no open files of ours", "ls -l /proc/self/fd | grep -c -e ptmx -e pidfd -e eventpoll", "0\n"},
 	} {
@@ -104,7 +104,7 @@ func TestOutput_20MiBIsComplete(t *testing.T) {
 	}
 	must(t, <-watched)
 	if want := sha256.Sum256(text); !bytes.Equal(known.Sum(nil), want[:]) {
-		t.Error("what was watched is not what was written")
+		t.Error("the watched output differs from the written output")
 	}
 }
 
@@ -180,14 +180,14 @@ func TestWatch_ReplaysThenFollowsToEnd(t *testing.T) {
 
 	var raw strings.Builder
 	var exit Event
-	told := false
+	notified := false
 	err := term.Watch(soon(t), func(e Event) error {
 		raw.Write(e.Data)
 		if e.Exit != nil {
 			exit = e
 		}
-		if !told { // it replays first; only then the command goes on
-			told = true
+		if !notified { // it replays first; only then the command goes on
+			notified = true
 			return os.WriteFile(fifo, []byte("two\n"), 0)
 		}
 		return nil

@@ -23,7 +23,7 @@ func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, cl
 	}
 	job, err := jobFile(sandbox.Job{Program: inner.program, Args: inner.args, Env: inner.attr.Env})
 	if err != nil {
-		return start{}, nil, nil, fmt.Errorf("tell its sandbox what to start: %w", err)
+		return start{}, nil, nil, fmt.Errorf("send the command to its sandbox: %w", err)
 	}
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -32,7 +32,11 @@ func inSandbox(inner start, box *command.Sandbox) (s start, outcome *os.File, cl
 	}
 	_ = unix.SetNonblock(pipe[0], true) // otherwise waiting would block a thread
 	theirs := os.NewFile(uintptr(pipe[1]), "outcome")
-	closeFiles = func() { _, _ = job.Close(), theirs.Close() }
+	entered, err := proc.EnterGroup(inner.attr.Sys, box.Group)
+	if err != nil {
+		entered = func() {} // the group was removed meanwhile: the agent has ended
+	}
+	closeFiles = func() { entered(); _, _ = job.Close(), theirs.Close() }
 	attr := &syscall.ProcAttr{
 		Dir: inner.attr.Dir, Sys: inner.attr.Sys,
 		Files: append(slices.Clone(inner.attr.Files), box.Decisions.Fd(), job.Fd(), theirs.Fd()), // DecisionsFD, JobFD, OutcomeFD

@@ -298,7 +298,7 @@ func (t *Terminal) awaitFailed(error) {
 }
 
 // drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it
-// reports that there is none, so drain reads everything that an ended process wrote.
+// reports an empty buffer, so drain reads everything that an ended process wrote.
 func (t *Terminal) drain(piece []byte) {
 	conn, err := t.master.SyscallConn()
 	if err != nil {

@@ -38,7 +38,8 @@ var (
 
 // Limits are the limits of commands.
 type Limits struct {
-	// PerScope limits the terminals of a scope that were created and not released. As many, plus maxEnding, may be ending.
+	// PerScope limits the terminals of a scope that were created and not released. As many, plus maxEnding, may be
+	// ending.
 	PerScope int
 	// Output limits the bytes of text that one terminal keeps, and Total those of all terminals, including raw output.
 	Output int

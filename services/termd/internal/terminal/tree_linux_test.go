@@ -16,19 +16,20 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// leftovers are commands that leave processes behind in all the ways there are. Each says "NAME=PID" of what must die.
+// leftovers are commands that leave processes behind in every known way. Each prints "NAME=PID" for the processes that
+// must be ended.
 var leftovers = []struct {
 	name, line string
 	pids       []string
 }{
 	{"a command", "echo a=$$; exec sleep 1000", []string{"a"}},
 	{"a child", "echo a=$$; sleep 1000 & echo b=$!; wait", []string{"a", "b"}},
-	{"who ignores TERM", "trap '' TERM HUP; echo a=$$; while :; do sleep 1000; done", []string{"a"}},
-	{"who is stopped", "echo a=$$; kill -STOP $$", []string{"a"}},
+	{"a process that ignores TERM", "trap '' TERM HUP; echo a=$$; while :; do sleep 1000; done", []string{"a"}},
+	{"a stopped process", "echo a=$$; kill -STOP $$", []string{"a"}},
 	{"an orphan", "(sleep 1000 & echo b=$!); echo a=$$; exec sleep 1000", []string{"a", "b"}},
-	{"an orphan in a session of its own", "setsid -f sh -c 'echo b=$$; exec sleep 1000'; echo a=$$; exec sleep 1000", []string{"a", "b"}},
+	{"an orphan in its own session", "setsid -f sh -c 'echo b=$$; exec sleep 1000'; echo a=$$; exec sleep 1000", []string{"a", "b"}},
 	{
-		"an orphan in a session of its own that ignores TERM", "setsid -f sh -c 'trap \"\" TERM HUP; echo b=$$; sleep 1000; sleep 1000'; echo a=$$",
+		"an orphan in its own session that ignores TERM", "setsid -f sh -c 'trap \"\" TERM HUP; echo b=$$; sleep 1000; sleep 1000'; echo a=$$",
 		[]string{"a", "b"},
 	},
 	{"an orphan with a clean environment", "(env -i sh -c 'trap \"\" TERM; echo b=$$; sleep 1000; sleep 1000' &) ; echo a=$$; exec sleep 1000", []string{"a", "b"}},
@@ -36,7 +37,7 @@ var leftovers = []struct {
 		"a child in a session of its own with a clean environment that ignores TERM",
 		"env -i setsid sh -c 'trap \"\" TERM; echo b=$$; sleep 1000; sleep 1000' & echo a=$$; wait", []string{"a", "b"},
 	},
-	{"what nohup starts", "nohup sleep 1000 >/dev/null & echo b=$!; echo a=$$; exec sleep 1000", []string{"a", "b"}},
+	{"a process of nohup", "nohup sleep 1000 >/dev/null & echo b=$!; echo a=$$; exec sleep 1000", []string{"a", "b"}},
 }
 
 func TestKill_EndsProcessTree(t *testing.T) {
@@ -106,7 +107,7 @@ func TestExit_GrandchildHoldsTerminal(t *testing.T) {
 				t.Errorf("got %v %.200q", status, text)
 			}
 			if err := term.Watch(soon(t), func(Event) error { return nil }); err != nil {
-				t.Errorf("the watcher is not told of the end: %v", err)
+				t.Errorf("the watcher is not notified of the end: %v", err)
 			}
 			pid := pids(t, term, "b")[0]
 			if !live(pid) {

@@ -197,6 +197,11 @@ func execute(j Job) (*os.Process, error) {
 		return nil, err
 	}
 	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
+	entered, err := proc.EnterGroup(attr.Sys, j.Group)
+	if err != nil {
+		return nil, err
+	}
+	defer entered()
 	if len(j.Sandbox) > 0 {
 		decisions := os.NewFile(DecisionsFD, "decisions")
 		defer decisions.Close() // so that the supervisor observes the end of the sandbox

@@ -16,6 +16,7 @@ func (j *Job) Exchange(c *nulmsg.Codec) {
 	}
 	nulmsg.Number(c, "grace_ns", &j.Grace)
 	c.Texts("sandbox", &j.Sandbox)
+	c.Text("control_group", &j.Group)
 	c.Flag("no_landlock", &j.NoLandlock)
 	c.Flag("no_seccomp", &j.NoSeccomp)
 	c.Texts("unreadable", &j.Unreadable)

@@ -31,6 +31,8 @@ type Job struct {
 	Grace      time.Duration
 	// Sandbox is the program that starts the agent in a sandbox, with its arguments. Nil: no sandbox.
 	Sandbox []string
+	// Group is the folder of the control group that the agent starts in. Empty: the guard's group.
+	Group string
 	proc.Confinement
 }
 

@@ -53,7 +53,7 @@ If the agent has no such login, acphost lists its other methods.`,
 	return cmd
 }
 
-// login replaces this process by the agent's login, or says what to do instead.
+// login replaces this process by the agent's login, or prints what to do instead.
 func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
 	rights, err := agentcmd.Configured(call, "")
 	if err != nil {

@@ -40,10 +40,10 @@ func TestAgentsStart_ChoosesServingSupervisor(t *testing.T) {
 		return &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_File{File: filepath.Join(here, name)}}
 	}
 	for _, c := range []struct {
-		name string
-		args []string
-		want *supervisorv1.StartAgentRequest
-		says string
+		name   string
+		args   []string
+		want   *supervisorv1.StartAgentRequest
+		stdout string
 	}{
 		{"one that is known", []string{"gemini"}, &supervisorv1.StartAgentRequest{Preset: "gemini"}, "gemini-1: started, Gemini\\u{1b} CLI 1.2, process 99\n"},
 		{"with arguments", []string{"gemini", "--name", "again", "--", "--yolo", "--env", "x"}, &supervisorv1.StartAgentRequest{Preset: "gemini", Name: "again", Args: []string{"--yolo", "--env", "x"}}, "gemini-1: runs already, Gemini\\u{1b} CLI 1.2, process 99\n"},
@@ -55,11 +55,11 @@ func TestAgentsStart_ChoosesServingSupervisor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			editor, serve := &commandtest.Supervisor{PID: 11, Mode: "run"}, &commandtest.Supervisor{PID: 12, Mode: "serve"}
 			status, stdout, stderr := (&commandtest.Call{Env: commandtest.Play(t, editor, serve)}).Run(t, newCommand, append([]string{"agents", "start"}, c.args...)...)
-			if status != 0 || c.says != "" && stdout != c.says {
-				t.Fatalf("status %d, %q, want %q: %s", status, stdout, c.says, stderr)
+			if status != 0 || c.stdout != "" && stdout != c.stdout {
+				t.Fatalf("status %d, %q, want %q: %s", status, stdout, c.stdout, stderr)
 			}
 			if editor.Started != nil || !proto.Equal(serve.Started, c.want) {
-				t.Errorf("it was told %v (and the editor's %v), want %v", serve.Started, editor.Started, c.want)
+				t.Errorf("it received %v (and the editor's %v), want %v", serve.Started, editor.Started, c.want)
 			}
 		})
 	}

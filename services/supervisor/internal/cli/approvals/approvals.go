@@ -182,7 +182,7 @@ func withheld(a *supervisorv1.Approval, with *supervisorv1.AnswerApprovalRequest
 
 // findQuestion finds the supervisor of a question, and the question's id. If none of several supervisors lists the
 // question, having returns an error, because handles of different supervisors can be equal. A single supervisor is
-// asked in any case, and its error says what is wrong, or who has answered before.
+// asked in any case, and its error contains the reason, or the name of the user who has answered before.
 func findQuestion(call *command.Call, all []*reach.Supervisor, list []openQuestion, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
 		return nil, "", reach.None(call, "supervisor")

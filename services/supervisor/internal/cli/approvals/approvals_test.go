@@ -31,7 +31,7 @@ func TestApprovalsList_ShowsOptions(t *testing.T) {
 		t.Errorf("the list is %+v", list)
 	}
 	if strings.ContainsAny(stdout, "\x1b\x07") {
-		t.Errorf("what an agent says moves the terminal: %q", stdout)
+		t.Errorf("an agent's text controls the terminal: %q", stdout)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestApprovalsAnswer_CallsOwningSupervisor(t *testing.T) {
 				t.Fatalf("status %d, %q, want %q: %s", status, stdout, c.want, stderr)
 			}
 			if !c.is(p.Answered) || p.Answered.GetAnsweredBy() != "cli" {
-				t.Errorf("the supervisor was told %v", p.Answered)
+				t.Errorf("the supervisor received %v", p.Answered)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestApprovalsAnswer_LateNamesFirstAnswerer(t *testing.T) {
 	}
 }
 
-// An agent takes a question back and asks another one, whose handle it chooses.
+// An agent withdraws a question and asks another one, whose handle it chooses.
 func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 	secret, other := "."+strings.Repeat("A", 26), "."+strings.Repeat("B", 26)
 	for _, c := range []struct{ name, given, waits, shown string }{
@@ -92,18 +92,18 @@ func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 				status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, p)}).Run(t, New, "approvals", "answer", id, "yes")
 				return status, stderr
 			}
-			status, said := run(c.given)
-			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:8]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
-				t.Fatalf("status %d, answered %v: %s", status, p.Answered, said)
+			status, printed := run(c.given)
+			if p.Answered != nil || status != 1 || !strings.HasSuffix(printed, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:8]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
+				t.Fatalf("status %d, answered %v: %s", status, p.Answered, printed)
 			}
-			if status, said := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
-				t.Errorf("what is said to wait: status %d, answered %v: %s", status, p.Answered, said)
+			if status, printed := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
+				t.Errorf("a question that is reported as pending: status %d, answered %v: %s", status, p.Answered, printed)
 			}
 		})
 	}
-	_, _, said := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{}})}).Run(t, New, "approvals", "answer", "a-1/7", "yes")
-	if !strings.HasSuffix(said, "; none waits\n") {
-		t.Errorf("with nothing to answer: %s", said)
+	_, _, printed := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{}})}).Run(t, New, "approvals", "answer", "a-1/7", "yes")
+	if !strings.HasSuffix(printed, "; none waits\n") {
+		t.Errorf("with nothing to answer: %s", printed)
 	}
 }
 
@@ -115,9 +115,9 @@ func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 	}
 	long := "a-1/s:" + strings.Repeat("0", 60)
 	for name, c := range map[string]struct {
-		given string
-		want  int // of the questions; -1: none is answered
-		says  string
+		given  string
+		want   int // of the questions; -1: none is answered
+		stderr string
 	}{
 		"six characters":        {"K7QF2M", 0, ""},
 		"lower case":            {"k7qf2m", 0, ""},
@@ -140,8 +140,8 @@ func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 				}
 				return
 			}
-			if status != 1 || p.Answered != nil || !strings.Contains(stderr, c.says) {
-				t.Errorf("status %d, answered %v: %s; want %q", status, p.Answered, stderr, c.says)
+			if status != 1 || p.Answered != nil || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("status %d, answered %v: %s; want %q", status, p.Answered, stderr, c.stderr)
 			}
 		})
 	}

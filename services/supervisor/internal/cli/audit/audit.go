@@ -241,8 +241,8 @@ func answeredBy(r *supervisorv1.AuditRecord) string {
 	return "nobody in time"
 }
 
-// summary describes the subject of a record, and for a count the number of repetitions: the first one has a record of
-// its own.
+// summary describes the subject of a record, and for a count the number of repetitions: the first one has its own
+// record.
 func summary(r *supervisorv1.AuditRecord) string {
 	what := intent.Summary(r.GetAction())
 	if n := r.GetRepeats(); n > 0 {
@@ -269,12 +269,12 @@ func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
 	at := output.Moment(r.GetTime().AsTime())
 	line := fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))
 	if r.GetNote() == "" {
-		who := output.Cell(r.GetAgent())
+		agent := output.Cell(r.GetAgent())
 		if by := answeredBy(r); by != "" && by != "policy" {
-			who += ", answered by " + output.Cell(by)
+			agent += ", answered by " + output.Cell(by)
 		}
 		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-7s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
-			output.Cell(summary(r)), output.Cell(r.GetDoor()), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
+			output.Cell(summary(r)), output.Cell(r.GetDoor()), output.Cell(cmp.Or(r.GetRule(), "no rule")), agent), " ")
 	}
 	if call.Terminal(call.Stdout) {
 		line = safetext.Fit(line, output.Width(call))

@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-// recorded is an environment with an audit of three decisions and a line that is none.
+// recorded is an environment with an audit of three decisions and an invalid line.
 func recorded(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestRecordLine_UnaskedActionsAlignColumns(t *testing.T) {
 		return strings.Index(recordLine(call, &supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
 	}
 	if got, want := rule("done, not asked"), rule("allowed"); got != want {
-		t.Errorf("the rule stands at %d, and elsewhere at %d", got, want)
+		t.Errorf("the rule is in column %d, and elsewhere in %d", got, want)
 	}
 }
 

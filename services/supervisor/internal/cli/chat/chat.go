@@ -249,7 +249,7 @@ func ended(call *command.Call, end *ending, err error) bool {
 	}
 	if err != nil {
 		call.Status = chatStatus(err)
-		if _, told := errors.AsType[*chat.AgentError](err); !told {
+		if _, reported := errors.AsType[*chat.AgentError](err); !reported {
 			call.PrintError(err)
 		}
 		return true
@@ -268,7 +268,7 @@ func chatStatus(err error) int {
 // plainWord matches words that need no quotes in a shell.
 var plainWord = lazyregexp.New(`^[A-Za-z0-9_@%+=:,./-]{1,200}$`)
 
-// reopen returns the command that continues a session. It is empty if there is none, or if it cannot be copied safely.
+// reopen returns the command that continues a session. It is empty if none exists, or if it cannot be copied safely.
 func reopen(f *hosting.SessionFlags, command []string, r chat.Result) string {
 	if !r.Reopens || !r.Used {
 		return ""

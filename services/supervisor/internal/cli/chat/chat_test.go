@@ -47,7 +47,7 @@ func TestChat_UsageErrors(t *testing.T) {
 		{"to join at no gateway", []string{"chat", "--attach", "s", "--connect", "wss://host/other"}, commandtest.Call{Terminal: true}, command.StatusUsage, "such as wss://acp.example.org/acp"},
 		{"to join without TLS", []string{"chat", "--attach", "s", "--connect", "ws://host/acp"}, commandtest.Call{Terminal: true}, command.StatusUsage, "write wss://"},
 		{"to join here and there", []string{"chat", "--attach", "s", "--connect", "wss://host/acp", "--pid", "1"}, commandtest.Call{Terminal: true}, command.StatusUsage, "one of them"},
-		{"with a token for nobody", []string{"chat", "--attach", "s", "--token-file", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "is for --connect"},
+		{"with a token without use", []string{"chat", "--attach", "s", "--token-file", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "is for --connect"},
 		{"at a gateway without a session", []string{"chat", "--connect", "wss://host/acp", "--", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "are for --attach"},
 		{"with a history of nothing", []string{"chat", "--history", "none", "--", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "are for --attach"},
 		{"to join without a terminal", []string{"chat", "--attach", "s"}, commandtest.Call{Env: map[string]string{"TERM": "xterm"}}, command.StatusFailed, "needs a terminal"},
@@ -188,11 +188,11 @@ func (c *chatConsole) end() (status int, stderr string) {
 	if err != nil || *after != *c.before {
 		c.t.Errorf("the terminal is %+v, %v, was %+v", after, err, c.before)
 	}
-	said, err := os.ReadFile(c.stderr)
+	printed, err := os.ReadFile(c.stderr)
 	if err != nil {
 		c.t.Error(err)
 	}
-	return c.call.Status, string(said)
+	return c.call.Status, string(printed)
 }
 
 func TestChat_PrintsResumeCommand(t *testing.T) {

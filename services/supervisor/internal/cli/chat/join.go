@@ -70,7 +70,7 @@ func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 		case err != nil:
 			return command.UsageErrorf(cmd, "--connect: %v", err)
 		case f.which.Named():
-			return command.UsageErrorf(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
+			return command.UsageErrorf(cmd, "--connect, --pid and --socket: only one of them may be set")
 		}
 	}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {

@@ -137,8 +137,8 @@ func connect(ctx context.Context, target string, header http.Header, secure *tls
 // refused returns the error of a failed connection, with the gateway's text if there is one.
 func refused(r *http.Response, err error) error {
 	if r == nil {
-		if said, refused := command.CertificateRefusal(err.Error()); refused {
-			return errors.New(safetext.Line(said))
+		if message, refused := command.CertificateRefusal(err.Error()); refused {
+			return errors.New(safetext.Line(message))
 		}
 		return err
 	}
@@ -146,11 +146,11 @@ func refused(r *http.Response, err error) error {
 	if r.Body != nil {
 		text, _ = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
 	}
-	said := ""
+	message := ""
 	if line := safetext.Line(strings.TrimSpace(string(text))); line != "" {
-		said = ": " + line
+		message = ": " + line
 	}
-	what := fmt.Sprintf("the gateway answers %d %s%s", r.StatusCode, http.StatusText(r.StatusCode), said)
+	what := fmt.Sprintf("the gateway answers %d %s%s", r.StatusCode, http.StatusText(r.StatusCode), message)
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("%s; is the token one of this gateway's, of the role operator, and not expired?", what)

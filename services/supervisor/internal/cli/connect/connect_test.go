@@ -104,7 +104,7 @@ func TestConnect_ReportsDialErrors(t *testing.T) {
 		"a redirect":      {[]string{"ws" + redirect.URL[4:], "--token-file", token}, 1, "redirects are not followed"},
 		"another path":    {[]string{"ws" + missing.URL[4:], "--token-file", token}, 1, "a gateway of acphost serves /acp"},
 		"an unknown CA":   {[]string{"wss" + secure.URL[5:] + "/acp", "--token-file", token}, 1, "/acp: the certificate of the other end is not accepted: certificate signed by unknown authority; the "},
-		"nobody listens":  {[]string{"ws://127.0.0.1:1/acp", "--token-file", token}, 1, "connect to ws://127.0.0.1:1/acp"},
+		"no listener":     {[]string{"ws://127.0.0.1:1/acp", "--token-file", token}, 1, "connect to ws://127.0.0.1:1/acp"},
 		"plain text":      {[]string{"ws://acp.example.org/acp", "--token-file", token}, 2, "accept it with --plaintext"},
 		"a token in it":   {[]string{"wss://token@acp.example.org/acp"}, 2, "the token is in --token-file"},
 		"another scheme":  {[]string{"https://acp.example.org/acp"}, 2, "expected a URL such as wss://"},

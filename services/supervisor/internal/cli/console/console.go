@@ -98,7 +98,7 @@ func New(call *command.Call) *cobra.Command {
 func (f flags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.list && f.end != "", (f.list || f.end != "") && len(args) > 0:
-		return command.UsageErrorf(cmd, "say one thing: a code, --list or --sign-out")
+		return command.UsageErrorf(cmd, "exactly one is required: a code, --list or --sign-out")
 	case f.json && !f.list:
 		return command.UsageErrorf(cmd, "--json is for --list")
 	case f.list || f.end != "":
@@ -158,7 +158,7 @@ func signIn(ctx context.Context, call *command.Call, names []string, code string
 		return err
 	}
 	if found.Browser == nil {
-		return errors.New("gatewayd does not say which browser shows the code")
+		return errors.New("gatewayd does not name the browser that shows the code")
 	}
 	var codes confirm.Codes
 	letters := codes.New().Text() + codes.New().Text()

@@ -18,11 +18,11 @@ func TestConsole_RefusesAgents(t *testing.T) {
 
 func TestConsole_UsageErrors(t *testing.T) {
 	for want, args := range map[string][]string{
-		"expected the one code": {},
-		"say one thing":         {"aaaaa-aaaaa", "--list"},
-		`got "root"`:            {"aaaaa-aaaaa", "--role", "root"},
-		"--for: expected":       {"aaaaa-aaaaa", "--for", "1000h"},
-		"--json is for --list":  {"aaaaa-aaaaa", "--json"},
+		"expected the one code":   {},
+		"exactly one is required": {"aaaaa-aaaaa", "--list"},
+		`got "root"`:              {"aaaaa-aaaaa", "--role", "root"},
+		"--for: expected":         {"aaaaa-aaaaa", "--for", "1000h"},
+		"--json is for --list":    {"aaaaa-aaaaa", "--json"},
 	} {
 		if status, out, errs := (&commandtest.Call{}).Run(t, New, append([]string{"console"}, args...)...); status != 2 || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("%q: %d, %q, %q, want %q", args, status, out, errs, want)

@@ -186,7 +186,7 @@ func checkCaller(c peer.Peer) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("it cannot be told whether an agent connects: %w", err)
+		return fmt.Errorf("cannot determine whether an agent connects: %w", err)
 	case why != "":
 		return fmt.Errorf("agents, handlers and what they start may not connect: %s", why)
 	}
@@ -197,14 +197,14 @@ func checkCaller(c peer.Peer) error {
 func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { c.Close(); supervisor.Close() })
 	defer stop()
-	said := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
-		said <- c.copyFromCaller(supervisor)
+		result <- c.copyFromCaller(supervisor)
 		supervisor.Close() // ends the other direction
 	}()
 	_, err := io.Copy(c.out, supervisor)
 	c.in.Close()
-	if refused := <-said; refused != nil {
+	if refused := <-result; refused != nil {
 		return refused
 	}
 	// one of them has closed the connection, perhaps with unread data

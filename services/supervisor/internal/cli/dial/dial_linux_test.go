@@ -58,7 +58,7 @@ func start(t *testing.T) *running {
 	t.Cleanup(func() { r.conn.Close() })
 	line := make([]byte, len("connected 11\n"))
 	if _, err := io.ReadFull(r.conn, line); err != nil || string(line) != "connected 11\n" {
-		t.Fatalf("it says %q, %v: %s", line, err, r.stderr())
+		t.Fatalf("got %q, %v: %s", line, err, r.stderr())
 	}
 	return r
 }
@@ -72,7 +72,7 @@ func TestDial_ConnectsProgramToSupervisor(t *testing.T) {
 	}
 	got, err := supervisorv1.NewSupervisorStateServiceClient(client).GetStatus(t.Context(), &supervisorv1.GetStatusRequest{})
 	if err != nil || got.GetPid() != 11 {
-		t.Errorf("the supervisor says %v, %v", got, err)
+		t.Errorf("the supervisor returned %v, %v", got, err)
 	}
 	client.Close()
 	r.file.Close()
@@ -129,12 +129,12 @@ func TestDial_RefusesForeignSockets(t *testing.T) {
 			call := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11})}).New(t)
 			call.Stdin, call.Stdout = c.stdin, c.stdout
 			status := commandtest.Execute(t.Context(), call, New, []string{"dial"})
-			said, err := os.ReadFile(call.Stderr.Name())
+			stderr, err := os.ReadFile(call.Stderr.Name())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status != 1 || !strings.Contains(string(said), c.want) {
-				t.Errorf("status %d: %s", status, said)
+			if status != 1 || !strings.Contains(string(stderr), c.want) {
+				t.Errorf("status %d: %s", status, stderr)
 			}
 		})
 	}
@@ -175,11 +175,11 @@ socket.socket(fileno=3).sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, 
 	call.Stdin = os.NewFile(uintptr(fds[0]), "left")
 	call.Stdout = call.Stdin
 	status := commandtest.Execute(t.Context(), call, New, []string{"dial"})
-	said, err := os.ReadFile(call.Stderr.Name())
+	stderr, err := os.ReadFile(call.Stderr.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status != 1 || !strings.Contains(string(said), "it cannot be told whether an agent connects") {
-		t.Errorf("status %d: %s", status, said)
+	if status != 1 || !strings.Contains(string(stderr), "cannot determine whether an agent connects") {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 }

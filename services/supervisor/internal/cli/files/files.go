@@ -54,7 +54,7 @@ WatchFilesResponse: the first has all files, the others the changes.`,
 				case 1:
 					return watch(cmd.Context(), call, all[0], o, asJSON)
 				}
-				return fmt.Errorf(`%d supervisors are running; say which one with --pid ("acphost ps" shows them)`, len(all))
+				return fmt.Errorf(`%d supervisors are running; select one with --pid ("acphost ps" shows them)`, len(all))
 			})
 		},
 	}

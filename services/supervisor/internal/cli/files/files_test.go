@@ -34,7 +34,7 @@ func TestTree_SortsByHeat(t *testing.T) {
 }
 
 func TestTree_PrintsChangesOnce(t *testing.T) {
-	known, told := tree{}, strings.Builder{}
+	known, printed := tree{}, strings.Builder{}
 	for _, r := range []*supervisorv1.SessionFiles{
 		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, InContext: true, Heat: 1}}},
 		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, Heat: 1}}},
@@ -42,11 +42,11 @@ func TestTree_PrintsChangesOnce(t *testing.T) {
 		{SessionId: "s", Removed: []string{"/w/a"}},
 	} {
 		change := &supervisorv1.WatchFilesResponse{Sessions: []*supervisorv1.SessionFiles{r}}
-		printChanges(&told, known, change)
+		printChanges(&printed, known, change)
 		known.take(change)
 	}
-	if want := "s  read        /w/a\ns  left        /w/a\ns  cold        /w/a\n"; told.String() != want {
-		t.Errorf("got %q, want %q", told.String(), want)
+	if want := "s  read        /w/a\ns  left        /w/a\ns  cold        /w/a\n"; printed.String() != want {
+		t.Errorf("got %q, want %q", printed.String(), want)
 	}
 	if len(known) != 0 {
 		t.Errorf("there is still %v", known)

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 )
 
-// rememberer is a supervisor with grants of its own.
+// rememberer is a supervisor with its own grants.
 type rememberer struct {
 	commandtest.State
 	commandtest.Control
@@ -38,8 +38,8 @@ func (r *rememberer) RevokeGrants(_ context.Context, req *supervisorv1.RevokeGra
 	return &supervisorv1.RevokeGrantsResponse{Grants: revoked}, nil
 }
 
-// remembering is an environment in which a supervisor runs that remembers two answers: one in the file, whose id is
-// first, and one for a session.
+// remembering is an environment with a running supervisor that has two grants: one in the file, whose id is first, and
+// one for a session.
 func remembering(t *testing.T) (env map[string]string, r *rememberer, first, second string) {
 	t.Helper()
 	dir := testkit.ShortDir(t)

@@ -81,7 +81,7 @@ func TestHandlerSwap_UsageErrors(t *testing.T) {
 	}
 	status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, "handler", "swap", "permission", "--pid", "4711", "--sha256", "short", "--", "./x")
 	if status != command.StatusFailed || !strings.Contains(stderr, "64 hexadecimal") || strings.Contains(stderr, "rpc error") {
-		t.Errorf("a digest that is none: status %d, %q", status, stderr)
+		t.Errorf("an invalid digest: status %d, %q", status, stderr)
 	}
 	if ctl.Swapped != nil {
 		t.Errorf("%v was ordered", ctl.Swapped)

@@ -41,7 +41,7 @@ func TestHealth_FailsWithoutSupervisor(t *testing.T) {
 		{"no keys", nil, []string{"--address", address}, 2, "--address needs --tls-dir"},
 		{"the server's keys", nil, []string{"--address", address, "--tls-dir", keys}, 1, "client.crt"},
 		{"keys for nothing", nil, []string{"--tls-dir", keys}, 2, "--tls-dir is for --address"},
-		{"two at once", nil, []string{"--address", address, "--tls-dir", keys, "--pid", "1"}, 2, "one of them says"},
+		{"two at once", nil, []string{"--address", address, "--tls-dir", keys, "--pid", "1"}, 2, "only one of them may be set"},
 		{"no address", nil, []string{"--address", "x", "--tls-dir", filepath.Join(keys, "viewer")}, 1, "expected HOST:PORT"},
 	} {
 		if status, stdout, stderr := (&commandtest.Call{Env: c.env}).Run(t, New, append([]string{"health"}, c.args...)...); status != c.status || stdout != "" || !strings.Contains(stderr, c.want) {

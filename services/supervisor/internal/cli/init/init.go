@@ -125,7 +125,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient) error {
 	folder := config.Folder(call.Env)
 	if folder == "" {
-		return errors.New("where the configuration belongs cannot be told: neither XDG_CONFIG_HOME nor HOME is set; set one")
+		return errors.New("the folder of the configuration is unknown: neither XDG_CONFIG_HOME nor HOME is set; set one")
 	}
 	file, rules := filepath.Join(folder, "config.yaml"), filepath.Join(folder, "policy.yaml")
 	if !f.show && !f.force {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rules stands for permd: it knows two ready policies, and warns of what it cannot match.
+// rules plays permd: it knows two ready policies, and warns of rules that it cannot match.
 type rules struct {
 	permissionv1.PolicyServiceClient
 }
@@ -42,7 +42,7 @@ func (rules) Check(_ context.Context, req *permissionv1.CheckRequest, _ ...grpc.
 	return answer, nil
 }
 
-// initialised calls the command in a home of its own, and returns that.
+// initialised calls the command in a new home, and returns that home.
 func initialised(t *testing.T, c *commandtest.Call, status int, args ...string) (home, printed string) {
 	t.Helper()
 	if c.Env == nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-// rules stands for permd: rules that deny what has "secret" in it and allow what has "fine", and files that have an
-// error if they say so.
+// rules plays permd: rules that deny words with "secret" and allow words with "fine", and files that have an error if
+// their content requests one.
 type rules struct {
 	permissionv1.PolicyServiceClient
 	stopped int
@@ -257,16 +257,16 @@ func TestPolicyTrust_ShowsAsksAndRemembers(t *testing.T) {
 		stderr  string
 		trusted bool
 	}{
-		{"nobody is there", &policyCall{}, []string{work}, 1, "- make", "--yes", false},
+		{"unattended", &policyCall{}, []string{work}, 1, "- make", "--yes", false},
 		{"an agent", &policyCall{agent: true}, []string{"--yes", work}, 1, "", "acphost policy trust is for people", false},
 		{"a no", &policyCall{terminal: true, stdin: "n\n"}, []string{work}, 1, "Trust this file as it is now? [y/N] not trusted\n", "", false},
 		{"no answer", &policyCall{terminal: true}, []string{work}, 1, "not trusted\n", "", false},
 		{"a yes", &policyCall{terminal: true, stdin: "y\n"}, []string{work}, 0, "[y/N] trusted, until it changes", "", true},
 		{"the list", &policyCall{}, []string{"--list"}, 0, "the same", "", true},
-		{"an agent takes it back", &policyCall{agent: true}, []string{"--remove", file}, 1, "", "acphost policy trust is for people", true},
+		{"an agent withdraws it", &policyCall{agent: true}, []string{"--remove", file}, 1, "", "acphost policy trust is for people", true},
 		{"taken back", &policyCall{}, []string{"--remove", file}, 0, "is not trusted any more", "", false},
 		{"taken back twice", &policyCall{}, []string{"--remove", file}, 1, "", "is not trusted; --list", false},
-		{"said beforehand", &policyCall{}, []string{"--yes", file}, 0, "trusted, until it changes", "", true},
+		{"answered by a grant", &policyCall{}, []string{"--yes", file}, 0, "trusted, until it changes", "", true},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			step.call.home = home
@@ -304,7 +304,7 @@ func TestPolicy_UsageErrors(t *testing.T) {
 		{"an action and its walls", []string{"why", "--denied", "--walls=files"}, 2, "the action says them itself"},
 		{"an action and its kind", []string{"why", "--action=-", "--on=fs.read"}, 2, "the action says them itself"},
 		{"an address without a host", []string{"why", "--path=a", "--address=::1"}, 2, "--address is for --host"},
-		{"a host that is none", []string{"why", "--host=127.1"}, 1, "four decimal numbers"},
+		{"an invalid host", []string{"why", "--host=127.1"}, 1, "four decimal numbers"},
 		{"a host and another kind", []string{"why", "--host=a", "--on=fs.read"}, 1, "connects to no machine"},
 		{"a kind that does not fit", []string{"why", "--path=a", "--on=terminal.create"}, 1, "has no path"},
 		{"a profile of other walls", []string{"profile", "--walls=sound"}, 2, `or none, got "sound"`},

@@ -44,7 +44,7 @@ so a rule about a secret may not match.`,
 				}
 				record := c.Effective().GetPermission().GetAudit().GetFile()
 				if record == "" {
-					return fmt.Errorf("there is no record of decisions to read: neither the configuration nor $HOME says where it is")
+					return fmt.Errorf("there is no record of decisions to read: neither the configuration nor $HOME determines its file")
 				}
 				args = []string{record}
 			}

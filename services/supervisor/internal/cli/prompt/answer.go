@@ -27,17 +27,17 @@ func (a *answer) event(ev *supervisorv1.Event) {
 	if ev.GetToolCall() != nil {
 		a.worked = true
 	}
-	said := ev.GetAgentMessage()
-	if said == nil {
+	message := ev.GetAgentMessage()
+	if message == nil {
 		return
 	}
 	if a.worked {
-		if text, ok := said.GetContent().GetContent().(*supervisorv1.ContentBlock_Text); ok && strings.TrimSpace(text.Text.GetText()) == "" {
+		if text, ok := message.GetContent().GetContent().(*supervisorv1.ContentBlock_Text); ok && strings.TrimSpace(text.Text.GetText()) == "" {
 			return // a message does not begin with an empty piece
 		}
 		*a = answer{}
 	}
-	if a.size += len(said.GetContent().GetText().GetText()); a.size > maxAnswer {
+	if a.size += len(message.GetContent().GetText().GetText()); a.size > maxAnswer {
 		a.cut = true
 		return
 	}

@@ -18,14 +18,14 @@ func TestPrintFinal_PrintsLastMessage(t *testing.T) {
 		events []*supervisorv1.Event
 		want   string
 	}{
-		"a turn without tools":                  {[]*supervisorv1.Event{says("One, "), says("two.")}, "One, two.\n"},
-		"after the last tool call":              {[]*supervisorv1.Event{says("I look."), calls("t", "Read", "completed"), says("It is "), says("42.")}, "It is 42.\n"},
-		"before it, if nothing is said after":   {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed")}, "It is 42.\n"},
-		"before it, if a blank is said after":   {[]*supervisorv1.Event{says("It is 42."), calls("t", "Clean up", "completed"), says("\n")}, "It is 42.\n"},
-		"without what is told again":            {[]*supervisorv1.Event{{History: true, Event: says("Old.").Event}, says("New.")}, "New.\n"},
-		"with nothing that a terminal obeys":    {[]*supervisorv1.Event{says("\x1b[2Jno")}, "\\u{1b}[2Jno\n"},
+		"a turn without tools":                  {[]*supervisorv1.Event{agentMessage("One, "), agentMessage("two.")}, "One, two.\n"},
+		"after the last tool call":              {[]*supervisorv1.Event{agentMessage("I look."), calls("t", "Read", "completed"), agentMessage("It is "), agentMessage("42.")}, "It is 42.\n"},
+		"before it, if no text follows":         {[]*supervisorv1.Event{agentMessage("It is 42."), calls("t", "Clean up", "completed")}, "It is 42.\n"},
+		"before it, if a blank follows":         {[]*supervisorv1.Event{agentMessage("It is 42."), calls("t", "Clean up", "completed"), agentMessage("\n")}, "It is 42.\n"},
+		"without repeated text":                 {[]*supervisorv1.Event{{History: true, Event: agentMessage("Old.").Event}, agentMessage("New.")}, "New.\n"},
+		"with nothing that a terminal obeys":    {[]*supervisorv1.Event{agentMessage("\x1b[2Jno")}, "\\u{1b}[2Jno\n"},
 		"nothing":                               {nil, ""},
-		"an update of a call begins no new one": {[]*supervisorv1.Event{says("It is "), reports("t", "completed"), says("42.")}, "It is 42.\n"},
+		"an update of a call begins no new one": {[]*supervisorv1.Event{agentMessage("It is "), reports("t", "completed"), agentMessage("42.")}, "It is 42.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, false)
@@ -49,7 +49,7 @@ func TestPrintFinal_AsksQuestions(t *testing.T) {
 	r := newRun(t, true)
 	r.prints = printFinal
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("I edit."))
+		send(agentMessage("I edit."))
 		send(calls("t", "Edit", "pending"))
 		send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI("demo-1/1")}})
 		select {
@@ -58,7 +58,7 @@ func TestPrintFinal_AsksQuestions(t *testing.T) {
 			return ctx.Err()
 		}
 		send(questionAnswered("demo-1/1", "denied"))
-		send(says("I did not."))
+		send(agentMessage("I did not."))
 		send(turnEnded("end_turn"))
 		return nil
 	}
@@ -88,7 +88,7 @@ func TestPrompt_NamesDeniedActions(t *testing.T) {
 			"acphost: 1 action denied: write /w/.env (rule secrets: Secrets stay here.)\n"},
 		"by a rule, and it fails": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "", "policy")}, true, 8,
 			"acphost: 1 action denied: write /w/.env (rule secrets)\n"},
-		"by a rule that has no reason of its own": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "denied by rule secrets", "policy")}, false, 0,
+		"by a rule without a reason": {[]*supervisorv1.AuditRecord{write("/w/.env", "secrets", "denied by rule secrets", "policy")}, false, 0,
 			"acphost: 1 action denied: write /w/.env (denied by rule secrets)\n"},
 		"by a person": {[]*supervisorv1.AuditRecord{write("/w/a\x1b", "edits", "", "cli")}, false, 0,
 			"acphost: 1 action denied: write /w/a\\u{1b} (answered by cli)\n"},
@@ -97,7 +97,7 @@ func TestPrompt_NamesDeniedActions(t *testing.T) {
 			rec.Outcome = "done, not asked"
 			return rec
 		}()}, true, 8, "acphost: the agent reports that it did what the policy denies, without asking: write /w/.env (rule secrets)\n"},
-		"by nobody, which the question's end tells": {[]*supervisorv1.AuditRecord{write("/w/a", "edits", "", "nobody")}, true, 0, ""},
+		"by nobody, according to the question's end": {[]*supervisorv1.AuditRecord{write("/w/a", "edits", "", "nobody")}, true, 0, ""},
 		"more than are named": {func() (all []*supervisorv1.AuditRecord) {
 			for range maxNamed + 3 {
 				all = append(all, write("/w/x", "r", "", "policy"))
@@ -128,7 +128,7 @@ func TestPrompt_TimeoutCancelsTurn(t *testing.T) {
 		end  *supervisorv1.Event
 		want int
 	}{
-		"and says so":                  {turnEnded("cancelled"), 124},
+		"and reports it":               {turnEnded("cancelled"), 124},
 		"and ends by itself meanwhile": {turnEnded("end_turn"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestPrompt_TimeoutCancelsTurn(t *testing.T) {
 			late := make(chan time.Time, 1)
 			r.timeout, r.timedOut = time.Minute, late
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-				send(says("I work.\n"))
+				send(agentMessage("I work.\n"))
 				testkit.Eventually(t, "the turn is shown", func() bool { return strings.Contains(r.out.String(), "I work.") })
 				late <- time.Now()
 				select {
@@ -186,7 +186,7 @@ func TestStatusLine_ShowsProgress(t *testing.T) {
 		}{
 			{500 * time.Millisecond, nil, ""},
 			{time.Second, nil, "starting claude, 1 s"},
-			{0, says("Hm."), ""},
+			{0, agentMessage("Hm."), ""},
 			{12 * time.Second, nil, "waiting for the model, 12 s"},
 			{0, calls("t", "npm test", "in_progress"), ""},
 			{3 * time.Second, nil, "running: npm test, 3 s"},

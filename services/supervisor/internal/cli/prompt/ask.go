@@ -52,10 +52,10 @@ type dialog interface {
 	line() string
 	// typing reports whether every key is text.
 	typing() bool
-	// withheld reports whether a key chooses an answer, or begins one, that has to wait until the user has seen all of the
-	// question, of which unseen is hidden.
+	// withheld reports whether a key chooses an answer, or begins one, that has to wait until the user has seen all of
+	// the question, of which unseen is hidden.
 	withheld(k key, unseen render.Hidden) bool
-	// key processes a key. say is text to print, in whole lines. answer is the answer if it is complete.
+	// key processes a key. say is text to print, in whole lines. answer is not nil once the answer is complete.
 	key(k key) (say string, answer *supervisorv1.AnswerApprovalRequest)
 }
 
@@ -118,8 +118,8 @@ func (p *promptRun) handleQuestion(ctx context.Context, a *supervisorv1.Approval
 	})
 }
 
-// explain prints why the current question is asked, if it was asked without that: the events of the turn lack the reasons of the policy
-// for questions of the agent.
+// explain prints why the current question is asked, if it was asked without that: the events of the turn lack the
+// reasons of the policy for questions of the agent.
 func (p *promptRun) explain(a *supervisorv1.Approval) {
 	k := &p.asker
 	if now := k.current; now == nil || now.GetId() != a.GetId() || now.GetPermission().GetReason() != "" || a.GetPermission().GetReason() == "" {

@@ -29,7 +29,7 @@ func mayI(id string) *supervisorv1.Approval {
 	}}
 }
 
-// ask puts a question to whoever watches, among the turn's events and before.
+// ask sends a question to all watchers, among the turn's events or before them.
 func (r *aRun) ask(send func(*supervisorv1.Event), a *supervisorv1.Approval) {
 	r.fake.Ask(a)
 	send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: a}})
@@ -38,7 +38,7 @@ func (r *aRun) ask(send func(*supervisorv1.Event), a *supervisorv1.Approval) {
 // asks is a turn that asks and ends when it was answered.
 func (r *aRun) asks(a *supervisorv1.Approval) {
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("I would like to edit"))
+		send(agentMessage("I would like to edit"))
 		r.ask(send, a)
 		var answer *supervisorv1.AnswerApprovalRequest
 		select {
@@ -231,10 +231,10 @@ func TestQuestion_OutputIsPrintedAbove(t *testing.T) {
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
 		<-more
-		send(says("a whole line\nand half"))
-		send(says(" of one"))
+		send(agentMessage("a whole line\nand half"))
+		send(agentMessage(" of one"))
 		<-r.fake.Answered
-		send(says("; the end"))
+		send(agentMessage("; the end"))
 		send(turnEnded("end_turn"))
 		return nil
 	}
@@ -277,12 +277,12 @@ func TestElicitation_PageIsOpenedOrDeclined(t *testing.T) {
 	}
 }
 
-// beginWaiting begins a turn that goes on until it is cancelled, and returns once the prompt has shown its first words: it
-// then has the turn that a signal cancels. end: the agent ends the turn when it is cancelled.
+// beginWaiting begins a turn that continues until it is cancelled, and returns once the prompt has shown its first
+// words: a signal then cancels the turn. end: the agent ends the turn when it is cancelled.
 func (r *aRun) beginWaiting(t *testing.T, end bool) {
 	begun := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("working\n"))
+		send(agentMessage("working\n"))
 		close(begun)
 		select {
 		case <-r.fake.Cancelled:
@@ -470,7 +470,7 @@ func TestQuestion_CountsHiddenLines(t *testing.T) {
 			}
 			out := r.out.String()
 			if !strings.Contains(out, "… 40 more lines: v shows all. Press a A 1 r R 2, or Ctrl-C") {
-				t.Errorf("nothing says how much is not shown: %q", out)
+				t.Errorf("nothing states how much is not shown: %q", out)
 			}
 			if strings.Contains(out, "make b98") != c.shown {
 				t.Errorf("the screen shows %q, want all of the command: %v", out, c.shown)
@@ -506,7 +506,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 			r := newRun(t, true)
 			bare, whole := mayI("demo-1/7"), mayI("demo-1/7")
 			whole.Permission.Reason, whole.Permission.Detail = "git runs this file later", "more"
-			told := make(chan struct{})
+			sent := make(chan struct{})
 			r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 				if earlier {
 					r.fake.Ask(whole)
@@ -514,7 +514,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 				}
 				send(&supervisorv1.Event{SessionId: "s1", Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: bare}})
 				if !earlier {
-					<-told
+					<-sent
 					r.fake.Ask(whole)
 				}
 				<-r.fake.Answered
@@ -523,7 +523,7 @@ func TestQuestion_TakesReasonFromApprovals(t *testing.T) {
 			}
 			r.begin(t)
 			k := r.board(t)
-			close(told)
+			close(sent)
 			for !strings.Contains(r.out.String(), "Asked because: git runs this file later") {
 				k.press("x")
 			}

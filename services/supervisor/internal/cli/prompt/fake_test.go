@@ -26,7 +26,7 @@ func turnFailed(kind supervisorv1.ErrorKind, message string) *supervisorv1.Event
 	}}}
 }
 
-func says(text string) *supervisorv1.Event {
+func agentMessage(text string) *supervisorv1.Event {
 	return &supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{
 		Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}},
 	}}}
@@ -80,7 +80,7 @@ func (k *fakeKeyboard) press(text string) {
 	}
 }
 
-// aRun is a prompt under way with a fake supervisor.
+// aRun is an active prompt with a fake supervisor.
 type aRun struct {
 	*promptRun
 	fake   *commandtest.Hosted
@@ -91,7 +91,7 @@ type aRun struct {
 	status chan int
 }
 
-// newRun prepares a prompt; attended: somebody sits at a terminal.
+// newRun prepares a prompt; attended: with a person at a terminal.
 func newRun(t *testing.T, attended bool) *aRun {
 	f := commandtest.NewHosted(t)
 	r := &aRun{
@@ -151,7 +151,7 @@ func (r *aRun) board(t *testing.T) *fakeKeyboard {
 	}
 }
 
-// safeBuffer is a buffer that can be looked at while it is written to.
+// safeBuffer is a buffer that can be read while it is written to.
 type safeBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -152,12 +152,12 @@ func (d *formDialog) enter() string {
 	if err != nil {
 		return "    " + safetext.Line(err.Error()) + "\n"
 	}
-	said := "(left out)"
+	shown := "(left out)"
 	if value != nil {
-		said = f.Show(value)
+		shown = f.Show(value)
 	}
 	d.content = append(d.content, value)
 	d.at++
 	d.typed = nil
-	return "    " + safetext.Line(f.Title) + ": " + safetext.Line(said) + "\n" + d.describe()
+	return "    " + safetext.Line(f.Title) + ": " + safetext.Line(shown) + "\n" + d.describe()
 }

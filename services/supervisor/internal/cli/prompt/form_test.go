@@ -21,8 +21,8 @@ const everyField = `{"type":"object","title":"Build","properties":{
 	"tags":{"type":"array","items":{"anyOf":[{"const":"x","title":"Ex"},{"const":"y","title":"Why"},{"const":"z","title":"Zed"}]},"minItems":1,"maxItems":2}
 },"required":["name","tags"]}`
 
-// fill presses keys of a form and returns what was said and the answer.
-func fill(d dialog, text string) (said string, answer *supervisorv1.AnswerApprovalRequest) {
+// fill presses keys of a form, and returns the printed text and the answer.
+func fill(d dialog, text string) (output string, answer *supervisorv1.AnswerApprovalRequest) {
 	k := &fakeKeyboard{keys: make(chan key), closed: make(chan struct{})}
 	go func() {
 		k.press(text)
@@ -30,14 +30,14 @@ func fill(d dialog, text string) (said string, answer *supervisorv1.AnswerApprov
 	}()
 	for pressed := range k.keys {
 		s, a := d.key(pressed)
-		said += s
+		output += s
 		if a != nil {
 			answer = a
 			k.Close()
 		}
 		_ = d.line()
 	}
-	return said, answer
+	return output, answer
 }
 
 func TestForm_IsFilledFieldByField(t *testing.T) {
@@ -58,12 +58,12 @@ func TestForm_IsFilledFieldByField(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: everyField}}, nil)
-			said, answer := fill(d, c.keys)
+			output, answer := fill(d, c.keys)
 			if got := answer.GetAccept(); got != c.want {
-				t.Errorf("got %s, want %s; it said\n%s", got, c.want, said)
+				t.Errorf("got %s, want %s; it printed\n%s", got, c.want, output)
 			}
-			if strings.Contains(said, "\u202e") || !strings.Contains(said, "[2] Release\\u{202e}") {
-				t.Errorf("it said\n%s", said)
+			if strings.Contains(output, "\u202e") || !strings.Contains(output, "[2] Release\\u{202e}") {
+				t.Errorf("it printed\n%s", output)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestForm_InvalidSchemaIsOnlyDeclined(t *testing.T) {
 	} {
 		d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, nil)
 		if got := d.intro(); !strings.Contains(got, want) {
-			t.Errorf("%s: it says %q, want %q", schema, got, want)
+			t.Errorf("%s: got %q, want %q", schema, got, want)
 		}
 		if _, answer := fill(d, "\n\n\x1ba"); answer != nil {
 			t.Errorf("%s: answered %v", schema, answer)
@@ -134,14 +134,14 @@ func TestForm_IgnoresInvalidDefault(t *testing.T) {
 func TestForm_ChecksValues(t *testing.T) {
 	const schema = `{"properties":{"name":{"type":"string","pattern":"^[a-z]+$"},"mail":{"type":"string","format":"email"},"day":{"type":"string","format":"date"}}}`
 	d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, nil)
-	said, answer := fill(d, "\n"+"Zoë\n\x15zoe\n"+"zoe\n\x15z@e\n"+"today\n\x152024-02-29\n"+"\n")
+	output, answer := fill(d, "\n"+"Zoë\n\x15zoe\n"+"zoe\n\x15z@e\n"+"today\n\x152024-02-29\n"+"\n")
 	const want = `{"name":"zoe","mail":"z@e","day":"2024-02-29"}`
 	if answer.GetAccept() != want || form.Parse([]byte(schema)).Check([]byte(want)) != nil {
 		t.Errorf("got %s, want %s", answer.GetAccept(), want)
 	}
 	for _, words := range []string{`expected a text that matches the pattern "^[a-z]+$"`, "expected an e-mail address", "expected a date"} {
-		if !strings.Contains(said, words) {
-			t.Errorf("it does not say %q:\n%s", words, said)
+		if !strings.Contains(output, words) {
+			t.Errorf("it does not contain %q:\n%s", words, output)
 		}
 	}
 }

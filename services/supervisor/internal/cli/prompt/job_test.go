@@ -34,7 +34,7 @@ func (r *aRun) asksUntilCancelled() {
 	}
 }
 
-// await waits until a text was printed so many times.
+// await waits until a text was printed the given number of times.
 func (r *aRun) await(t *testing.T, printed func() string, text string, times int) {
 	t.Helper()
 	if !testkit.Poll(func() bool { return strings.Count(printed(), text) >= times }) {
@@ -59,7 +59,7 @@ func TestJobControl_StopRestoresTerminalAndAsksAgain(t *testing.T) {
 	r.await(t, r.out.String, "Press a", 1)
 	r.signal <- syscall.SIGTSTP
 	second := r.board(t)
-	r.signal <- syscall.SIGCONT // that of the stop: the question stands there already
+	r.signal <- syscall.SIGCONT // that of the stop: the question is shown already
 	r.await(t, r.out.String, "[a] Yes", 2)
 	r.signal <- syscall.SIGCONT // of a stop that could not be caught
 	<-second.closed
@@ -112,8 +112,8 @@ func TestSIGQUIT_EndsPromptAtOnce(t *testing.T) {
 		t.Errorf("status %d", s)
 	}
 	<-k.closed
-	if said := r.errs.String(); strings.Contains(said, "goroutine") {
-		t.Errorf("nobody wanted to know that: %s", said)
+	if output := r.errs.String(); strings.Contains(output, "goroutine") {
+		t.Errorf("unexpected output: %s", output)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestGoroutines_DumpedByGOTRACEBACK(t *testing.T) {
 	}
 }
 
-// stuckWriter is a pipe that nobody reads.
+// stuckWriter is a pipe without a reader.
 type stuckWriter struct {
 	full    chan struct{} // closed by the first write
 	once    sync.Once
@@ -142,7 +142,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 func TestSignal_EndsPromptWithBlockedOutput(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("This is more than there is room for.\n\n"))
+		send(agentMessage("This is more than there is room for.\n\n"))
 		<-ctx.Done()
 		return ctx.Err()
 	}

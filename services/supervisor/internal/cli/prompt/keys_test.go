@@ -79,7 +79,7 @@ func TestKeyboard_NoticesHangup(t *testing.T) {
 	select {
 	case _, ok := <-k.Keys():
 		if ok {
-			t.Error("a key came from nowhere")
+			t.Error("a key without input")
 		}
 	case <-testkit.After():
 		t.Error("it is not noticed")
@@ -128,7 +128,7 @@ func TestKeyParser_JoinsPieces(t *testing.T) {
 	}
 }
 
-// answers are what terminals send without a key: each has an "a", which would allow what is asked.
+// answers are reports that terminals send without a key: each has an "a", which would allow the action.
 var answers = map[string]string{
 	"its name":                      "\x1bP>|a terminal(369)\x1b\\",
 	"its name, in 8 bits":           "\x90>|a\x9c",
@@ -150,7 +150,8 @@ var answers = map[string]string{
 	"where the cursor is, and more": "\x1b[1;1Ra",
 }
 
-// What the terminal says is no key, wherever it is cut in two, and neither is what comes right behind it.
+// Reports that the terminal sends are not keys, wherever a report is split, and neither is the text directly after
+// them.
 func TestKeyParser_IgnoresAnswersOfTerminal(t *testing.T) {
 	for name, text := range answers {
 		for cut := range len(text) {

@@ -166,7 +166,7 @@ func TestPrompt_StartErrors(t *testing.T) {
 				r.fake.StartErr = agentError(codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "not executable")
 			}, 126, "acphost: not executable\n",
 		},
-		"somebody has to log in": {
+		"a login is required": {
 			func(r *aRun) {
 				r.agent.Preset = "claude"
 				r.fake.OpenErr = agentError(codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in first")
@@ -190,7 +190,10 @@ func TestPrompt_StartErrors(t *testing.T) {
 		},
 		"the turn breaks off": {
 			func(r *aRun) {
-				r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error { send(says("half a")); return nil }
+				r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
+					send(agentMessage("half a"))
+					return nil
+				}
 			}, 1, "acphost: the turn broke off without an end\n",
 		},
 		"the stream fails": {
@@ -336,8 +339,8 @@ func TestPrompt_ShowsTerminalOutput(t *testing.T) {
 func TestPrompt_AsksNothingWithoutTerminal(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
-		send(says("May I?"))
-		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is said once
+		send(agentMessage("May I?"))
+		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is printed once
 			send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI(id)}})
 		}
 		for id, outcome := range map[string]string{"demo-1/1": "expired", "demo-1/2": "allowed", "demo-1/3": "denied"} {
@@ -357,7 +360,7 @@ func TestPrompt_AsksNothingWithoutTerminal(t *testing.T) {
 		t.Errorf("stdout %q", r.out.String())
 	}
 	if slices.Contains(r.fake.Calls, "watch approvals") || r.fake.Started.GetAttended() {
-		t.Error("somebody seems to be there")
+		t.Error("the prompt counts as attended")
 	}
 }
 
@@ -366,8 +369,8 @@ func TestPrompt_BrokenPipeCancelsTurn(t *testing.T) {
 	left := make(chan struct{})
 	r.screen.out = brokenPipe{}
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
-		send(says("a line\n"))
-		send(says("another line\n"))
+		send(agentMessage("a line\n"))
+		send(agentMessage("another line\n"))
 		<-ctx.Done()
 		close(left)
 		return ctx.Err()
@@ -414,7 +417,7 @@ func TestPrompt_UsageErrors(t *testing.T) {
 	status, stdout, _ := (&commandtest.Call{}).Run(t, newCommand, "prompt", "--help")
 	for _, want := range []string{"Exit status:", "130", "--image FILE", "requires a login", "turnEnded"} {
 		if status != 0 || !strings.Contains(stdout, want) {
-			t.Errorf("help does not say %q", want)
+			t.Errorf("help does not contain %q", want)
 		}
 	}
 }
@@ -457,7 +460,7 @@ func TestPrompt_LastWordIsShownOnPause(t *testing.T) {
 	r.look = render.Options{Color: true, Markdown: true, Width: 60}
 	begun, shown := make(chan struct{}), make(chan struct{})
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
-		send(says("Wait a moment"))
+		send(agentMessage("Wait a moment"))
 		close(begun)
 		<-shown
 		send(turnEnded("end_turn"))
@@ -498,7 +501,7 @@ func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 				t.Errorf("opened with %q, want %q", r.fake.Metas, want)
 			}
 			if got := r.fake.Prompted.GetMeta(); got != "" {
-				t.Errorf("the prompt came with %s", got)
+				t.Errorf("the prompt arrived with %s", got)
 			}
 		})
 	}
@@ -570,7 +573,7 @@ func TestPrompt_PrintsAgentStderrByLine(t *testing.T) {
 		t.Errorf("standard error is %q", lines)
 	}
 	if out := r.out.String(); strings.Count(out, "\r\x1b[K") < 2 {
-		t.Errorf("the question stands where the line is printed: %q", out)
+		t.Errorf("the question is on the printed line: %q", out)
 	}
 	if _, err := io.WriteString(words, "too late\n"); err == nil {
 		t.Error("words are taken when the prompt is over")

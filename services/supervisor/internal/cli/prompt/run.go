@@ -468,14 +468,14 @@ func (p *promptRun) printf(format string, args ...any) {
 }
 
 // printLine prints a line on standard error, above the question. The line must be escaped.
-func (p *promptRun) printLine(told string) {
+func (p *promptRun) printLine(text string) {
 	p.clearProgress()
 	line := p.screen.line
 	p.screen.ask("")
 	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
-	fmt.Fprintln(p.stderr, command.WrapLines(p.stderr, told))
+	fmt.Fprintln(p.stderr, command.WrapLines(p.stderr, text))
 	p.screen.ask(line)
 }
 

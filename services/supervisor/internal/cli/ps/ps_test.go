@@ -39,7 +39,7 @@ func TestPs_FindsConfiguredSocket(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, "acphost", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left in the runtime folder: %q, %v", left, err)
 	}
-	// One that was killed leaves its link, which is removed by whoever looks.
+	// A killed supervisor leaves its link, which the next listing removes.
 	if err := os.Symlink(filepath.Join(own, "gone.sock"), filepath.Join(dir, "acphost", "1-x.sock")); err != nil {
 		t.Fatal(err)
 	}

@@ -200,13 +200,13 @@ func (f *runFlags) registerRoute(cmd *cobra.Command, flag, name, usage string, w
 
 // addRoute parses METHOD=TARGET. Only the supervisor checks whether the handler exists.
 func (f *runFlags) addRoute(value string) error {
-	name, who, ok := strings.Cut(value, "=")
-	if !ok || who == "" {
+	name, target, ok := strings.Cut(value, "=")
+	if !ok || target == "" {
 		return command.Expected(value, "METHOD=TARGET")
 	}
 	if err := route.CheckName(name); err != nil {
 		return err
 	}
-	f.routes[name] = who
+	f.routes[name] = target
 	return nil
 }

@@ -48,7 +48,7 @@ func TestRun_PassesArgumentsToAgent(t *testing.T) {
 		{"after two dashes", []string{"run", "--", "gemini", "--acp"}, []string{"gemini", "--acp"}},
 		{"without them", []string{"run", "gemini", "--acp"}, []string{"gemini", "--acp"}},
 		{"after flags of run", []string{"run", "--observe", "gemini", "--observe", "--config", "x"}, []string{"gemini", "--observe", "--config", "x"}},
-		{"two dashes of its own", []string{"run", "gemini", "--", "x"}, []string{"gemini", "--", "x"}},
+		{"its own two dashes", []string{"run", "gemini", "--", "x"}, []string{"gemini", "--", "x"}},
 		{"a command like a flag", []string{"run", "--", "--odd"}, []string{"--odd"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestLog_FlagBeforeEnvironmentBeforeFile(t *testing.T) {
 		level slog.Level
 		json  bool
 	}{
-		{"nothing said", nil, "", "", slog.LevelWarn, false},
+		{"no flags", nil, "", "", slog.LevelWarn, false},
 		{"the file", nil, "", "log: {level: info, format: json}", slog.LevelInfo, true},
 		{"the environment over the file", nil, "error", "log: {level: info}", slog.LevelError, false},
 		{"the flag over all", []string{"--log-level=debug", "--log-format=text"}, "error", "log: {level: info, format: json}", slog.LevelDebug, false},

@@ -270,7 +270,7 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 // cancelGrace limits the time between a signal and the end of a turn, including the call that cancels it.
 const cancelGrace = 600 * time.Millisecond
 
-// cancelNotice says that a signal cancels the turn, and for Ctrl-C what a second one does.
+// cancelNotice is the notice that a signal cancels the turn, and for Ctrl-C the effect of a second one.
 func cancelNotice(s os.Signal) string {
 	if s == os.Interrupt {
 		return "the turn is being cancelled; Ctrl-C again leaves at once"
@@ -328,11 +328,11 @@ session, or a prefix. It is not an error if no turn is in progress.`,
 				if err != nil {
 					return reach.CallError(err)
 				}
-				said := "no turn is under way"
+				message := "no turn is under way"
 				if res.GetTurnActive() {
-					said = "the agent was asked to end its turn"
+					message = "the agent was asked to end its turn"
 				}
-				_, err = fmt.Fprintf(call.Stdout, "%s: %s\n", output.Cell(id), said)
+				_, err = fmt.Fprintf(call.Stdout, "%s: %s\n", output.Cell(id), message)
 				return err
 			})
 		},

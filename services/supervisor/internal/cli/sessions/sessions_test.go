@@ -125,7 +125,7 @@ func inJournal(t *testing.T, name, file string) map[string]string {
 	return map[string]string{"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
 }
 
-// What is read later must be what was told live; more of it is welcome.
+// The output of show must contain the live output of watch; it may contain more.
 func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "tour.ndjson"))
 	_, watched, _ := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "demo-1", "--no-follow")
@@ -143,7 +143,7 @@ func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 				t.Errorf("%q is not there", line)
 			}
 			continue
-		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show says which
+		case strings.HasPrefix(line, "[at least 3 messages are missing here: "): // show names it
 			line = "[at least 3 messages are missing here: 4711 bytes, from 12:00:20 to 12:00:21 UTC: more passed than can be kept]\n"
 		case strings.HasPrefix(line, "✗ terminal/create: "): // and what was to be run
 			line = "✗ $ rm -rf /: terminal/create: denied by the policy (-32000)\n"
@@ -156,7 +156,7 @@ func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 		lines, rest = lines+1, after
 	}
 	if lines < 60 {
-		t.Errorf("watch said no more than %d lines:\n%s", lines, watched)
+		t.Errorf("watch printed only %d lines:\n%s", lines, watched)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestSessions_RejectUnknownSession(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
 		status int
-		says   string
+		stderr string
 	}{
 		{[]string{"sessions", "show", "gamma"}, 1, `no session "gamma"`},
 		{[]string{"sessions", "show"}, 2, "takes a session's id"},
@@ -257,7 +257,7 @@ func TestSessions_RejectUnknownSession(t *testing.T) {
 		{[]string{"sessions", "list", "extra"}, 2, "takes no argument"},
 	} {
 		status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, tt.args...)
-		if status != tt.status || !strings.Contains(stderr, tt.says) {
+		if status != tt.status || !strings.Contains(stderr, tt.stderr) {
 			t.Errorf("%v: status %d, %q", tt.args, status, stderr)
 		}
 	}

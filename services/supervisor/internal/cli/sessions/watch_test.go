@@ -128,7 +128,7 @@ func TestSessionsWatch_RejectsAmbiguousSession(t *testing.T) {
 	for want, args := range map[string][]string{
 		"alpha may be any of 2 sessions": {"alpha"},
 		`no session "beta"`:              {"beta"},
-		`"nonsense" is no cursor`:        {"alpha-1", "--cursor", "nonsense"},
+		`"nonsense" is not a cursor`:     {"alpha-1", "--cursor", "nonsense"},
 		"no supervisor runs as process":  {"alpha-1", "--pid", "1"},
 	} {
 		if status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, append([]string{"sessions", "watch"}, args...)...); status != 1 || !strings.Contains(stderr, want) {
@@ -137,7 +137,7 @@ func TestSessionsWatch_RejectsAmbiguousSession(t *testing.T) {
 	}
 }
 
-// following is a call whose output is read as it comes.
+// following is a call whose output is read while it runs.
 type following struct {
 	stdout *os.File
 	cancel context.CancelFunc
@@ -195,7 +195,7 @@ func TestSessionsWatch_PrintsEventsAtOnce(t *testing.T) {
 		{"watch", "alpha"}, {"watch", "alpha", "--json"}, {"show", "alpha", "--follow"}, {"show", "alpha", "--follow", "--json"},
 	} {
 		if err := w.hub.WatchSession(t.Context(), &supervisorv1.WatchSessionRequest{SessionId: "alpha-1", NoFollow: true}, func(*supervisorv1.Event) error { return nil }); err != nil {
-			t.Fatal(err) // what was said is in the file now
+			t.Fatal(err) // the message is in the file now
 		}
 		f := follow(t, env, append([]string{"sessions"}, args...)...)
 		f.until(t, "Edit a.txt")

@@ -33,7 +33,7 @@ type editor struct {
 	file  func(env func(string) string) string
 	id    func(preset.Agent) string // returns "" if the editor does not support the agent
 	form  settings
-	// then says what the user has to do, or is empty.
+	// then describes the user's next step, or is empty.
 	then string
 }
 

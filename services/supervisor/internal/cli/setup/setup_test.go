@@ -213,7 +213,7 @@ func TestEmacs_WritesBetweenMarkers(t *testing.T) {
 
 	lua := filepath.Join(dir, ".config/nvim/lua/acphost.lua")
 	if out := must(t, call, "neovim"); !strings.Contains(out, `acp = require("acphost")`) {
-		t.Errorf("what is to be done is not said: %s", out)
+		t.Errorf("the next step is not printed: %s", out)
 	}
 	if got := get(t, lua); !strings.Contains(got, `  gemini_cli = through("gemini_cli", { "`+exe+`", "run", "--agent", "gemini", "--" }),`) {
 		t.Errorf("got %s", got)

@@ -110,7 +110,7 @@ func stateWord(t *supervisorv1.Terminal) output.Word {
 	return output.Faint(word)
 }
 
-// endWord says whether a command runs, or how it ended.
+// endWord describes whether a command runs, or how it ended.
 func endWord(running bool, code *uint32, signal string) string {
 	switch {
 	case running:
@@ -145,7 +145,7 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	for _, t := range meant[:min(len(meant), 20)] {
 		fmt.Fprintf(&text, "\n  %s  %s", output.Cell(t.Of.GetTerminalId()), output.OneLine(strings.Join(t.Of.GetArgv(), " "), 80))
 	}
-	return nil, "", fmt.Errorf("%s may be any of %d terminals; say more of its id:%s", output.Cell(id), len(meant), text.String())
+	return nil, "", fmt.Errorf("%s may be any of %d terminals; give more of its id:%s", output.Cell(id), len(meant), text.String())
 }
 
 // tail prints a terminal's output to its end, or until it is interrupted.

@@ -215,7 +215,7 @@ func pathOf(call *command.Call, file string) (string, error) {
 	}
 	dir := ownfile.StateDir(call.Env)
 	if dir == "" {
-		return "", errors.New("where the tokens are cannot be told: neither XDG_STATE_HOME nor HOME is set; set one, or give --file")
+		return "", errors.New("the file of the tokens is unknown: neither XDG_STATE_HOME nor HOME is set; set one, or give --file")
 	}
 	return filepath.Join(dir, tokens.FileName), nil
 }

@@ -36,7 +36,7 @@ func send(j *journal.Journal, d frame.Direction, line string) {
 	j.Frame(frame.Frame{Direction: d, Line: []byte(line + "\n")})
 }
 
-// openSession lets a client open a session.
+// openSession has a client open a session.
 func openSession(j *journal.Journal, session string) {
 	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
 	send(j, frame.AgentToClient, fmt.Sprintf(`{"id":1,"result":{"sessionId":%q}}`, session))

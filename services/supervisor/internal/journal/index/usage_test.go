@@ -21,7 +21,7 @@ import (
 // noon is when recordings begin.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// recorder is a journal whose clock a test turns.
+// recorder is a journal whose clock a test advances.
 type recorder struct {
 	t   *testing.T
 	j   *journal.Journal
@@ -66,7 +66,7 @@ func (r *recorder) cost(cost float64) {
 	r.agent(fmt.Sprintf(`{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":%v,"currency":"EUR"}}}}`, cost))
 }
 
-// took is what is recorded in a folder, as "quarter: turns tokens cost", the quarter counted from noon.
+// took returns the usage that is recorded in a folder, as "quarter: turns tokens cost", the quarter counted from noon.
 func took(t *testing.T, dir string) string {
 	t.Helper()
 	type sum struct {
@@ -127,7 +127,7 @@ func TestUsage_IncrementalReadsAgree(t *testing.T) {
 	r.turn(20*time.Minute, 50, 0.75)
 	r.open("session/load")
 	r.turn(time.Minute, 1, 2)
-	// Two turns at once, of which the first ends first; and one that never ends, while the session is begun anew.
+	// Two concurrent turns, of which the first ends first; and one that never ends, while the session is opened again.
 	r.client(prompted("p1"))
 	r.client(prompted("p2"))
 	r.now = r.now.Add(time.Minute)
@@ -250,7 +250,7 @@ func TestUsage_EndsWithContext(t *testing.T) {
 	}
 }
 
-// What the index has of a session does not grow with what an agent reports, but with the time that passes.
+// The number of a session's rows in the index depends on the elapsed time, not on the number of an agent's reports.
 func TestUsage_LimitsRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)

@@ -130,7 +130,7 @@ func FuzzValue(f *testing.F) {
 			t.Fatalf("json.Valid = %v, end = %d", valid, end)
 		}
 		if end < 0 && end != TooDeep && (^end < 0 || ^end > len(b)) {
-			t.Fatalf("it is said to be wrong at %d of %d", ^end, len(b))
+			t.Fatalf("the mistake is at %d of %d", ^end, len(b))
 		}
 	})
 }

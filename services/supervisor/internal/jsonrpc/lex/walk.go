@@ -70,7 +70,7 @@ func Array(b []byte, i int, f func(at int) int) int {
 }
 
 // Find returns the index of the value of the first member with that name of the object at b[i], or a negative number if
-// there is none. It does not read the text after the name. It does not use Object, because the calls of a callback for
+// none exists. It does not read the text after the name. It does not use Object, because the calls of a callback for
 // each member would dominate its time.
 func Find(b []byte, i int, want string) int {
 	if At(b, i) != '{' {

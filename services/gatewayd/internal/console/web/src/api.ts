@@ -110,7 +110,7 @@ export function renew(): void {
   for (const s of streams) s.abort();
 }
 
-/** How long a page that nobody sees keeps its streams, in ms. */
+/** How long a hidden page keeps its streams, in ms. */
 const hiddenFor = 30_000;
 
 function visible(signal: AbortSignal): Promise<void> {
@@ -139,7 +139,7 @@ const breathe = (): Promise<void> =>
 
 /**
  * Reads a stream until signal is aborted, again and again: when it breaks, it begins anew. take gets each message; again is
- * called before each beginning. A page that nobody sees holds no stream for long, because browsers have few connections.
+ * called before each beginning. A hidden page closes its streams soon, because browsers have few connections.
  */
 export async function watch<T>(
   signal: AbortSignal,

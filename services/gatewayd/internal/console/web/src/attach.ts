@@ -31,7 +31,7 @@ export const lengthOf = (words: string): number => new TextEncoder().encode(word
 
 let last = 0;
 
-/** Makes an attachment of a file, next to others. It throws an Error that says why it cannot be sent. */
+/** Makes an attachment of a file, next to others. It throws an Error with the reason why it cannot be sent. */
 export async function attach(file: File, others: readonly Attachment[], can: AgentCapabilities | undefined): Promise<Attachment> {
   const name = line(file.name, 80) || "The file";
   if (others.length >= maxFiles) throw new Error(`${name} is not attached: a prompt takes at most ${maxFiles} files.`);

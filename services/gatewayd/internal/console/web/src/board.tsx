@@ -64,7 +64,7 @@ export function useBoard(): { agents: Agent[]; sessions: Session[]; now: Map<str
 
 const when = (t: Timestamp | undefined): number => (t ? timestampDate(t).getTime() : Date.now());
 
-/** What an event says that an agent does; "": nothing. */
+/** The activity of an agent in an event; "" if there is no activity. */
 function doing(e: Event): string {
   switch (e.event.case) {
     case "agentMessage":

@@ -4,7 +4,7 @@ import { DiffView } from "./diff";
 import { TerminalView } from "./terminal";
 import { address, line, text } from "./safe";
 
-/** What a block says, as text. */
+/** The content of a block, as text. */
 export function words(b: ContentBlock | undefined): string {
   const c = b?.content;
   switch (c?.case) {

@@ -1,6 +1,6 @@
 // Tables as files of comma-separated values.
 
-/** A cell. A program for tables does not take it for a formula, whoever chose its text. */
+/** A cell. Spreadsheets do not parse it as a formula, even if an agent chose its text. */
 function cell(s: string): string {
   const safe = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(s) ? "'" + s : s;
   return `"${safe.replaceAll('"', '""')}"`;

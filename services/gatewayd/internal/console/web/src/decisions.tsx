@@ -52,7 +52,7 @@ function useDecisions(): { all: Decision[] | undefined; note: string; error: str
   return { all, note, error };
 }
 
-/** What came of it, if that is not what the verdict says. */
+/** The outcome, if it differs from the verdict. */
 const outcomes: Record<string, string> = { allowed: "allow", denied: "deny" };
 
 /** Where it was asked, in words. */
@@ -120,7 +120,7 @@ export function Decided({ d, at, children }: { d: Decision; at: string | undefin
   );
 }
 
-/** What tells a record from the others: an id can come twice, with a count. */
+/** The key of a record: an id can occur twice, with a count. */
 const keyOf = (d: Decision): string => `${d.record!.id}.${d.record!.time?.seconds}.${d.record!.time?.nanos}`;
 
 /** The agent's id of a session that is open. */

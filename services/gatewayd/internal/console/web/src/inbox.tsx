@@ -67,12 +67,12 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
     if (a.sessionId)
       state.getSession({ agentId: a.agentId, sessionId: a.sessionId }, { signal: gone.signal }).then(
         (got) => setDirectory(got.session?.roots[0] ?? ""),
-        () => undefined, // the question says what it says without it
+        () => undefined, // the question is complete without it
       );
     return () => gone.abort();
   }, [a.agentId, a.sessionId]);
   const mayAnswer = may(role, "approver") && !asked.answer;
-  // The focus goes on to the next question: else no key would reach it. The cleanup of a layout effect runs while the card still stands.
+  // The focus moves to the next question, so that keys reach it. The cleanup of a layout effect runs while the card is still in the page.
   useLayoutEffect(() => () => {
     const all = waiting();
     if (card.current?.contains(document.activeElement)) (all.find((c) => card.current!.compareDocumentPosition(c) & Node.DOCUMENT_POSITION_FOLLOWING) ?? all.at(-1))?.focus();

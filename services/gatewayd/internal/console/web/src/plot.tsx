@@ -4,7 +4,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 
-/** A line of a plot: one value for each day, null where there is none. */
+/** A line of a plot: one value for each day, null for a day without a value. */
 export interface Line {
   name: string;
   values: (number | null)[];

@@ -5,7 +5,7 @@ import { approvals, may, watch } from "./api";
 
 export interface Asked {
   approval: Approval;
-  /** Since when it stands on this page, in ms of performance.now(). */
+  /** When it appeared on this page, in ms of performance.now(). */
   since: number;
   /** How it ended, if it has: it stays for a moment, so that nothing moves under a finger. */
   answer?: ApprovalAnswer;

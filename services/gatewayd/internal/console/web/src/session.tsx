@@ -151,7 +151,7 @@ function guess(item: Item): number {
   return 35 + 22 * lines;
 }
 
-/** An item. It is drawn again when it has changed: its version says so. */
+/** An item. It is drawn again when its version has changed. */
 function Entry({ item, version, live }: { item: Item; version: number; live: string }) {
   return useMemo(
     () =>

@@ -8,7 +8,7 @@ import { Terminal } from "@xterm/xterm";
 import { problem, state, watch } from "./api";
 import { line } from "./safe";
 
-/** A stand-in for a style element: its text is a constructed style sheet of the page while it stands in the page. */
+/** A stand-in for a style element: its text is a constructed style sheet of the page while it is in the page. */
 function styleElement(): HTMLElement {
   const stand = Document.prototype.createElement.call(document, "span");
   stand.hidden = true;
@@ -70,7 +70,7 @@ export function TerminalView({ id }: { id: string }) {
       theme: dark ? { background: "#11151a", foreground: "#dde3ea" } : { background: "#ffffff", foreground: "#1b2026", cursor: "#1b2026", selectionBackground: "#b5d5ff" },
     });
     open(term, at);
-    // It takes no keys: the field in which it would is nobody's.
+    // It accepts no keys: its input field cannot be focused.
     for (const field of at.querySelectorAll("textarea")) {
       field.tabIndex = -1;
       field.setAttribute("aria-hidden", "true");

@@ -42,7 +42,7 @@ export class Timeline {
   counts = { turn: 0, tool: 0, call: 0, allowed: 0, denied: 0, asked: 0, waited: 0 };
   private open = new Map<string, Span>();
 
-  /** Whether something goes on, and whether it is the turn alone, so that the agent has only not said anything. */
+  /** Whether something is active, and whether that is only the turn: the agent has sent nothing yet. */
   get busy(): boolean {
     return this.open.size > 0;
   }

@@ -66,7 +66,7 @@ function useUsage(n: number): { read?: Days; reading: boolean; error: string; ag
   return { read, reading, error, again: () => again((t) => t + 1) };
 }
 
-/** What an agent is called; "" stands for those that have no rows of their own. */
+/** The name of an agent; "" stands for the agents without separate rows. */
 const named = (agent: string): string => (agent === "" ? "other agents" : line(agent));
 
 type Value = (r: UsageRow) => number | null;
@@ -193,7 +193,7 @@ function Table({ days, rows }: { days: string[]; rows: UsageRow[] }) {
   );
 }
 
-/** The rows as a file has them: times in microseconds. What was spent in a second currency has a row of its own. */
+/** The rows of the file: times in microseconds. The cost in a second currency has a separate row. */
 function byDay({ days, got }: Days): string[][] {
   const names = ["turn", "policy", "people"];
   const rows = [["day", "agent", "turns", "tokens", "input", "output", "allowed", "denied", "asked", "not_asked",

@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-// BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets, which are not
-// read at each start of a command.
+// BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets,
+// which are not read at each start of a command.
 const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid"
 
 // Agents completes the names of agents, for flags and arguments. env looks up environment variables.

@@ -38,7 +38,7 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 	return nil
 }
 
-// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing says that a configured
+// Sandboxed describes the sandbox of agents in a few words, or returns "" without one. missing is set if a configured
 // sandbox is not available on this system.
 func Sandboxed(c *config.Config) (in, missing string) {
 	mode := c.Sandbox()
@@ -49,7 +49,7 @@ func Sandboxed(c *config.Config) (in, missing string) {
 	case err == nil:
 		return "in the sandbox (" + mode + ")", ""
 	case c.Proto.GetSandbox().GetRequire():
-		return "", "" // no agent starts, and the error says why
+		return "", "" // no agent starts, and the error states why
 	default:
 		return "", fmt.Sprintf("no sandbox (%s): %v: what the agent does by itself is not decided", mode, err)
 	}

@@ -191,7 +191,7 @@ func (c *Call) PrintError(err error) { c.Notice("%v", err) }
 func (c *Call) RejectAgents(cmd *cobra.Command) error {
 	switch from, err := c.FromAgent(os.Getpid()); {
 	case err != nil:
-		return fmt.Errorf("%s is for people, and who asks cannot be told: %w", cmd.CommandPath(), err)
+		return fmt.Errorf("%s is for people, and the caller cannot be identified: %w", cmd.CommandPath(), err)
 	case from:
 		return fmt.Errorf("%s is for people: run it in a terminal of your own, not through an agent or a handler", cmd.CommandPath())
 	}

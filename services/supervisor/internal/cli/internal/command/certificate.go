@@ -2,35 +2,35 @@ package command
 
 import "strings"
 
-// CertificateRefusal recognizes errors of crypto/tls about a rejected certificate. It says which end rejected the
+// CertificateRefusal recognizes errors of crypto/tls about a rejected certificate. It describes which end rejected the
 // other's certificate, why, and what to do. TLS reports the rejection of our certificate as an alert.
-func CertificateRefusal(text string) (said string, refused bool) {
+func CertificateRefusal(text string) (message string, refused bool) {
 	if _, why, refused := strings.Cut(text, "tls: failed to verify certificate: x509: "); refused {
 		why = strings.TrimSuffix(why, `"`) // gRPC quotes the error
-		said = "the certificate of the other end is not accepted: " + why
+		message = "the certificate of the other end is not accepted: " + why
 		switch {
 		case strings.HasPrefix(why, "certificate has expired"):
-			said += `; "acphost certs renew" on its machine makes a new one`
+			message += `; "acphost certs renew" on its machine makes a new one`
 		case strings.Contains(why, "unknown authority"):
-			said += "; the certificate of its authority belongs into the ca.crt of --tls-dir, or into the file of --ca"
+			message += "; the certificate of its authority belongs into the ca.crt of --tls-dir, or into the file of --ca"
 		case strings.Contains(why, "valid for"), strings.Contains(why, "IP SANs"), strings.Contains(why, "not valid for any names"):
-			said += `; use a name that is in the certificate, or make one for this name: "acphost certs init DIR --host NAME"`
+			message += `; use a name that is in the certificate, or make one for this name: "acphost certs init DIR --host NAME"`
 		}
-		return said, true
+		return message, true
 	}
 	_, alert, refused := strings.Cut(text, "remote error: tls: ")
 	if !refused || !strings.Contains(alert, "certificate") {
 		return "", false
 	}
 	alert = strings.TrimSuffix(alert, `"`)
-	said = "the other end refuses our certificate: " + alert
+	message = "the other end refuses our certificate: " + alert
 	switch {
 	case strings.HasPrefix(alert, "expired"):
-		said += `; "acphost certs renew" makes a new one`
+		message += `; "acphost certs renew" makes a new one`
 	case strings.HasPrefix(alert, "certificate required"):
-		said += "; name one by --tls-dir, or by --cert and --key"
+		message += "; name one by --tls-dir, or by --cert and --key"
 	default:
-		said += `; use one of the authority that it accepts: "acphost certs client" makes one`
+		message += `; use one of the authority that it accepts: "acphost certs client" makes one`
 	}
-	return said, true
+	return message, true
 }

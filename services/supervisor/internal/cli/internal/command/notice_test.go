@@ -11,7 +11,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// printed is what a call prints on a standard error that is a terminal of so many columns; 0: it does not say how many.
+// printed returns the text that a call prints on a standard error that is a terminal with the given number of columns;
+// 0: the number is unknown.
 func printed(t *testing.T, columns uint16, do func(*Call)) string {
 	t.Helper()
 	ours, theirs, err := pty.Open()

@@ -16,7 +16,7 @@ import (
 // Sections is the annotation of a command with sections after its usage, such as "Exit status:".
 const Sections = "sections"
 
-// ExitStatus is the section of commands without exit statuses of their own.
+// ExitStatus is the section of commands without special exit statuses.
 const ExitStatus = `
 Exit status:
   0  success
@@ -51,7 +51,7 @@ func UsageErrorf(cmd *cobra.Command, format string, args ...any) error {
 	return &UsageError{Command: cmd.CommandPath(), Message: fmt.Sprintf(format, args...)}
 }
 
-// Expected returns the error for an argument that is none of some words. It names the word that the argument may be a
+// Expected returns the error for an argument that is not one of the words. It names the word that the argument may be a
 // misspelling of.
 func Expected(got string, words ...string) error {
 	list := words[len(words)-1]
@@ -134,7 +134,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// OneArgument requires exactly one argument. what describes it for users, and hints say where to find it.
+// OneArgument requires exactly one argument. what describes it for users, and hints describe where to find it.
 func OneArgument(what string, hints ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {

@@ -54,7 +54,7 @@ func (f *Flags) Check(u *url.URL) error {
 	secure := u.Scheme == "wss" || u.Scheme == "https"
 	switch {
 	case u.User != nil || u.Fragment != "":
-		return errors.New("a URL with a user or a fragment is not taken: the token is in --token-file")
+		return errors.New("a URL with a user or a fragment is not accepted: the token is in --token-file")
 	case !secure && !f.Plaintext && !ofThisMachine(u.Hostname()):
 		return fmt.Errorf("%s://%s has no TLS: everybody on the way would read the token; write %ss://, or accept it with --plaintext", u.Scheme, u.Host, u.Scheme)
 	case (f.Cert == "") != (f.Key == ""):

@@ -22,7 +22,7 @@ func TestMeta_FromCommandLineOrFile(t *testing.T) {
 	write("empty.json", "")
 	write("latin.json", "{\"a\": \"\xe9\"}")
 	write("large.json", `{"a": "`+strings.Repeat("a", maxMetaFile)+`"}`)
-	for flag, c := range map[string]struct{ want, says string }{
+	for flag, c := range map[string]struct{ want, wantErr string }{
 		"":                  {"", ""},
 		`{"a":{"b":[1.0]}}`: {`{"a":{"b":[1.0]}}`, ""},
 		"@good.json":        {"{\"a\": 1}\n", ""},
@@ -39,8 +39,8 @@ func TestMeta_FromCommandLineOrFile(t *testing.T) {
 		"@":                 {"", "is no file"},
 	} {
 		got, err := readMeta(&cobra.Command{Use: "prompt"}, flag)
-		if got != c.want || (err == nil) != (c.says == "") || err != nil && !(strings.HasPrefix(err.Error(), "--meta: ") && strings.Contains(err.Error(), c.says)) {
-			t.Errorf("%q: got %q and %v, want %q and %q", flag, got, err, c.want, c.says)
+		if got != c.want || (err == nil) != (c.wantErr == "") || err != nil && !(strings.HasPrefix(err.Error(), "--meta: ") && strings.Contains(err.Error(), c.wantErr)) {
+			t.Errorf("%q: got %q and %v, want %q and %q", flag, got, err, c.want, c.wantErr)
 		}
 	}
 }

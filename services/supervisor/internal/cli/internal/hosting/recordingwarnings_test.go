@@ -35,7 +35,7 @@ func TestUnrecorded_ReportsEachErrorOnce(t *testing.T) {
 			later: []failedRecord{{host.RecordSessions, full("journal", "write b")}},
 			want:  []string{"acphost doctor"},
 		},
-		"an error that says what to do": {
+		"an error with advice": {
 			later: []failedRecord{{host.RecordDecisions, fmt.Errorf("audit: no room; or set permission.audit.file to another place")}},
 			want:  []string{"set permission.audit.file to another place; the turn goes on"},
 		},
@@ -47,18 +47,18 @@ func TestUnrecorded_ReportsEachErrorOnce(t *testing.T) {
 				u.failed(n.what, n.err)
 			}
 			if got != nil {
-				t.Errorf("before the supervisor runs, %q was told", got)
+				t.Errorf("before the supervisor runs, %q was logged", got)
 			}
 			u.Begun()
 			for _, n := range c.later {
 				u.failed(n.what, n.err)
 			}
 			if len(got) != len(c.want) {
-				t.Fatalf("%q was told, want %q", got, c.want)
+				t.Fatalf("%q was logged, want %q", got, c.want)
 			}
 			for i, line := range got {
 				if !strings.Contains(line, c.want[i]) || strings.ContainsAny(line, "\x1b\n") {
-					t.Errorf("%q was told, want %q", line, c.want[i])
+					t.Errorf("%q was logged, want %q", line, c.want[i])
 				}
 			}
 		})
@@ -70,7 +70,7 @@ func TestUnrecorded_SilentIfLogHasWarnings(t *testing.T) {
 		o := host.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: level}))}
 		(&RecordingWarnings{}).Watch(&o)
 		if got := o.Unrecorded != nil; got != want {
-			t.Errorf("at level %v it is told: %v, want %v", level, got, want)
+			t.Errorf("at level %v it is logged: %v, want %v", level, got, want)
 		}
 	}
 }

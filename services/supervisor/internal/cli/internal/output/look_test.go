@@ -20,7 +20,7 @@ func TestLook_ColourAndMarkdown(t *testing.T) {
 		{"on a terminal whose width is nonsense", true, map[string]string{"TERM": "xterm", "COLUMNS": "-4"}, true, 80},
 		{"in a file", false, nil, false, 0},
 		{"on a dumb terminal", true, map[string]string{"TERM": "dumb"}, false, 0},
-		{"where nobody wants it", true, map[string]string{"NO_COLOR": "1", "FORCE_COLOR": "1"}, false, 0},
+		{"without a request", true, map[string]string{"NO_COLOR": "1", "FORCE_COLOR": "1"}, false, 0},
 		{"where NO_COLOR is empty", true, map[string]string{"NO_COLOR": ""}, true, 80},
 		{"in a pager, by FORCE_COLOR", false, map[string]string{"FORCE_COLOR": "1"}, true, 0},
 		{"in a pager, by CLICOLOR_FORCE", false, map[string]string{"CLICOLOR_FORCE": "1", "COLUMNS": "70"}, true, 70},

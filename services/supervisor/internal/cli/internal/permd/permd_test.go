@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fake has one ready policy, which tells its process's id.
+// fake has one ready policy, which contains the id of its process.
 type fake struct {
 	permissionv1.UnimplementedPolicyServiceServer
 }

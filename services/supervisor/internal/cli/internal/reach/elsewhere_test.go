@@ -84,7 +84,7 @@ func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			l, err := net.Listen("unix", filepath.Join(folder, "4712-frozen.sock")) // it accepts, and says nothing, like a process that is stopped
+			l, err := net.Listen("unix", filepath.Join(folder, "4712-frozen.sock")) // it accepts, and sends nothing, like a stopped process
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,18 +35,18 @@ func TestList_OmitsEndedSupervisors(t *testing.T) {
 		complaint   bool
 	}{
 		{"its socket is gone", filepath.Join(dir, "gone.sock"), status.Error(codes.Unavailable, "no such file"), false},
-		{"nobody listens", killed, status.Error(codes.Unavailable, "connection refused"), false},
+		{"no listener", killed, status.Error(codes.Unavailable, "connection refused"), false},
 		{"it listens", listening, status.Error(codes.Unavailable, "it is busy"), true},
 		{"it has failed", filepath.Join(dir, "gone.sock"), status.Error(codes.Internal, "broken"), true},
 		{"it is elsewhere", "host.example:7443", status.Error(codes.Unavailable, "no route"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer said.Close()
-			call := &command.Call{Stderr: said, Terminal: func(*os.File) bool { return false }}
+			defer stderr.Close()
+			call := &command.Call{Stderr: stderr, Terminal: func(*os.File) bool { return false }}
 			all := []*Supervisor{{PID: 1, Where: tt.where}, {PID: 2, Where: listening}}
 			got := List(t.Context(), call, all, "questions", func(_ context.Context, at *Supervisor) ([]string, error) {
 				if at.PID == 1 {
@@ -57,9 +57,9 @@ func TestList_OmitsEndedSupervisors(t *testing.T) {
 			if len(got) != 1 || got[0].At.PID != 2 {
 				t.Errorf("the list is %v", got)
 			}
-			text, _ := os.ReadFile(said.Name())
+			text, _ := os.ReadFile(stderr.Name())
 			if complained := strings.Contains(string(text), "supervisor 1 does not say"); complained != tt.complaint || (call.Status != 0) != tt.complaint {
-				t.Errorf("status %d, and it said %q", call.Status, text)
+				t.Errorf("status %d, and got %q", call.Status, text)
 			}
 		})
 	}

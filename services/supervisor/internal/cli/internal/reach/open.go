@@ -16,8 +16,8 @@ import (
 // OpenSession is a session with its supervisor.
 type OpenSession = Item[*supervisorv1.Session]
 
-// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if there is
-// none.
+// FindSession finds the supervisor of a session, and sets the session's ids in the request. It returns nil if none
+// exists.
 func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req *supervisorv1.WatchSessionRequest) (*Supervisor, error) {
 	list := OpenSessions(ctx, call, all)
 	if agent := req.GetAgentId(); agent != "" {
@@ -37,7 +37,7 @@ func FindSession(ctx context.Context, call *command.Call, all []*Supervisor, req
 		agent, id := output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId())
 		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, agent, id, output.OneLine(s.Of.GetTitle(), 60))
 	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s",
+	return nil, fmt.Errorf("%s may be any of %d sessions; select one:%s",
 		output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 

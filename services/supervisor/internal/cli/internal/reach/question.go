@@ -56,8 +56,8 @@ func QuestionHandle(q *supervisorv1.Approval) string {
 // randomLength is the length of the random part of a question's id, in characters of RFC 4648's base32.
 const randomLength = 26
 
-// randomPart returns the part of a question's id that agents neither choose nor know. It is empty if there is none, or
-// if the caller did not receive it.
+// randomPart returns the part of a question's id that agents neither choose nor know. It is empty if none exists, or if
+// the caller did not receive it.
 func randomPart(q *supervisorv1.Approval) string {
 	part, _ := strings.CutPrefix(q.GetId(), client.Handle(q.GetId()))
 	return strings.TrimPrefix(part, ".")

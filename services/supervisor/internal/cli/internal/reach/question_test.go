@@ -13,7 +13,7 @@ func TestQuestionPrefix_IsShortestUnique(t *testing.T) {
 	}
 	list := []*supervisorv1.Approval{
 		question("a-1/1", "K7QF2MXA"), question("a-1/2", "K7QF2MXAB7"), question("b-1/1", "BBBB"),
-		{Id: "c-1/" + strings.Repeat("long", 20)}, // as told to a caller that may not answer
+		{Id: "c-1/" + strings.Repeat("long", 20)}, // as sent to a caller that may not answer
 	}
 	for i, want := range []string{"K7QF2MXAA", "K7QF2MXAB", "BBBBAAAA", list[3].GetId()} {
 		got := QuestionPrefix(list[i], list)

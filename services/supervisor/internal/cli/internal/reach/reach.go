@@ -73,9 +73,9 @@ func (f *Flags) Check(cmd *cobra.Command) error {
 	}
 	switch {
 	case named > 1 && f.addressFlag == "":
-		return command.UsageErrorf(cmd, "--pid and --socket: one of them says which supervisor is meant")
+		return command.UsageErrorf(cmd, "--pid and --socket: only one of them may be set")
 	case named > 1:
-		return command.UsageErrorf(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
+		return command.UsageErrorf(cmd, "--pid, --socket, --%s: only one of them may be set", f.addressFlag)
 	case f.Address != "" && f.TLSDir == "":
 		return command.UsageErrorf(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
 	case f.Address == "" && f.TLSDir != "":
@@ -252,7 +252,7 @@ func Perform(
 			defer cancel()
 			return CallErrorLine(do(ctx, all[0]))
 		}
-		return fmt.Errorf("%d supervisors are running: say which one is meant%s", len(all), Choices(all))
+		return fmt.Errorf("%d supervisors are running: select one%s", len(all), Choices(all))
 	})
 }
 
@@ -341,7 +341,7 @@ func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, 
 		pids = append(pids, fmt.Sprint(s.PID))
 	}
 	slices.Sort(pids)
-	return client.Supervisor{}, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
+	return client.Supervisor{}, fmt.Errorf("%d supervisors are running: select one with --pid (%s)", len(found), strings.Join(pids, ", "))
 }
 
 // MayBeAgents reports whether a supervisor may belong to an agent, and prints a warning.

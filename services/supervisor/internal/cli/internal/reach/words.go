@@ -72,8 +72,8 @@ func CallErrorLine(err error) error {
 
 func line(e *client.Error) string {
 	text := e.Message
-	if said, refused := command.CertificateRefusal(text); refused {
-		text = said
+	if message, refused := command.CertificateRefusal(text); refused {
+		text = message
 	}
 	return output.Cell(strings.ReplaceAll(text, "\n", "; "))
 }

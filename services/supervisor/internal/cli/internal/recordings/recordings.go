@@ -29,7 +29,7 @@ func List(call *command.Call, configFile string, q index.Query) ([]journal.Sessi
 	}
 	dir := c.Effective().GetJournal().GetDir()
 	if dir == "" {
-		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+		return nil, errors.New("the folder of the journal is unknown: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -64,7 +64,7 @@ func AuditFile(call *command.Call, configFile string) (string, error) {
 	}
 	name := c.Effective().GetPermission().GetAudit().GetFile()
 	if name == "" {
-		return "", errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
+		return "", errors.New("the file of the audit is unknown: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
 	}
 	return name, nil
 }

@@ -326,8 +326,8 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
   repeats: bigint;
 
   /**
-   * Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
-   * were cut off". Such a record is not a decision; only time and supervisor are also set.
+   * Optional. A note about the audit log itself, about an agent's sandbox, or about the end of a turn: "the last line
+   * was torn by a crash; 132 bytes were cut off". Such a record is not a decision; only time and supervisor are also set.
    *
    * @generated from field: string note = 19;
    */
