@@ -68,6 +68,7 @@ const (
 	NoNetwork
 	PortUnused
 	ReadsByDenyOnly
+	StartByEffects
 	SocketNotNamed
 	PolicyChanged // the file
 
@@ -161,6 +162,7 @@ var texts = [count]string{
 	NoNetwork:         "the network is switched off for this agent",
 	PortUnused:        "no program listens on the port",
 	ReadsByDenyOnly:   "without rules for processes, only deny rules apply to reads of processes",
+	StartByEffects:    "no rule names the program: its actions are decided",
 	SocketNotNamed:    "no rule with a path names the socket",
 	PolicyChanged:     "%s has changed; run \"acphost policy reload\" to use the policy again",
 

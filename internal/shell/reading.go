@@ -23,6 +23,7 @@ type reading struct {
 	dir      place // where the next command runs
 	ok, fail place // the directory after the last command succeeded, or failed
 	base     int   // number of wrappers around the current line
+	alone    bool  // only the program itself is read, and not what it starts
 	moves    int   // number of possible changes of the directory
 	moved    bool  // the directory may have changed
 	adrift   bool  // no directory is certain
@@ -217,7 +218,7 @@ type call struct {
 func (r *reading) command(c call) {
 	for len(c.args) > 0 && !c.args[0].dynamic {
 		w, known := wrappers[baseName(c.args[0].text)]
-		if !known {
+		if !known || r.alone && !w.sameProgram() {
 			break
 		}
 		if len(c.wrappers) >= maxWrappers {

@@ -79,7 +79,24 @@ func FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) 
 // FromArgv is like the function FromArgv for a command that is executed in h: it parses a line in the command as
 // Here.Parse does.
 func (h Here) FromArgv(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return h.fromArgv(argv, false)
+}
+
+// Program is like FromArgv for the program that argv starts, without the commands that this program may start: for "sh
+// -c LINE" and "env COMMAND", the result is the shell and env. git's options before its command are removed as always.
+func (h Here) Program(argv []string) (subs []*permissionv1.SubCommand, unparsed string) {
+	return h.fromArgv(argv, true)
+}
+
+// StartsOthers reports whether Program and FromArgv may differ: the program is known to start other programs.
+func StartsOthers(program string) bool {
+	w, known := wrappers[baseName(program)]
+	return known && !w.sameProgram()
+}
+
+func (h Here) fromArgv(argv []string, alone bool) (subs []*permissionv1.SubCommand, unparsed string) {
 	return h.readings(func(r *reading) {
+		r.alone = alone
 		args := make([]word, len(argv))
 		size := 0
 		for i, arg := range argv {

@@ -77,6 +77,9 @@ type wrapper struct {
 	far *far
 }
 
+// sameProgram reports whether the wrapped command runs in the wrapper's own process.
+func (w wrapper) sameProgram() bool { return w.kind == runsGit || w.kind == changesFolder }
+
 // shellOptions are the options of bash, dash and related shells. "c" and "s" are handled by unwrapShell.
 var shellOptions = options{
 	flags: "abcefhiklmnprstuvxBCDEHIPTV", separate: "oO", plus: true,

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/acphost/acphost/test/wire"
 )
 
 // meanwhile has the agent start a program in its own place, and exchange something after a pause, while that is
@@ -86,22 +84,18 @@ func TestExec_ScriptIsTheDecidedOne(t *testing.T) {
 	}
 	s.hand.try("start-and-leave", s.Work, deeper, up, "tool")
 	notWritten(t, leaves)
-	// Its folder can get another name, after which the name leads elsewhere, too: so it is not an allowed command.
-	made := s.Path("made")
+	// Its folder can get another name, after which the name leads elsewhere, too: so it has the rights of the agent.
+	made := filepath.Join(s.Home, "made")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nmkdir "+made+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s.hand.try("run", up)
 	notWritten(t, made)
-	s.hand.try("run", script)
-	if _, err := os.Stat(made); err != nil {
-		t.Errorf("an allowed command could not start a program: %v", err)
-	}
 	s.finish()
 }
 
 // TestExec_GitSubcommandNames: git depends on the name by which it is called. A rule for "git init" has to match
-// "git-init", too, and a rule for reading commands must not match git under other names.
+// "git-init", too, and a rule that allows "git status" must not match git under other names.
 func TestExec_GitSubcommandNames(t *testing.T) {
 	needsSandbox(t)
 	needsProgram(t, "git")
@@ -110,26 +104,22 @@ func TestExec_GitSubcommandNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, flags := range map[string]func(*wire.Place) []string{
-		"the policy workspace": configured("permission: {policy: workspace}\nsandbox: {mode: enforce, reads: false, network: open, require: true}\n"),
-		"a rule":               inSandbox("enforce", kernelRules+"  - {id: look, effect: allow, command: [\"git status\", \""+git+" status\"]}\n"),
-		"a deny rule": inSandbox("enforce", kernelRules+"  - {id: script, effect: allow, command: [\"bash ./script\"]}\n"+
-			"  - {id: never, effect: deny, command: [\"git init\"]}\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openFixture(t, flags)
-			s.prompt()
-			s.hand.try("run-as", git, "git-init", "status")
-			s.hand.try("run-as", git, "/x/git-init", "status")
-			s.File(t, "script", "exec -a git-init "+git+" status\n")
-			s.hand.try("run", "/bin/bash", "./script")
-			if _, err := os.Lstat(s.Path("status")); err == nil {
-				t.Error("ATTACK SUCCEEDED: git has made a repository")
-			}
-			s.finish()
-		})
+	t.Parallel()
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: look, effect: allow, command: [\"git status\", \""+git+" status\"]}\n"+
+		"  - {id: never, effect: deny, command: [\"git init\"]}\n"))
+	s.prompt()
+	s.hand.try("run-as", git, "git-init", "status")
+	s.hand.try("run-as", git, "/x/git-init", "status")
+	s.File(t, "script", "exec -a git-init "+git+" status\n")
+	s.hand.try("run", "/bin/bash", "./script")
+	if _, err := os.Lstat(s.Path("status")); err == nil {
+		t.Error("ATTACK SUCCEEDED: git has made a repository")
 	}
+	s.recorded(`"rule":"never"`)
+	if out, _ := s.person("audit", "query", "--json", "--door", "kernel"); strings.Contains(out, `"rule":"look"`) {
+		t.Errorf("ATTACK SUCCEEDED: git under another name is the allowed command:\n%s", out)
+	}
+	s.finish()
 }
 
 // TestExec_EarlierChildrenGetNoRights: processes that a process started before it executed an allowed command have the

@@ -236,7 +236,7 @@ func (s *fixture) answers(asked wire.Message, option string) {
 func TestApproval_CountsForNextTry(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openFixture(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: make, effect: ask, command: [mkdir]}\n"))
 	s.prompt()
 	h := s.hand
 	outside, other := filepath.Join(s.Home, "outside"), filepath.Join(s.Home, "other")
@@ -281,9 +281,6 @@ func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	s.File(t, "build", "mkdir -p a/b && cd a/b && for i in 1 2 3; do echo $i > f$i; done; id; sh -c 'echo SECRET=2 > ../../.env'; touch "+
 		filepath.Join(s.Home, "outside"))
 	line := "sh ./build"
-	s.hand.refused("run", "/bin/sh", "-c", line)
-	s.refuse(s.Expect("session/request_permission"))
-	line = "sh ./build again"
 	call := s.agent.Send("session/request_permission", params("toolCall", map[string]any{
 		"toolCallId": "t1", "title": line, "kind": "execute", "rawInput": map[string]any{"command": line},
 		"content": []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": line}}},
@@ -310,9 +307,7 @@ func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, func(p *wire.Place) []string {
-		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {
-			"state": ["~/.own", "~/.own/kept/**"],
-			"dialect": {"wraps": [{"options": ["-c"], "before": "source * && eval ", "after": " && pwd -P >| *"}]}}}]}`)
+		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"state": ["~/.own", "~/.own/kept/**"]}}]}`)
 		return inSandbox("enforce", kernelRules)(p)
 	})
 	s.prompt()
@@ -331,7 +326,6 @@ func TestShell_StartupFileGivesNoRights(t *testing.T) {
 		t.Errorf("the agent's own file: %v", err)
 	}
 	h.refused("run", "/bin/bash", "-c", line(from, outside))
-	s.refuse(s.Expect("session/request_permission"))
 	h.refused("write", filepath.Join(own, "settings"), "x")
 	s.refuse(s.Expect("session/request_permission"))
 	h.refused("write", filepath.Join(own, "kept", ".env"), "x") // deny rules hold there too
@@ -341,8 +335,8 @@ func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent keeps the agent's rights, whatever the agent
-// has written there.
+// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent has the agent's rights, whatever the agent has
+// written there.
 func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	git, err := exec.LookPath("git")
@@ -351,8 +345,7 @@ func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	}
 	t.Parallel()
 	s := openFixture(t, func(p *wire.Place) []string {
-		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"state": ["~/.own", "~/.own/kept/**"], "starts": [
-			["git", "--git-dir", "{state}", "--work-tree", "{root}", "add", "--all"], ["git", "--git-dir", "{state}", "gc"]]}}]}`)
+		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"state": ["~/.own", "~/.own/kept/**"]}}]}`)
 		return inSandbox("enforce", kernelRules+"  - {id: no-gc, effect: deny, command: [\"git gc\"]}\n")(p)
 	})
 	s.prompt()
@@ -361,33 +354,17 @@ func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	if err := os.Chmod(tool, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{own, filepath.Join(s.Home, "other")} {
+	other := filepath.Join(s.Home, "other")
+	for _, dir := range []string{own, other} {
 		if out, err := exec.Command(git, "init", "-q", "--bare", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	work := filepath.Dir(tool)
 	h.worked("run", "git", "--git-dir", own, "--work-tree", work, "add", "--all")
-	asked := func(what string) {
-		t.Helper()
-		if m := s.Expect("session/request_permission"); !strings.Contains(string(m.Raw), what) {
-			t.Errorf("asked about %s, want %s", m.Raw, what)
-		} else {
-			s.refuse(m)
-		}
-	}
-	h.refused("run", "git", "--git-dir", filepath.Join(s.Home, "other"), "--work-tree", work, "add", "--all")
-	asked("other")
-	h.refused("run", "git", "--git-dir", own, "--work-tree", s.Home, "add", "--all")
-	asked("add")
-	h.refused("run", "git", "--git-dir", own, "--work-tree", work, "commit", "-m", "x")
-	asked("commit")
+	h.refused("run", "git", "--git-dir", other, "--work-tree", work, "add", "--all") // it may not write there
+	s.refuse(s.Expect("session/request_permission"))
 	h.refused("run", "git", "--git-dir", own, "gc")
-	if err := os.WriteFile(filepath.Join(work, "git"), []byte("#!/bin/sh\necho x > "+outside+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	h.refused("run", filepath.Join(work, "git"), "--git-dir", own, "--work-tree", work, "add", "--all")
-	asked("add")
 	// What the agent has git run there is decided on, as if the agent ran it.
 	config, err := os.ReadFile(filepath.Join(own, "config"))
 	if err != nil {
@@ -401,7 +378,11 @@ func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	s.File(t, ".gitattributes", "* filter=x\n")
 	s.File(t, "new", "text\n")
 	h.try("run", "git", "--git-dir", own, "--work-tree", work, "add", "--all")
-	asked("tool")
+	asked := s.Expect("session/request_permission")
+	if !strings.Contains(string(asked.Raw), "outside") {
+		t.Errorf("asked about %s, want the file that the filter writes", asked.Raw)
+	}
+	s.refuse(asked)
 	if _, err := os.Stat(outside); err == nil {
 		t.Error("ATTACK SUCCEEDED: a program that git was told to run has written outside")
 	}

@@ -123,7 +123,7 @@ func TestDoctor_ReportsNetworkEnforcement(t *testing.T) {
 	for network, c := range map[string]struct{ policy, confined, not string }{
 		"proxy": {"workspace", "ok: proxy: the policy decides", "warning: by variables alone"},
 		"none":  {"workspace", "ok: none: the agent connects to no machine", "warning: nothing keeps"},
-		"open":  {"workspace", "", ""},
+		"open":  {"workspace", "warning: open: connections are not decided", ""},
 		"":      {"", "", ""},
 	} {
 		t.Run(network, func(t *testing.T) {
@@ -142,6 +142,21 @@ func TestDoctor_ReportsNetworkEnforcement(t *testing.T) {
 				t.Errorf("found %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestDoctor_WarnsOfUndecidedReads(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	for reads, want := range map[string]string{"false": "warning: not decided", "true": ""} {
+		p := e2e.NewPlace(t)
+		args := p.Config(t, "sandbox: {mode: enforce, reads: "+reads+"}\npermission: {policy: ask}\n")
+		_, found := p.Doctor(t, append(args, "--", e2e.Program("demoagent"))...)
+		if got := found["agent/reads"]; !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("with reads %s found %q, want %q", reads, got, want)
+		}
 	}
 }
 

@@ -635,8 +635,8 @@ type Sandbox struct {
 	// agent.capabilities, agent.no_landlock and agent.no_seccomp, unless it is "off". Default (empty): "off".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. Also decide before a process opens a file to read it: by rules for processes, or only by deny rules if
-	// the policy has no such rules. Each opened file then takes longer. Default: true with mode "enforce" and one of
-	// the ready-made policies "workspace", "headless" and "readonly", otherwise false.
+	// the policy has no such rules. Each opened file then takes longer. Default: true with mode "enforce" and a
+	// policy, otherwise false.
 	Reads *bool `protobuf:"varint,2,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
 	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot
 	// confine commands. Default: false: acphost starts them without the sandbox, and reports this.
@@ -648,7 +648,7 @@ type Sandbox struct {
 	// apply. "proxy": they connect only to a proxy of acphost, which asks the policy about each machine by its name.
 	// "none": they connect to no machine. With "proxy" and "none", only TCP sockets are available. "proxy" and "none"
 	// need the mode "enforce" or "observe"; "observe" refuses nothing. Default (empty): "proxy" with mode "enforce" and
-	// one of the ready-made policies "workspace", "headless" and "readonly", otherwise "open".
+	// a policy, otherwise "open".
 	Network string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
 	// Optional. The maximum number of processes of an agent and of the commands of its terminals, with mode "enforce". If
 	// a control group is delegated to acphost, the kernel enforces the maximum, and also counts threads. Otherwise acphost

@@ -323,7 +323,8 @@ type DecideResponse struct {
 	// Required. The verdict.
 	Verdict Verdict `protobuf:"varint,1,opt,name=verdict,proto3,enum=acphost.permission.v1.Verdict" json:"verdict,omitempty"`
 	// Optional. The id of the rule that decided. If several allow rules took a command each, their ids with ", " between
-	// them, cut to 128 characters. Empty: no rule matched.
+	// them, cut to 128 characters. Empty: no rule matched. A program that a process starts (door DOOR_KERNEL, kind
+	// "terminal.create") then starts although the verdict is "ask", because its actions are decided.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at
 	// most 90 characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with

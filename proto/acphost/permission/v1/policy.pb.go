@@ -114,9 +114,9 @@ type Rule struct {
 	// the kinds of Action: "elicitation" for an agent's questions to the user, and for what processes do by themselves (door DOOR_KERNEL)
 	// "process.start", "process.read", "process.write" (which includes creating, moving and removing) and "process.git" (git's bookkeeping,
 	// PathAccess.git_state). If any rule of a file names one of these four, the file's rules decide about processes by these kinds, and the
-	// verdict holds for all processes alike; else processes are decided by "terminal.create", "fs.read" and "fs.write". A rule for
-	// "process.start" compares the program that starts, whose arguments are known; an allow rule for it without conditions on commands
-	// allows every program. A kind with "!" in front is one that the rule is not for. Empty, or only such kinds: any other kind.
+	// verdict holds for all processes alike; else processes are decided by "terminal.create", "fs.read" and "fs.write". For the
+	// start of a program, deny and ask rules compare the program and its arguments, and apply only if they match for certain; an allow rule
+	// without conditions on commands allows every program. A kind with "!" in front is one that the rule is not for. Empty, or only such kinds: any other kind.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
 	// Optional. Globs as in doublestar ("**" crosses directories), absolute or beginning with ${root}, ~ or "**/". An
 	// allow rule with only path never matches an action that runs a command. Deny and ask rules ignore case, differences

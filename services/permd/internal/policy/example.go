@@ -90,7 +90,7 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 		touch(a, asked, real, access)
 	}
 	if t.GetCommand() != "" {
-		exampleCommand(a, t.GetCommand())
+		exampleCommand(a, t.GetCommand(), t.GetOn() == processStart)
 		if t.GetWorkspacePrograms() {
 			ofWorkspace(a)
 		}
@@ -138,10 +138,16 @@ func (c *compiler) examplePath(p string) (string, error) {
 	return "", fmt.Errorf("expected an absolute path, or one with ${root} or ~ in front, got %q", p)
 }
 
-// exampleCommand parses a line as if it ran in the root, without symbolic links.
-func exampleCommand(a *permissionv1.Action, line string) {
+// exampleCommand parses a line as if it ran in the root, without symbolic links. start: the line is a program that a
+// process starts, with its arguments.
+func exampleCommand(a *permissionv1.Action, line string, start bool) {
 	command := &permissionv1.Command{Text: line}
-	command.SubCommands, command.Unparsed = shell.Parse(line)
+	if words, plain := shell.Words(line); start && plain {
+		command.Argv = words
+		command.SubCommands, command.Unparsed = shell.Here{}.Program(words)
+	} else {
+		command.SubCommands, command.Unparsed = shell.Parse(line)
+	}
 	a.Command = command
 	for _, sub := range command.GetSubCommands() {
 		dir := exampleRoot

@@ -68,6 +68,9 @@ func (r *rule) explain(a *action) (match, string) {
 			whys = append(whys, why)
 		}
 	}
+	if !r.concernsStart(a, sure) {
+		return no, "a start is decided only by rules that name the program for certain"
+	}
 	return sure, cmp.Or(strings.Join(whys, "; "), everything)
 }
 

@@ -154,7 +154,7 @@ func exampleOf(words []string) *action {
 	a := &permissionv1.Action{
 		Kind: "terminal.create", Agent: "agent", Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
 	}
-	exampleCommand(a, shell.Quote(words))
+	exampleCommand(a, shell.Quote(words), false)
 	return newAction(a)
 }
 

@@ -84,10 +84,21 @@ func (r *rule) matches(a *action) match {
 			break
 		}
 	}
-	if sure == maybe && r.asProcess(a) && a.process == processStart {
-		return no // the processes that it starts are decided when they start
+	if !r.concernsStart(a, sure) {
+		return no
 	}
 	return sure
+}
+
+// concernsStart reports whether the rule applies to the start of a program by a process, if its conditions hold with a
+// certainty. The actions of the program are decided later. So deny and ask rules apply only if they match for certain,
+// and ask rules of a file without rules for processes only if they name commands: a rule that asks about each command
+// is about the commands that the agent calls. All rules apply to other actions.
+func (r *rule) concernsStart(a *action, sure match) bool {
+	if a.process != processStart || r.effect == "allow" {
+		return true
+	}
+	return sure == yes && (r.processes || r.effect == "deny" || r.byCommand() || r.paths != nil || r.when != nil)
 }
 
 func (r *rule) holdsKind(a *action) match {

@@ -34,8 +34,11 @@ const NoPolicy = "acphost/no-policy"
 func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse {
 	a := newAction(of)
 	d := decideTogether(parts, a)
-	d.PolicyDigest = digestOf(parts)
 	d.Processes = a.process != "" && slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.processes })
+	if a.process == processRead && !d.Processes && d.Verdict == ask {
+		d = &permissionv1.DecideResponse{Verdict: allow, Reason: reason.ReadsByDenyOnly.String()}
+	}
+	d.PolicyDigest = digestOf(parts)
 	d.Contained = d.Verdict == allow && allowsRegardless(parts, a)
 	if d.Verdict == ask {
 		keepDenied(parts, a, d)
@@ -124,7 +127,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	var suspected *permissionv1.DecideResponse
 	for _, p := range parts {
 		switch d := p.Policy.guard(a); {
-		case d == nil, regardless && d.GetVerdict() != deny:
+		case d == nil, (regardless || a.process == processStart) && d.GetVerdict() != deny:
 		case d.GetVerdict() == deny || !a.unclear:
 			return d
 		default:

@@ -64,8 +64,9 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 	}{
 		{"a program, in the sandbox", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start"}, "allow inside"},
 		{"a program, without a wall", &permissionv1.RuleTest{Command: "/opt/x --y", On: "process.start", Walls: []string{"files"}}, "ask "},
-		{"a line that may push, since its processes are decided", &permissionv1.RuleTest{Command: "sh -c '$x push'", On: "process.start"}, "allow inside"},
-		{"a line that pushes", &permissionv1.RuleTest{Command: "sh -c 'ls && git push'", On: "process.start"}, "ask push"},
+		{"a line that may push, since what it starts is decided", &permissionv1.RuleTest{Command: "sh -c '$x push'", On: "process.start"}, "allow inside"},
+		{"a line that pushes, since its programs are decided", &permissionv1.RuleTest{Command: "sh -c 'ls && git push'", On: "process.start"}, "allow inside"},
+		{"a program that pushes", &permissionv1.RuleTest{Command: "git -C x push", On: "process.start"}, "ask push"},
 		{"a program that is denied", &permissionv1.RuleTest{Command: "sudo ls", On: "process.start"}, "deny root"},
 		{"a program that is given a secret", &permissionv1.RuleTest{Command: "cat .env", On: "process.start"}, "deny secret"},
 		{"a command, in the sandbox", &permissionv1.RuleTest{Command: "x=$(y); ./$x > z", Walls: inside}, "allow inside"},
@@ -95,6 +96,41 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 		d := Decide(parts(t, processRules), example(t, tt.test))
 		if got := strings.ToLower(strings.TrimPrefix(d.GetVerdict().String(), "VERDICT_")) + " " + d.GetRule(); got != tt.want {
 			t.Errorf("%s: got %q (%s), want %q", tt.name, got, d.GetReason(), tt.want)
+		}
+	}
+}
+
+// Without rules for processes, starts are decided by rules that name the program for certain, and reads by deny rules.
+func TestDecide_ProcessesWithoutRulesForThem(t *testing.T) {
+	rules := parts(t, `version: 1
+rules:
+  - {id: every, effect: ask, on: [terminal.create, fs.read]}
+  - {id: push, effect: ask, command: [git push]}
+  - {id: secret, effect: deny, path: ["**/.env"]}
+  - {id: root, effect: deny, command: [sudo]}
+  - {id: agent, effect: deny, on: [terminal.create], agent: [other]}
+  - {id: make, effect: allow, command: [make]}
+`)
+	for _, tt := range []struct {
+		test *permissionv1.RuleTest
+		want string // verdict and rule
+	}{
+		{&permissionv1.RuleTest{Command: "./x", On: "process.start"}, "ask "},
+		{&permissionv1.RuleTest{Command: "ls"}, "ask every"},
+		{&permissionv1.RuleTest{Command: "make all", On: "process.start"}, "allow make"},
+		{&permissionv1.RuleTest{Command: "git push", On: "process.start"}, "ask push"},
+		{&permissionv1.RuleTest{Command: "sh -c 'git push; sudo x'", On: "process.start"}, "ask "},
+		{&permissionv1.RuleTest{Command: "sudo x", On: "process.start"}, "deny root"},
+		{&permissionv1.RuleTest{Command: "cat .env", On: "process.start"}, "deny secret"},
+		{&permissionv1.RuleTest{Command: "./x .env2", On: "process.start"}, "ask "},
+		{&permissionv1.RuleTest{Command: "ls", On: "process.start", Agent: "other"}, "deny agent"},
+		{&permissionv1.RuleTest{Path: "/etc/passwd", On: "process.read"}, "allow "},
+		{&permissionv1.RuleTest{Path: "${root}/.env", On: "process.read"}, "deny secret"},
+		{&permissionv1.RuleTest{Path: "/etc/passwd", On: "fs.read"}, "ask every"},
+	} {
+		d := Decide(rules, example(t, tt.test))
+		if got := strings.ToLower(strings.TrimPrefix(d.GetVerdict().String(), "VERDICT_")) + " " + d.GetRule(); got != tt.want {
+			t.Errorf("%v: got %q (%s), want %q", tt.test, got, d.GetReason(), tt.want)
 		}
 	}
 }

@@ -12,8 +12,10 @@ const maxAsked = 400
 
 // everyRead returns for which other reads of the session's processes a decision to allow one holds: all but those of
 // files that some rule denies or asks about. nil: rules allow only some files, or do not decide by the file alone.
+// Without rules for processes, only deny rules apply to reads.
 func everyRead(parts []Part, a *action) *permissionv1.Reuse {
-	if a.process != processRead || !allowsEveryRead(parts, a) {
+	processes := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.processes })
+	if a.process != processRead || processes && !allowsEveryRead(parts, a) {
 		return nil
 	}
 	around := []criterion{ofKind, ofWalls, ofAgent, ofMode, ofTool, {holds: (*rule).forbidsCommand},
@@ -31,7 +33,11 @@ func everyRead(parts []Part, a *action) *permissionv1.Reuse {
 	}
 	for _, p := range parts {
 		add(p.Policy.protected)
-		for _, r := range slices.Concat(p.Policy.deny, p.Policy.ask) {
+		rules := p.Policy.deny
+		if processes {
+			rules = slices.Concat(rules, p.Policy.ask)
+		}
+		for _, r := range rules {
 			if slices.ContainsFunc(around, func(c criterion) bool { return c.holds(r, a) == no }) {
 				continue
 			}

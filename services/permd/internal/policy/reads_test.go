@@ -20,6 +20,10 @@ func TestReusable_HoldsForEveryRead(t *testing.T) {
   - {id: home, effect: ask, on: ["process.*"], path: ["~/.ssh/**"]}
   - {id: written, effect: deny, on: [process.write], path: ["**/x"]}
   - {id: run, effect: deny, command: [sudo]}`, []string{"/**/.env", "/**/keys/**", "/home/u/.ssh/**"}},
+		{"no rules for processes", `
+  - {id: some, effect: allow, on: [fs.read], path: ["/usr/**"]}
+  - {id: every, effect: ask, on: [fs.read]}
+  - {id: env, effect: deny, path: ["**/.env"]}`, []string{"/**/.env"}},
 		{"some files are allowed", `
   - {id: some, effect: allow, on: [process.read], path: ["/usr/**"]}`, nil},
 		{"a rule by a condition", `

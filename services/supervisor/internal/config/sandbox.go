@@ -117,33 +117,29 @@ func (c *Config) SandboxWithoutRules() string {
 	return "there is no policy: nothing that the agent does by itself is decided or recorded" + but
 }
 
-// Network returns the network of an agent's processes.
+// Network returns the network of an agent's processes. The default is NetworkProxy with SandboxEnforce
+// and a policy, else NetworkOpen.
 func (c *Config) Network() string {
 	switch n := c.Proto.GetSandbox().GetNetwork(); {
 	case n != "":
 		return n
-	case c.containsCommands():
+	case c.enforcesPolicy():
 		return NetworkProxy
 	}
 	return NetworkOpen
 }
 
-// Reads reports whether reads of files by an agent's processes are decided on.
+// Reads reports whether reads of files by an agent's processes are decided on. The default is true with
+// SandboxEnforce and a policy, else false.
 func (c *Config) Reads() bool {
 	if s := c.Proto.GetSandbox(); s != nil && s.Reads != nil {
 		return s.GetReads()
 	}
-	return c.containsCommands()
+	return c.enforcesPolicy()
 }
 
-// containingPolicies are the ready policies that allow all commands, if all actions of their processes are decided on.
-var containingPolicies = []string{"workspace", "headless", "readonly"}
-
-// containsCommands reports whether all actions of processes are decided on by default: the policy then asks much less,
-// and needs these decisions.
-func (c *Config) containsCommands() bool {
-	return c.Sandbox() == SandboxEnforce && slices.Contains(containingPolicies, c.Permd().GetPolicy())
-}
+// enforcesPolicy reports whether the sandbox enforces a policy. All process actions are then decided by default.
+func (c *Config) enforcesPolicy() bool { return c.Sandbox() == SandboxEnforce && c.PolicySet() }
 
 // sandboxConflict names the setting that cannot be combined with the sandbox, or returns "".
 func sandboxConflict(c *configv1.Config) string {

@@ -63,7 +63,7 @@ func TestSandbox_FlagOverridesFile(t *testing.T) {
 	}
 }
 
-func TestSandbox_DefaultsFollowPolicy(t *testing.T) {
+func TestSandbox_AllWallsByDefault(t *testing.T) {
 	const ready = "permission: {policy: workspace}\n"
 	for text, want := range map[string]struct {
 		reads   bool
@@ -77,10 +77,10 @@ func TestSandbox_DefaultsFollowPolicy(t *testing.T) {
 		ready + "sandbox: {mode: observe}":                              {false, NetworkOpen},
 		ready + "sandbox: {mode: observe, reads: true, network: proxy}": {true, NetworkProxy},
 		ready: {false, NetworkOpen},
-		"permission: {policy: ask}\nsandbox: {mode: enforce}":                     {false, NetworkOpen},
+		"permission: {policy: ask}\nsandbox: {mode: enforce}":                     {true, NetworkProxy},
 		"sandbox: {mode: enforce}":                                                {false, NetworkOpen},
-		"handlers: {permission: {command: [/x]}}\nsandbox: {mode: enforce}":       {false, NetworkOpen},
-		"permission: {policy: /etc/acphost/rules.yaml}\nsandbox: {mode: enforce}": {false, NetworkOpen},
+		"handlers: {permission: {command: [/x]}}\nsandbox: {mode: enforce}":       {true, NetworkProxy},
+		"permission: {policy: /etc/acphost/rules.yaml}\nsandbox: {mode: enforce}": {true, NetworkProxy},
 	} {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -107,8 +107,8 @@ type Try struct {
 	Action   *permissionv1.Action
 	// SessionID and Scope identify the session; empty: no session is open.
 	SessionID, Scope string
-	// Apart: the program would find files that the agent may have mounted.
-	Apart bool
+	// Line is Action with the commands in the line of a shell; the same as Action for other programs.
+	Line *permissionv1.Action
 	// Staged: the content of the file decides, once it is written.
 	Staged bool
 }

@@ -59,9 +59,6 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	if err != nil {
 		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
-	if e.Apart && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() {
-		e.wrapped = true // the rule knows the path of the program, but not the files that it finds there
-	}
 	if d.observes() {
 		d.observed(e, o, turns)
 		return decisions.Answer{Allowed: true}
@@ -78,8 +75,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
 		d.noteChange(e, o)
-		tell := !o.Decision.Contained() && e.enterCommand(d, o.Action)
-		return decisions.Answer{Allowed: true, TellStart: tell, Lease: d.lease(e, o)}
+		return decisions.Answer{Allowed: true, TellStart: e.enterCommand(d, o), Lease: d.lease(e, o)}
 	case gate.Ask:
 		if e.Leaves == sandbox.LeavesLinked {
 			return decisions.Answer{Why: d.refuseLink(o, turns)}
@@ -103,10 +99,6 @@ func (d *Decider) classify(e *event) {
 	// A link in the place of one of the agent's own folders would make another folder the agent's own at the next
 	// start.
 	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move || e.Leaves == sandbox.LeavesLink)
-	e.asAgent = e.line == nil && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
-	e.lenient = e.covered || e.kept || e.asAgent ||
-		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || d.isOwn(e.Path) ||
-		e.Operation == sandbox.Execute && len(e.sessions) == 0 // the agent starts it before the first session is open
 }
 
 // concerned returns the sessions that an action of a process may belong to: those with a turn in progress, or all open
@@ -222,46 +214,26 @@ func (d *Decider) isKept(file string, seen *paths.Cache) bool {
 	return filepath.IsAbs(file) && (d.isOwn(seen.Real(file)) || d.sandbox.Mine.Keeps(seen.Real(file), false))
 }
 
-// decideInSession asks the gate about an event in a session. If a program gets a PATH with folders of the agent, those
-// folders are ignored where programs in them gain nothing: the program only reads, or is started as part of the agent
-// anyway. Programs found by PATH are decided when they start.
-func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID string) (Try, error) {
-	if e.Operation != sandbox.Execute || e.line != nil || !d.addsOwnToPath(e) {
-		return d.decideWith(ctx, e, sessionID, false)
-	}
-	was := *e
-	o, err := d.decideWith(ctx, e, sessionID, true)
-	if err == nil && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() && (e.lenient || e.Apart || readsOnly(o.Action)) {
-		e.wrapped = true
-		return o, nil
-	}
-	*e = was
-	return d.decideWith(ctx, e, sessionID, false)
-}
-
-// decideWith implements decideInSession. ownPath: folders of the agent in PATH are ignored.
+// decideInSession asks the gate about an event in a session.
 //
 // A program whose arguments acphost has changed is decided by its original arguments, because the new ones name the
 // files that it leaves out. It starts if the original arguments are allowed.
-func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ownPath bool) (Try, error) {
+func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID string) (Try, error) {
 	if original := e.command.original(e.Args); original != nil && e.Operation == sandbox.Execute && !e.Cut {
 		as := *e
 		as.Args = original
-		t, err := d.decideEvent(ctx, &as, sessionID, ownPath, original)
+		t, err := d.decideEvent(ctx, &as, sessionID, original)
 		if err == nil && t.Decision.Verdict == gate.Allow {
-			as.Args = e.Args
-			*e = as
+			e.seen = as.seen
 			return t, nil
 		}
 	}
-	return d.decideEvent(ctx, e, sessionID, ownPath, nil)
+	return d.decideEvent(ctx, e, sessionID, nil)
 }
 
-// decideEvent implements decideWith. argv are the arguments of a program that the gate may change; nil: it may change
-// none.
-func (d *Decider) decideEvent(
-	ctx context.Context, e *event, sessionID string, ownPath bool, argv []string,
-) (Try, error) {
+// decideEvent implements decideInSession. argv are the arguments of a program that the gate may change; nil: it may
+// change none.
+func (d *Decider) decideEvent(ctx context.Context, e *event, sessionID string, argv []string) (Try, error) {
 	cc, err := d.opts.Sessions.Context(sessionID)
 	if err != nil {
 		cc = &acpv1.CallContext{Agent: d.opts.AgentName}
@@ -279,7 +251,7 @@ func (d *Decider) decideEvent(
 	case e.to != nil:
 		a = intent.Reached(s, *e.to)
 	case e.Operation == sandbox.Execute:
-		a, inner = d.startAction(ctx, e, s, ownPath)
+		a, inner = d.startAction(e, s)
 	case e.Operation == sandbox.Read:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
 	case e.Operation == sandbox.Connect:
@@ -321,12 +293,12 @@ func (d *Decider) decideEvent(
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
-	r.Covered = e.covered || own || e.asAgent || e.Operation == sandbox.Execute && len(e.sessions) == 0
-	r.Lenient = e.lenient && (own || !git.runs || e.covered)
+	// The agent starts programs before the first session is open.
+	r.Covered = e.covered || own || e.Operation == sandbox.Execute && len(e.sessions) == 0
 	r.InCommand = e.line != nil && insideRoots(a)
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
 	r.Argv = argv
-	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
+	r.Inner, r.GivenUp = inner, d.opts.Sessions.GivenUp(sessionID)
 	if e.Placed {
 		r.Content = fmt.Sprintf("%x", sha256.Sum256(e.Content))
 	}
@@ -342,17 +314,14 @@ func (d *Decider) decideEvent(
 	if err == nil && !staged && changes(e.Operation) && e.to == nil {
 		decision, a, err = d.decideSubject(ctx, e, s, r, decision, git.state)
 	}
-	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {
-		of := d.link.Request(sessionID, inner, e.seen)
-		of.GivenUp, of.Apart = r.GivenUp, e.Apart
-		if by, err := d.opts.Gate.Decide(ctx, of); err == nil && by.Verdict == gate.Allow {
-			e.wrapped, decision, a = true, by, inner
-		}
-	}
 	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
 		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + "; " + reason.GitSetting.With(git.why)
 	}
-	return Try{decision, a, sessionID, r.Scope, e.Apart, staged}, err
+	line := a
+	if inner.GetCommand() != nil {
+		line = inner
+	}
+	return Try{Decision: decision, Action: a, Line: line, SessionID: sessionID, Scope: r.Scope, Staged: staged}, err
 }
 
 // insideRoots reports whether an action changes files in the session's roots alone, and none that git runs.
@@ -364,7 +333,7 @@ func insideRoots(a *permissionv1.Action) bool {
 
 // observed records an action in observe mode, and notifies the user if the action would have been denied.
 func (d *Decider) observed(e *event, o Try, turns string) {
-	e.enterCommand(d, o.Action) // later actions of the process count as those of the recorded command
+	e.enterCommand(d, o) // later actions of the process count as those of the recorded command
 	if o.Decision.Verdict != gate.Allow && !d.turn.firstDenial(turns, o.Decision.DenialKey()) {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
-	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
 // event is one action that a process is about to do.
@@ -15,10 +15,6 @@ type event struct {
 	line *line
 	// covered: the answer about the line covers the action: it changes no file, or one that the line names.
 	covered bool
-	// lenient: the action is refused only if it is denied.
-	lenient bool
-	// asAgent: the process starts a part of the agent, or a program that the agent is known to start for itself.
-	asAgent bool
 	// kept: the process changes a file in which the agent keeps its state.
 	kept bool
 	// movesAlong: the file belongs to a repository whose own folder lies in a folder that is renamed.
@@ -28,10 +24,6 @@ type event struct {
 	sessions []string
 	// command is the allowed command of a terminal that the process belongs to; nil: the process belongs to the agent.
 	command *command
-	// wrapped: the process starts a shell with the agent's words around an allowed line, a program whose files the
-	// agent may have mounted, or a script by a name that the agent can change to point to another script. The process
-	// then remains part of the agent, so that its starts and changes are decided.
-	wrapped bool
 	// seen caches the look-ups of paths for this request.
 	seen *paths.Cache
 	// to is the machine that acphost's proxy is to connect to; nil: the action is a process's own.
@@ -51,20 +43,24 @@ func (e *event) coveredBy(l *line, op sandbox.Operation, path string) bool {
 
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
-// enterCommand marks the process as part of an allowed command once its program is in place. It reports whether the
-// sandbox has to notify the
-// Decider of that (Started).
-func (e *event) enterCommand(d *Decider, allowed *permissionv1.Action) (tell bool) {
-	switch {
-	case e.Operation != sandbox.Execute || e.line != nil || e.lenient || e.wrapped:
+// enterCommand marks the process as part of a command once its program is in place, if an answer or a rule allowed the
+// command by its line. The process stays part of the agent if the agent may have chosen what the program finds: by
+// mounts, by another script under the same name, or because the program is the agent's own file. So do programs that
+// start before a session is open, because the agent itself is one of them. It reports whether the sandbox has to notify
+// the Decider of the start (Started).
+func (e *event) enterCommand(d *Decider, t Try) (tell bool) {
+	observed := d.observes() && t.Decision.Verdict != gate.Allow
+	if e.Operation != sandbox.Execute || e.line != nil || len(e.sessions) == 0 || e.Apart || len(e.Others) > 0 || d.isOwn(e.Path) ||
+		!observed && !t.Decision.AllowsCommand() {
 		return false
-	case d.observes(): // the sandbox sends no notification in observe mode
-		d.commands.Add(e.PID, d.lineOf(allowed))
-		return false
-	default:
-		d.commands.Expect(e.PID, e.Call, d.lineOf(allowed))
-		return true
 	}
+	l := d.lineOf(t.Line)
+	if d.observes() { // the sandbox sends no notification in observe mode
+		d.commands.Add(e.PID, l)
+		return false
+	}
+	d.commands.Expect(e.PID, e.Call, l)
+	return true
 }
 
 // Started implements decisions.Judge.

@@ -151,7 +151,6 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 			file.movesAlong = asWhole || movesRepository(e.Path, name) || slices.ContainsFunc(e.Others, func(other string) bool { return movesRepository(other, name) })
 			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
 			file.covered = file.coveredBy(e.line, op, name)
-			file.lenient = file.covered || file.kept || d.isOwn(name) || op == sandbox.Read
 			var o Try
 			if o, err = d.decideInSession(ctx, &file, sessionID); err == nil && o.Decision.Verdict != gate.Allow && (o.Decision.Verdict == gate.Deny || worst.Decision.Verdict == gate.Allow) {
 				worst = o

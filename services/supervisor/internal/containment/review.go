@@ -229,6 +229,6 @@ func (d *Decider) runLaterInCommits(ctx context.Context, sessionID string, befor
 func (d *Decider) asksAboutChange(ctx context.Context, sessionID, file string) bool {
 	e := &event{sessions: []string{sessionID}}
 	e.Operation, e.Path = sandbox.Write, file
-	t, err := d.decideEvent(ctx, e, sessionID, false, nil)
+	t, err := d.decideEvent(ctx, e, sessionID, nil)
 	return err == nil && t.Decision.Verdict != gate.Allow
 }

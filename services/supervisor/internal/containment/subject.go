@@ -54,7 +54,7 @@ func (d *Decider) decideSubject(
 		p.GitInternal = p.GetGitInternal() && !state
 	}
 	of := d.link.Request(r.Action.GetSessionId(), a, e.seen)
-	of.GivenUp, of.Apart = r.GivenUp, r.Apart
+	of.GivenUp = r.GivenUp
 	decision, err := d.opts.Gate.Decide(ctx, of)
 	if err != nil || decision.Verdict == gate.Allow && !decision.Settled() {
 		return before, r.Action, err

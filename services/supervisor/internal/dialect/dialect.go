@@ -57,8 +57,8 @@ type Dialect struct {
 	// of a file to such a file beside it, and then renames it. Approving a change to the file covers its temporary
 	// copy.
 	Temporary []string `json:"temporary"`
-	// Wraps describes how the agent wraps a command line if it starts the shell by itself.
-	Wraps []Wrap `json:"wraps"`
+	// Wraps is accepted in older files, and ignored.
+	Wraps jsontext.Value `json:"wraps"`
 }
 
 // Titled lists versions of an agent whose program was examined: the title of a call of kind execute without input is
@@ -231,11 +231,6 @@ func (d *Dialect) Check() *Mistake {
 			return &Mistake{fmt.Sprintf("/temporary/%d", i), fmt.Sprintf("expected the end of a name, like .tmp.*, got %q", pattern)}
 		}
 	}
-	for i, w := range d.Wraps {
-		if len(w.Options) == 0 || w.Before == "" || w.Raw && w.After == "" || !w.Raw && strings.Contains(w.Before+w.After, "'") {
-			return &Mistake{fmt.Sprintf("/wraps/%d", i), "expected options, and what stands before the quoted line, without quotes"}
-		}
-	}
 	for i, r := range d.Readings {
 		if !slices.Contains(Readings(), r) {
 			return &Mistake{fmt.Sprintf("/readings/%d", i), fmt.Sprintf("expected one of %s, got %q", join(Readings()), r)}
@@ -297,7 +292,6 @@ func (d *Dialect) Over(below *Dialect) *Dialect {
 	both.Elsewhere = cmp.Or(d.Elsewhere, below.Elsewhere)
 	both.Environment = slices.Concat(below.Environment, d.Environment)
 	both.Temporary = slices.Concat(below.Temporary, d.Temporary)
-	both.Wraps = slices.Concat(below.Wraps, d.Wraps)
 	for _, r := range d.Readings {
 		if !slices.Contains(both.Readings, r) {
 			both.Readings = append(slices.Clip(both.Readings), r)

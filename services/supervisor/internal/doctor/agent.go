@@ -120,6 +120,9 @@ func (d *doctor) sandbox(c *config.Config) {
 	default:
 		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", adviceSandbox)
 	}
+	if mode == config.SandboxEnforce && err == nil && c.PolicySet() && !c.Reads() {
+		in.warn("reads", "not decided: processes may read every file", "remove sandbox.reads from the configuration")
+	}
 	d.network(c, err)
 	d.limits(c, err)
 }
@@ -158,14 +161,16 @@ func (d *doctor) agentWords() string {
 	return flags + "hello -- " + strings.Join(secret.RedactedArgv(d.Agent.Command), " ")
 }
 
-// network reports the restrictions of a network that is not open. confined is the reason why the agent cannot be
+// network reports the restrictions of the network. confined is the reason why the agent cannot be
 // confined, or nil.
 func (d *doctor) network(c *config.Config, confined error) {
 	in, network, observed := d.in(Agent), c.Network(), c.Sandbox() == config.SandboxObserve
 	const policy = "set a policy, with rules that name machines (host)"
 	switch proxied := network == config.NetworkProxy; {
+	case network == config.NetworkOpen && c.Sandbox() == config.SandboxEnforce && c.PolicySet() && confined == nil:
+		in.warn("network", "open: connections are not decided, except by deny rules that name addresses",
+			"remove sandbox.network from the configuration")
 	case network == config.NetworkOpen:
-		return
 	case confined != nil && !observed && proc.ConfineSupported() == nil:
 		in.warn("network", "by Landlock alone: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
 	case confined != nil && proxied:

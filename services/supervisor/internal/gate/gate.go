@@ -192,26 +192,20 @@ type Request struct {
 	Outside bool
 	// Terminals are the terminals that a tool call shows. Only Reported uses them.
 	Terminals []string
-	// Lenient, for process actions: the action is refused only if it is denied.
-	Lenient bool
-	// Covered, for process actions: the agent itself is started, its own files are changed, or an answer about a
-	// command's line covers what a process of the command does. Where rules for processes decide, Lenient counts for
-	// nothing else.
+	// Covered, for process actions: the agent's own files are changed, no session is open, or an answer about a
+	// command's line covers what a process of the command does.
 	Covered bool
 	// InCommand, for process actions: a process of a command that was allowed by its line or by a person changes an
 	// ordinary file in the session's roots. If no rule matches and the policy has no rules for processes, the change is
 	// allowed.
 	InCommand bool
-	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
-	// answer about Inner is an answer about the action.
+	// Inner, for process actions, is another description of the action, so that an answer about Inner is an answer about
+	// the action: the commands in the line of a shell, or the file that a temporary file is about to replace. Nil: none.
 	Inner *permissionv1.Action
 	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Machines are those that
 	// the agent is known to connect to.
 	Proxied  bool
 	Machines hosts.Known
-	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's
-	// answer about the program elsewhere does not apply.
-	Apart bool
 	// Content, for process actions, is a digest of the content that a file gets; empty: the content is not decided. A
 	// person's answer about one content does not apply to another one.
 	Content string

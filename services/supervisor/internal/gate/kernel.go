@@ -90,20 +90,38 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
-	case r.Covered, r.Lenient && !d.processes && !d.asksAboutSocket(), r.InCommand && !d.processes && d.Rule == "":
+	case r.Covered, r.denyOnly() && !d.processes && !(d.names && isSocket(r.Action)), r.InCommand && !d.processes && d.Rule == "":
 		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it, and the rule that asks does not apply
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
 			d.Rule = ""
 		}
+	case isStart(r.Action) && d.Rule == "":
+		d.Verdict, d.By, d.Reason, d.Detail = Allow, ByAcphost, reason.StartByEffects.String(), ""
 	default:
 		d.Reason, d.Detail = why, detail
 	}
 }
 
-// asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are
-// connected without a question, because programs use many of them (name services, the journal).
-func (d *Decision) asksAboutSocket() bool { return d.names && isSocket(d.request.Action) }
+// denyOnly reports whether only deny rules apply to an action, if there are no rules for processes: reads, and
+// connections that processes make themselves. Programs use many unix sockets (name services, the journal), so this
+// includes sockets that no rule names by path.
+func (r Request) denyOnly() bool {
+	a := r.Action
+	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL && (a.GetKind() == "fs.read" || a.GetKind() == "net.connect" && !r.Proxied)
+}
+
+// isStart reports whether a process starts a program. If no rule asks about it, it is allowed, because the program's
+// actions are decided.
+func isStart(a *permissionv1.Action) bool {
+	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL && a.GetKind() == "terminal.create"
+}
+
+// AllowsCommand reports whether an answer or a rule allowed a command by its line, so that it covers the files that the
+// line names.
+func (d *Decision) AllowsCommand() bool {
+	return d.Verdict == Allow && d.By != ByAcphost && d.By != ByCommand && !d.Contained() && d.request.Action.GetCommand() != nil
+}
 
 // answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the
 // turn in which it is used first. A refusal counts as long as an answer can be used.
@@ -146,9 +164,6 @@ func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	a, key := r.Action, ""
 	if r.Inner != nil {
 		a, key = r.Inner, "within "
-	}
-	if r.Apart {
-		key += "apart "
 	}
 	key += of(a) + r.Content
 	for _, entry := range a.GetCommand().GetEnv() {

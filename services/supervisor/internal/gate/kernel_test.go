@@ -51,10 +51,10 @@ func decide(t *testing.T, g *Gate, r Request) *Decision {
 	return d
 }
 
-func TestDecide_LenientRefusesOnlyDenials(t *testing.T) {
+func TestDecide_CoveredRefusesOnlyDenials(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate    *Gate
-		lenient bool
+		covered bool
 		want    permissionv1.Verdict
 	}{
 		"the policy asks about the agent":                 {gateWith(true, answers(Ask)), false, Ask},
@@ -67,7 +67,7 @@ func TestDecide_LenientRefusesOnlyDenials(t *testing.T) {
 		"there is no policy":                              {New(Options{Logger: slog.New(slog.DiscardHandler)}), false, Allow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, c.gate, Request{Action: tries("fs.write", "/x"), Scope: "1", Lenient: c.lenient})
+			d := decide(t, c.gate, Request{Action: tries("fs.write", "/x"), Scope: "1", Covered: c.covered})
 			if d.Verdict != c.want {
 				t.Errorf("got %v, want %v", d.Verdict, c.want)
 			}
@@ -76,8 +76,47 @@ func TestDecide_LenientRefusesOnlyDenials(t *testing.T) {
 			}
 			a := tries("fs.write", "/own")
 			a.Paths[0].Protected = true
-			if d := decide(t, c.gate, Request{Action: a, Scope: "1", Lenient: c.lenient}); d.Verdict != Deny || d.Rule != RuleProtected {
+			if d := decide(t, c.gate, Request{Action: a, Scope: "1", Covered: c.covered}); d.Verdict != Deny || d.Rule != RuleProtected {
 				t.Errorf("acphost's own file: got %v by %s", d.Verdict, d.Rule)
+			}
+		})
+	}
+}
+
+// asksBy answers that a rule asks; empty: no rule matches.
+func asksBy(rule string, processes bool) policy {
+	return func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Ask, Rule: rule, Processes: processes}, nil
+	}
+}
+
+func TestDecide_EffectsOfProcesses(t *testing.T) {
+	start := tries("terminal.create", "make")
+	connect := &permissionv1.Action{
+		Door: permissionv1.Door_DOOR_KERNEL, Kind: "net.connect", Endpoint: &permissionv1.Endpoint{Host: "1.1.1.1", Port: 443},
+	}
+	for name, c := range map[string]struct {
+		action    *permissionv1.Action
+		rule      string
+		processes bool
+		proxied   bool
+		want      permissionv1.Verdict
+		by        string
+	}{
+		"a start that no rule names":            {start, "", false, false, Allow, ByAcphost},
+		"the same with rules for processes":     {start, "", true, false, Allow, ByAcphost},
+		"a start that a rule asks about":        {start, "r", false, false, Ask, ByPolicy},
+		"a read":                                {tries("fs.read", "/x"), "r", false, false, Allow, ByCommand},
+		"a read with rules for processes":       {tries("fs.read", "/x"), "r", true, false, Ask, ByPolicy},
+		"a change":                              {tries("fs.write", "/x"), "", false, false, Ask, ByPolicy},
+		"a connection":                          {connect, "r", false, false, Allow, ByCommand},
+		"a connection through the proxy":        {connect, "r", false, true, Ask, ByPolicy},
+		"a connection with rules for processes": {connect, "r", true, false, Ask, ByPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, gateWith(true, asksBy(c.rule, c.processes)), Request{Action: c.action, Scope: "1", Proxied: c.proxied})
+			if d.Verdict != c.want || d.By != c.by || d.AllowsCommand() {
+				t.Errorf("got %v by %s, allows a command: %t; want %v by %s", d.Verdict, d.By, d.AllowsCommand(), c.want, c.by)
 			}
 		})
 	}

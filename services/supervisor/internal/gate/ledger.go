@@ -98,7 +98,14 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	now := g.opts.Now()
 	for i := len(asked) - 1; i >= 0; i-- {
 		e := asked[i]
-		if e.over || e.named || now.Sub(e.at) > answerLife || !r.isSame(e.action) {
+		part := false
+		switch {
+		case e.over || e.named || now.Sub(e.at) > answerLife:
+			continue
+		case r.isSame(e.action):
+		case e.allowed && e.person && intent.SamePart(e.action, r.Action):
+			part = true
+		default:
 			continue
 		}
 		if !e.allowed && onceKey(r.Action) == "" && onceKey(e.action) != "" {
@@ -111,7 +118,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, reason.RejectedBefore.String()
 			return true
 		}
-		if r.Outside && !(e.person && e.shown.diffs(r.Action)) || !e.covers(r) {
+		if r.Outside && !(e.person && e.shown.diffs(r.Action)) || !part && !e.covers(r) || part && !e.shown.covers(e.surface, e.action) {
 			continue // the person may have seen only a title
 		}
 		about := r.Action
@@ -137,7 +144,10 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			before = &edit.Before
 		}
 		if key := onceKey(r.Action); key != "" && !(kernel && r.Action.GetCommand() == nil) {
-			if e.used[key] {
+			if part { // after the whole line, no part of it passes, and vice versa
+				key += " " + actionKey(r.Action)
+			}
+			if e.used[key] || part && e.used["command"] || !part && key == "command" && len(e.used) > 0 {
 				continue
 			}
 			if e.used == nil {
@@ -161,7 +171,7 @@ func (e *answer) covers(r Request) bool {
 	return e.shown.covers(e.surface, about)
 }
 
-// isSame reports whether an answer to a permission request is about the request's action, or about the command that it wraps.
+// isSame reports whether an answer to a permission request is about the request's action, or about Inner.
 func (r Request) isSame(asked *permissionv1.Action) bool {
 	return intent.Same(asked, r.Action) || r.Inner != nil && intent.Same(asked, r.Inner)
 }
@@ -182,10 +192,7 @@ func onceKey(a *permissionv1.Action) string {
 // rememberAnswer remembers an answer. person: a person gave it, now or earlier.
 func (g *Gate) rememberAnswer(d *Decision, o Outcome, allowed, person bool) {
 	r := d.request
-	if r.Scope == "" || r.Action.GetDone() {
-		return
-	}
-	if r.Lenient || r.InCommand {
+	if r.Scope == "" || r.Action.GetDone() || r.Covered || r.InCommand || r.denyOnly() {
 		return
 	}
 	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, contained: d.contained, at: g.opts.Now()}

@@ -100,7 +100,7 @@ func TestDecide_MachinesWithoutPolicy(t *testing.T) {
 
 func TestDecide_ClosedOverridesPolicy(t *testing.T) {
 	for _, active := range []bool{true, false} {
-		d := decide(t, gateWith(active, answers(Allow)), Request{Action: reaches("1.1.1.1", 443), Closed: "there is no network", Lenient: true})
+		d := decide(t, gateWith(active, answers(Allow)), Request{Action: reaches("1.1.1.1", 443), Closed: "there is no network", Covered: true})
 		if d.Verdict != Deny || d.Rule != RuleNetwork || d.Reason != "there is no network" {
 			t.Errorf("got %v by %q: %s", d.Verdict, d.Rule, d.Reason)
 		}

@@ -62,7 +62,10 @@ func ProcessBehind(a *permissionv1.Action, said *permissionv1.DecideResponse) *R
 		return own
 	}
 	switch {
-	case a.GetDoor() != permissionv1.Door_DOOR_KERNEL || said.GetVerdict() != Ask || said.GetProcesses():
+	case a.GetDoor() != permissionv1.Door_DOOR_KERNEL || said.GetVerdict() != Ask:
+	case isStart(a) && said.GetRule() == "":
+		return &Ruling{Verdict: Allow, Reason: reason.StartByEffects.String()}
+	case said.GetProcesses():
 	case a.GetKind() == "fs.read":
 		return &Ruling{Verdict: Allow, Reason: reason.ReadsByDenyOnly.String()}
 	case isSocket(a) && !said.GetNamesPaths():
@@ -79,7 +82,7 @@ func isSocket(a *permissionv1.Action) bool {
 // Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key
 // file, if that is not certain and the file's opening is not decided.
 func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
-	if a.GetCommand() == nil || len(g.keyFiles()) == 0 || slices.Contains(a.GetWalls(), permissionv1.Wall_WALL_READS) {
+	if a.GetCommand() == nil || isStart(a) || len(g.keyFiles()) == 0 || slices.Contains(a.GetWalls(), permissionv1.Wall_WALL_READS) {
 		return nil
 	}
 	_, unclear, at := g.By(nil).keysOf(a.GetCommand(), rootsOf(a))

@@ -76,7 +76,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	if la.host.opts.Files != nil {
 		files = la.host.opts.Files(la.identity.Name)
 	}
-	mine := kernel.NewOwn(files, s.Command[:min(len(s.Command), 2)], s.Env).With(la.tempDir.folder)
+	mine := kernel.NewOwn(files.State, s.Env).With(la.tempDir.folder)
 	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
 		env = append(env, enforced...)

@@ -26,7 +26,11 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	}
 	if len(w.argv) > 0 {
 		c.Argv, c.Text = w.argv, shell.Quote(w.argv)
-		c.SubCommands, c.Unparsed = orNone(s.here(c).FromArgv(w.argv))
+		split := s.here(c).FromArgv
+		if w.alone {
+			split = s.here(c).Program
+		}
+		c.SubCommands, c.Unparsed = orNone(split(w.argv))
 	} else {
 		c.Text = w.line
 		c.SubCommands, c.Unparsed = orNone(s.here(c).Parse(w.line))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
@@ -18,6 +17,7 @@ type claim struct {
 	tool   string   // the tool's name, as the agent states it
 	line   string   // a command line, for a shell
 	argv   []string // or a program and its arguments
+	alone  bool     // argv is read without the commands that the program may start
 	cwd    []string // where it runs; more than one is unclear
 	env    []string // each NAME=VALUE
 	paths  []string
@@ -160,11 +160,6 @@ func (s Session) told(env []string) []string {
 	return slices.DeleteFunc(env, func(entry string) bool {
 		return slices.ContainsFunc(set, func(known string) bool { return dialect.Sets(known, entry) })
 	})
-}
-
-// Unknown are the variables of which is not known that they change nothing of what a program does.
-func (s Session) Unknown(env []string) []string {
-	return slices.DeleteFunc(s.told(slices.Clone(env)), shell.HarmlessVariable)
 }
 
 // Awaits reports whether a tool call leaves out what the agent's reports hold, and none that came yet: the directory of its

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -56,11 +57,23 @@ type ProgramStart struct {
 	Another string
 }
 
-// Started is that a process starts a program.
-func Started(s Session, e ProgramStart) *permissionv1.Action {
+// Started returns the action of a process that starts a program: the program with its arguments, without the commands
+// that it may start itself. For a shell and the like, line is the same start with the commands of its line; nil: the
+// program is not known to start others. Policies decide about a, because each of the commands is decided when it
+// starts. An answer of the user about the line is an answer about a.
+func Started(s Session, e ProgramStart) (a, line *permissionv1.Action) {
+	a = s.started(e, true)
+	if len(e.Args) > 0 && shell.StartsOthers(e.Args[0]) {
+		line = s.started(e, false)
+	}
+	return a, line
+}
+
+// started implements Started. alone: without the commands that the program may start.
+func (s Session) started(e ProgramStart, alone bool) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "terminal.create"
-	w := claim{source: "the process", cwd: []string{e.Dir}}
+	w := claim{source: "the process", cwd: []string{e.Dir}, alone: alone}
 	if e.Cut {
 		w.unclear = append(w.unclear, "the arguments and the environment are longer than acphost reads")
 	}
@@ -83,35 +96,6 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 		unparsed(a, why)
 	}
 	return a
-}
-
-// NothingBy marks a program that is started as the agent: by itself it does nothing, as all that it changes and
-// starts is decided as what the agent does. So what its arguments name or wrap is nobody's concern yet.
-func NothingBy(a *permissionv1.Action) {
-	c := a.GetCommand()
-	c.Unparsed = ""
-	for _, sub := range c.GetSubCommands() {
-		sub.Facts = &permissionv1.Facts{Known: true}
-	}
-}
-
-// Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
-// itself; nil: it is not wrapped. kept says which files are the agent's own.
-func Unwrapped(s Session, e ProgramStart, kept func(file string) bool) *permissionv1.Action {
-	if len(e.Args) == 0 || e.Cut || e.Another != "" {
-		return nil
-	}
-	line := e.Args[len(e.Args)-1]
-	for _, w := range s.dialect().Wraps {
-		if inner, ok := w.Unwrap(e.Args[:len(e.Args)-1], line, kept); ok && utf8.ValidString(inner) && !strings.ContainsRune(inner, 0) {
-			a := s.action(permissionv1.Door_DOOR_KERNEL)
-			a.Kind = "terminal.create"
-			env := slices.DeleteFunc(s.told(slices.Clone(e.Env)), func(entry string) bool { return !utf8.ValidString(entry) })
-			s.command(a, claim{source: "the process", cwd: []string{e.Dir}, line: inner, env: env}, newPaths(s, a))
-			return a
-		}
-	}
-	return nil
 }
 
 // Connected is that a process connects a socket: to an address of the internet, or to the unix socket at a path. A unix socket

@@ -5,63 +5,69 @@ import (
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
 
 func TestStarted_IsCommand(t *testing.T) {
 	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}}
 	for name, c := range map[string]struct {
 		start    ProgramStart
-		commands []string // the programs of its simple commands
+		programs []string // of its simple commands
+		inLine   []string // of the simple commands in its line; nil: it has no line
 		unparsed bool
 	}{
-		"a program":            {ProgramStart{Args: []string{"ls", "-l"}, Dir: "/w"}, []string{"ls"}, false},
-		"a line for a shell":   {ProgramStart{Args: []string{"/bin/bash", "-lc", "git status && rm x"}, Dir: "/w"}, []string{"git", "rm"}, false},
-		"not all of it":        {ProgramStart{Args: []string{"ls"}, Dir: "/w", Cut: true}, []string{"ls"}, true},
-		"an argument in bytes": {ProgramStart{Args: []string{"rm", "\xff"}, Dir: "/w"}, []string{"rm"}, true},
-		"a variable in bytes":  {ProgramStart{Args: []string{"ls"}, Dir: "/w", Env: []string{"X=\xff"}}, []string{"ls"}, true},
+		"a program":            {ProgramStart{Args: []string{"ls", "-l"}, Dir: "/w"}, []string{"ls"}, nil, false},
+		"a line for a shell":   {ProgramStart{Args: []string{"/bin/bash", "-lc", "git status && rm x"}, Dir: "/w"}, []string{"/bin/bash"}, []string{"git", "rm"}, false},
+		"git in a folder":      {ProgramStart{Args: []string{"git", "-C", "x", "push"}, Dir: "/w"}, []string{"git"}, nil, false},
+		"not all of it":        {ProgramStart{Args: []string{"ls"}, Dir: "/w", Cut: true}, []string{"ls"}, nil, true},
+		"an argument in bytes": {ProgramStart{Args: []string{"rm", "\xff"}, Dir: "/w"}, []string{"rm"}, nil, true},
+		"a variable in bytes":  {ProgramStart{Args: []string{"ls"}, Dir: "/w", Env: []string{"X=\xff"}}, []string{"ls"}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := Started(s, c.start)
-			var programs []string
-			for _, sub := range a.GetCommand().GetSubCommands() {
-				programs = append(programs, sub.GetArgv()[0])
+			programsOf := func(a *permissionv1.Action) (programs []string) {
+				for _, sub := range a.GetCommand().GetSubCommands() {
+					programs = append(programs, sub.GetArgv()[0])
+				}
+				return programs
 			}
-			if a.GetKind() != "terminal.create" || a.GetDoor() != permissionv1.Door_DOOR_KERNEL || !slices.Equal(programs, c.commands) || (a.GetUnparsed() != "") != c.unparsed {
+			a, line := Started(s, c.start)
+			programs := programsOf(a)
+			if got := programsOf(line); !slices.Equal(got, c.inLine) {
+				t.Errorf("in its line: got %q, want %q", got, c.inLine)
+			}
+			if a.GetKind() != "terminal.create" || a.GetDoor() != permissionv1.Door_DOOR_KERNEL || !slices.Equal(programs, c.programs) || (a.GetUnparsed() != "") != c.unparsed {
 				t.Errorf("got %v", a)
 			}
 		})
 	}
 }
 
-func TestStarted_RemovesWrapperOfDialect(t *testing.T) {
-	d := &dialect.Dialect{Wraps: []dialect.Wrap{{Options: []string{"-c"}, Before: "source * && eval "}}}
-	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}, Configured: d}
-	wrapped := ProgramStart{Args: []string{"zsh", "-c", "source /h/x && eval 'npm test'"}, Dir: "/w"}
-	a := Unwrapped(s, wrapped, kept)
-	if a == nil || a.GetCommand().GetText() != "npm test" {
-		t.Fatalf("got %v", a)
-	}
-	asked := &permissionv1.Action{
-		Kind: "tool.execute", Door: permissionv1.Door_DOOR_REQUEST, Agent: "a", SessionId: "s", Roots: []string{"/w"}, Command: a.GetCommand(),
-	}
-	if !Same(asked, a) {
-		t.Error("it is not what was asked about")
-	}
-	if Same(asked, Started(s, wrapped)) {
-		t.Error("the wrapping itself is what was asked about")
-	}
-	for _, other := range []ProgramStart{
-		{Args: []string{"zsh", "-c", "source /h/x && eval 'npm test'"}, Dir: "/w", Cut: true},
-		{Args: []string{"zsh", "-c", "npm test"}, Dir: "/w"},
-		{},
+func TestSamePart_IsCommandOfLine(t *testing.T) {
+	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}}
+	for _, c := range []struct {
+		line, dir string
+		args      []string
+		want      bool
+	}{
+		{"cd x && npm ci", "/w/x", []string{"npm", "ci"}, true},
+		{"cd x && npm ci", "/w", []string{"npm", "ci"}, false},
+		{"cd x && npm ci", "/w/x", []string{"npm", "ci", "evil"}, false},
+		{"npm ci; cp a b > log", "/w", []string{"cp", "a", "b"}, true},
+		{"sudo npm ci", "/w", []string{"npm", "ci"}, false},
+		{"X=1 npm ci", "/w", []string{"npm", "ci"}, false},
+		{"cp $FILE b", "/w", []string{"cp", "$FILE", "b"}, false},
+		{"npm ci; for", "/w", []string{"npm", "ci"}, false},
 	} {
-		if got := Unwrapped(s, other, kept); got != nil {
-			t.Errorf("%v: got %v", other, got)
+		asked := s.action(permissionv1.Door_DOOR_REQUEST)
+		asked.Kind = "tool.execute"
+		s.command(asked, claim{line: c.line}, newPaths(s, asked))
+		a, _ := Started(s, ProgramStart{Args: c.args, Dir: c.dir})
+		if got := SamePart(asked, a); got != c.want {
+			t.Errorf("%s, %q in %s: got %t, want %t", c.line, c.args, c.dir, got, c.want)
 		}
-	}
-	if got := Unwrapped(Session{Roots: []string{"/w"}}, wrapped, kept); got != nil {
-		t.Errorf("of an agent that nobody knows: got %v", got)
+		a.Command.Env = []string{"LD_PRELOAD=x"}
+		if SamePart(asked, a) {
+			t.Errorf("%s with another variable is the same", c.line)
+		}
 	}
 }
 
@@ -90,5 +96,3 @@ func TestConnected_NamesAddress(t *testing.T) {
 		t.Errorf("got %v", a)
 	}
 }
-
-func kept(string) bool { return true }

@@ -44,6 +44,29 @@ func Same(asked, called *permissionv1.Action) bool {
 	return false
 }
 
+// SamePart reports whether a process starts one of the commands of a line that was asked about: "npm test" of "cd a && npm
+// test". A command with words that are known only at run time is none of them.
+func SamePart(asked, called *permissionv1.Action) bool {
+	a, c := asked.GetCommand(), called.GetCommand()
+	if asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || called.GetDoor() != permissionv1.Door_DOOR_KERNEL ||
+		asked.GetKind() != "tool.execute" || len(c.GetSubCommands()) != 1 ||
+		asked.GetAgent() != called.GetAgent() || asked.GetSessionId() != called.GetSessionId() ||
+		asked.GetUnparsed()+a.GetUnparsed()+called.GetUnparsed()+c.GetUnparsed() != "" ||
+		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())) || !coveredPaths(asked, called) {
+		return false
+	}
+	from := directoryOf(asked)
+	return from != "" && slices.ContainsFunc(a.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
+		dir := sub.GetCwd()
+		if !path.IsAbs(dir) {
+			dir = path.Join(from, dir)
+		}
+		return slices.Equal(sub.GetArgv(), c.GetArgv()) && !sub.GetDynamic() && !sub.GetCwdUnknown() &&
+			len(sub.GetWrappers())+len(sub.GetAssignments())+len(sub.GetPossibleWords()) == 0 &&
+			named(dir) == directoryOf(called) && shell.Strange(sub) == shell.Strange(c.GetSubCommands()[0])
+	})
+}
+
 // isDone reports whether what passes a door is done, and not only asked about.
 func isDone(door permissionv1.Door) bool {
 	return door == permissionv1.Door_DOOR_CALL || door == permissionv1.Door_DOOR_KERNEL

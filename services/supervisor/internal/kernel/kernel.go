@@ -1,5 +1,5 @@
 // Package kernel records facts about an agent's processes that run in a sandbox: which of them belong to an allowed command, and which
-// files and programs belong to the agent.
+// files belong to the agent.
 //
 // The package reads /proc and the file system, and decides nothing. It must not know ACP, sessions or policies.
 package kernel

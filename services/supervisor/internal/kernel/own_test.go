@@ -22,7 +22,7 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 		}
 	}
 	state := []string{"~/.agent", "~/.agent.json", "~/.agent.json.*", "${AGENT_HOME:-~/.agent}/sessions/**", "${RUN}/socks/**", "${UNSET}/x/**"}
-	o := NewOwn(Files{State: state}, nil, []string{"HOME=" + home, "RUN=" + home + "/run"}).With(filepath.Join(home, "tmp"))
+	o := NewOwn(state, []string{"HOME=" + home, "RUN=" + home + "/run"}).With(filepath.Join(home, "tmp"))
 	for file, want := range map[string][2]bool{ // kept, and kept if it is moved
 		".agent":                 {true, false},
 		".agent.json":            {true, true},
@@ -46,11 +46,11 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", file, got, want)
 		}
 	}
-	other := NewOwn(Files{State: state}, nil, []string{"HOME=" + home, "AGENT_HOME=" + home + "/elsewhere"})
+	other := NewOwn(state, []string{"HOME=" + home, "AGENT_HOME=" + home + "/elsewhere"})
 	if other.Keeps(home+"/.agent/sessions/one", false) || !other.Keeps(home+"/elsewhere/sessions/one", false) {
 		t.Error("the variable of the agent's does not count")
 	}
-	if (*Own)(nil).Keeps("/x", false) || (*Own)(nil).Runs("/x", nil) {
+	if (*Own)(nil).Keeps("/x", false) {
 		t.Error("nothing known is not nothing of its own")
 	}
 }
@@ -60,7 +60,7 @@ func TestFiles_HasFoldersForUnknownAgents(t *testing.T) {
 		files Files
 		want  []string
 	}{
-		"an unknown agent":      {Files{Programs: []string{"helper"}}, []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}},
+		"an unknown agent":      {Files{}, []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}},
 		"an agent with state":   {Files{State: []string{"~/.agent/**"}}, nil},
 		"an agent with a cache": {Files{State: []string{"~/.agent/**"}, Caches: []string{"AGENT_CACHE_HOME"}}, []string{"AGENT_CACHE_HOME"}},
 	} {
@@ -69,47 +69,6 @@ func TestFiles_HasFoldersForUnknownAgents(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestOwn_RunsOnlyOwnPackage(t *testing.T) {
-	root := testkit.ShortDir(t)
-	files := []string{
-		"project/package.json", "project/node_modules/agent/cli.js", "project/node_modules/agent-linux/bin/agent",
-		"lib/node_modules/@a/agent/cli.js", "lib/node_modules/@a/agent/node_modules/dep/bin", "lib/node_modules/npm/bin/npm-cli.js",
-		"bin/tool",
-	}
-	for _, file := range files {
-		path := filepath.Join(root, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	in := func(file string) string { return filepath.Join(root, file) }
-	for program, own := range map[string][]string{
-		"project/node_modules/agent/cli.js": {"project/node_modules/agent/cli.js", "project/node_modules/agent-linux/bin/agent"},
-		"lib/node_modules/@a/agent/cli.js":  {"lib/node_modules/@a/agent/cli.js", "lib/node_modules/@a/agent/node_modules/dep/bin"},
-		"bin/tool":                          nil,
-	} {
-		o := NewOwn(Files{}, []string{in(program), "--acp"}, nil)
-		for _, file := range files {
-			want := false
-			for _, mine := range own {
-				want = want || mine == file
-			}
-			if got := o.Runs(in(file), []string{"x"}); got != want && filepath.Base(file) != "package.json" {
-				t.Errorf("of %s, %s: got %t, want %t", program, file, got, want)
-			}
-			if got := o.Runs("/usr/bin/node", []string{"node", in(file)}); got != want && filepath.Base(file) != "package.json" {
-				t.Errorf("of %s, node %s: got %t, want %t", program, file, got, want)
-			}
-			if o.Runs("/usr/bin/node", []string{"node", "-e", in(file)}) || o.Runs("/bin/sh", []string{"sh", in(file)}) {
-				t.Errorf("of %s: another start with %s is its own", program, file)
-			}
-		}
 	}
 }
 

@@ -111,7 +111,7 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	for _, c := range change {
 		c(&o)
 	}
-	contained(&containment.Sandbox{Mine: kernel.NewOwn(kernel.Files{State: []string{"~/.agent/**"}}, nil, r.environ)}, containment.Proxy{})(&o)
+	contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.agent/**"}, r.environ)}, containment.Proxy{})(&o)
 	r.Link = New(o)
 	r.decider = o.Containment.(*containment.Decider)
 	r.decider.Bind(r.Link)

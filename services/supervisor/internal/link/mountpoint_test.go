@@ -15,7 +15,7 @@ import (
 
 // The sandbox asks about a mount point before the change itself: "allowed" means that it is made, and no file can be written to it.
 func TestMountPoint_OnlyForForbiddenPathsInOwnFolders(t *testing.T) {
-	r := newRig(t, contained(&containment.Sandbox{Mine: kernel.NewOwn(kernel.Files{State: []string{"~/.own/**"}}, nil, []string{"HOME=/h"})}, containment.Proxy{}))
+	r := newRig(t, contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, []string{"HOME=/h"})}, containment.Proxy{}))
 	verdict, fails := permissionv1.Verdict_VERDICT_DENY, error(nil)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: verdict}, fails

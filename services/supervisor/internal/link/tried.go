@@ -176,11 +176,7 @@ func (l *Link) newTryCall(t containment.Try) *ownCall {
 	if t.Action.GetCommand() != nil {
 		c.content = appendItem(c.content, shownInBlock(t.Action.GetCommand()))
 	}
-	note := "A program of the agent tried this, and acphost stopped it. If you allow it, the next try works."
-	if t.Apart {
-		note += " The program may find other libraries, settings and files than yours, because the agent can mount some. All that it does is " +
-			"allowed then, unless a rule denies it."
-	}
+	const note = "A program of the agent tried this, and acphost stopped it. If you allow it, the next try works."
 	c.content = appendItem(c.content, note)
 	locations := []byte{'['}
 	for i, p := range t.Action.GetPaths() {

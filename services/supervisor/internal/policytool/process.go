@@ -76,7 +76,8 @@ func (q Question) processAction(s intent.Session, file string) (*permissionv1.Ac
 	case len(q.Argv) > 0 && q.Kind != kindStart:
 		return nil, fmt.Errorf("a program with its arguments is for the kind %s, got %q", kindStart, q.Kind)
 	case len(q.Argv) > 0:
-		return resolveCommand(q.Gate, intent.Started(s, intent.ProgramStart{Args: q.Argv, Dir: q.Dir})), nil
+		a, _ := intent.Started(s, intent.ProgramStart{Args: q.Argv, Dir: q.Dir})
+		return resolveCommand(q.Gate, a), nil
 	case q.Kind == kindStart:
 		return nil, fmt.Errorf("an action of the kind %s is the start of a program: expected \"-- PROGRAM [ARGUMENT...]\"", kindStart)
 	case file == "":

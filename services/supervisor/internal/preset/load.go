@@ -59,7 +59,7 @@ func Load(env func(string) string) (*Catalog, error) {
 			}
 			if name != AgentsFile { // what is trusted of an agent is for the user to say, not for a list from elsewhere
 				for i := range more {
-					more[i].Own.Dialect, more[i].Own.Hosts, more[i].Own.State, more[i].Own.Programs, more[i].Own.Starts = nil, nil, nil, nil, nil
+					more[i].Own.Dialect, more[i].Own.Hosts, more[i].Own.State = nil, nil, nil
 					more[i].Own.Modes, more[i].Own.Tested, more[i].Own.TerminalTools = nil, nil, nil
 					more[i].Own.Unneeded, more[i].Own.Caches = nil, nil
 				}
@@ -153,16 +153,6 @@ func (p *parser) agent(at string, a *Agent) error {
 	for i, text := range a.Own.State {
 		if why := kernel.CheckState(text); why != "" {
 			return p.problem(fmt.Sprintf("%s/acphost/state/%d", at, i), "%s, got %q", why, text)
-		}
-	}
-	for i, words := range a.Own.Starts {
-		if why := kernel.CheckStart(words); why != "" {
-			return p.problem(fmt.Sprintf("%s/acphost/starts/%d", at, i), "%s, got %q", why, words)
-		}
-	}
-	for i, name := range a.Own.Programs {
-		if !commandForm.MatchString(name) {
-			return p.problem(fmt.Sprintf("%s/acphost/programs/%d", at, i), "expected the name of a command, got %q", name)
 		}
 	}
 	if d := a.Own.Dialect; d != nil {

@@ -93,9 +93,6 @@ type Own struct {
 	// Caches are environment variables that name folders for what the agent fetches or unpacks, and then runs. In the
 	// sandbox they name folders of acphost's, which the user's own starts of the agent do not use.
 	Caches []string `json:"caches"`
-	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
-	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.
-	Starts [][]string `json:"starts"`
 	// Modes are the modes in which the agent asks before it acts, by the ids that it gives them. A session that the agent opens in
 	// another mode is put in the first of them that it offers. Empty: any mode is accepted. Nil: not known.
 	Modes []string `json:"modes"`
@@ -103,8 +100,6 @@ type Own struct {
 	Tested []string `json:"tested"`
 	// TerminalTools are the tools that run commands by the client's terminals alone. Nil: none are known.
 	TerminalTools *TerminalTools `json:"terminal_tools"`
-	// Programs are further commands that are part of the agent, by name: "pi". The agent's own command needs not be here.
-	Programs []string `json:"programs"`
 	// Dialect is how the agent describes its tools, over what is known of it; nil: nothing more. Only the user's own agents.json
 	// has a say.
 	Dialect *dialect.Dialect `json:"dialect"`
@@ -177,14 +172,14 @@ func patterns(texts []string) (all []hosts.Pattern) {
 	return all
 }
 
-// Files returns the files and programs that the agent of a name is known to have. Entries of a downloaded registry name
+// Files returns the files that the agent of a name is known to have. Entries of a downloaded registry name
 // none.
 func (c *Catalog) Files(name string) kernel.Files {
 	a, err := c.Find(name)
 	if err != nil {
 		return kernel.Files{}
 	}
-	return kernel.Files{State: a.Own.State, Caches: a.Own.Caches, Programs: a.Own.Programs, Starts: a.Own.Starts}
+	return kernel.Files{State: a.Own.State, Caches: a.Own.Caches}
 }
 
 // Modes returns the modes in which the agent of a name asks before it acts; nil: they are not known.
@@ -269,17 +264,11 @@ func (a *Agent) inherit(before Agent) {
 	if a.Own.Caches == nil {
 		a.Own.Caches = before.Own.Caches
 	}
-	if a.Own.Starts == nil {
-		a.Own.Starts = before.Own.Starts
-	}
 	if a.Own.Modes == nil {
 		a.Own.Modes = before.Own.Modes
 	}
 	if a.Own.Tested == nil {
 		a.Own.Tested = before.Own.Tested
-	}
-	if a.Own.Programs == nil {
-		a.Own.Programs = before.Own.Programs
 	}
 	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
 		a.Version, a.Distribution = before.Version, before.Distribution

@@ -69,7 +69,8 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
 
   /**
    * Optional. The id of the rule that decided. If several allow rules took a command each, their ids with ", " between
-   * them, cut to 128 characters. Empty: no rule matched.
+   * them, cut to 128 characters. Empty: no rule matched. A program that a process starts (door DOOR_KERNEL, kind
+   * "terminal.create") then starts although the verdict is "ask", because its actions are decided.
    *
    * @generated from field: string rule = 2;
    */
