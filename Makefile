@@ -162,7 +162,7 @@ fuzz-seeds: ## run each fuzz target for 1 s on its seeds and similar inputs, wit
 
 .PHONY: barrage
 barrage: build ## send FRAMES random valid and broken messages (SEED) both ways through a link, and through the binaries, and check the result of each
-	go test -v -count=1 -timeout 60m -run TestLink_Barrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
+	go test -v -count=1 -timeout 60m -run TestLink_Barrage ./services/supervisor/internal/proxy/link -frames $(FRAMES) -seed $(SEED)
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestBarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: remote

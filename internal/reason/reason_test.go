@@ -30,8 +30,8 @@ func TestAll_ListsEachReasonOnce(t *testing.T) {
 
 // packages are the packages that decide, or that report decisions to the user and the agent.
 var packages = []string{
-	"permd/internal/policy", "supervisor/internal/containment", "supervisor/internal/egress", "supervisor/internal/gate",
-	"supervisor/internal/link", "supervisor/internal/question",
+	"permd/internal/policy", "supervisor/internal/sandbox/containment", "supervisor/internal/sandbox/egress", "supervisor/internal/policy/gate",
+	"supervisor/internal/proxy/link", "supervisor/internal/question",
 }
 
 // A reason that is not in the table would be missing in the list that is reviewed.

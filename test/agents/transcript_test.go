@@ -12,7 +12,7 @@ import (
 )
 
 // transcripts names a folder into which messages of agents are written, in the form of the recorded dialects
-// (services/supervisor/internal/intent/testdata): tool calls, permission requests and calls, without details of this
+// (services/supervisor/internal/policy/intent/testdata): tool calls, permission requests and calls, without details of this
 // machine. Unset: nothing is written.
 const transcripts = "ACPHOST_TRANSCRIPTS"
 

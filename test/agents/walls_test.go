@@ -57,7 +57,7 @@ func (s walledStart) done() (n int) {
 // nameModels writes agents.json with the machines of the models, in addition to those of the agent's built-in entry.
 func (r *rig) nameModels(id string) {
 	r.t.Helper()
-	text, err := os.ReadFile("../../services/supervisor/internal/preset/builtin.json")
+	text, err := os.ReadFile("../../services/supervisor/internal/config/preset/builtin.json")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/internal/testkit/idp"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/idp"
 )
 
 // newKnown is a console for people whom a provider knows.

@@ -16,11 +16,11 @@ var serving = []string{"services", "sdk/handler", "sdk/launch", "internal/confir
 
 // alone are the folders whose goroutines need not recover, with the reason.
 var alone = map[string]string{
-	"services/supervisor/internal/agent/guard/":              "a guard is a process for one agent, which ends with its guard",
+	"services/supervisor/internal/proxy/agent/guard/":        "a guard is a process for one agent, which ends with its guard",
 	"services/termd/internal/guard/":                         "a guard is a process for one terminal, which ends with its guard",
-	"services/supervisor/internal/pid1/":                     "it serves no peer, and reaps processes alone",
-	"services/supervisor/internal/demo/":                     "it plays one turn for the person who started it",
-	"services/supervisor/internal/jobcontrol/":               "it serves the terminal of one command",
+	"services/supervisor/internal/host/pid1/":                "it serves no peer, and reaps processes alone",
+	"services/supervisor/internal/cli/internal/demo/":        "it plays one turn for the person who started it",
+	"services/supervisor/internal/tui/jobcontrol/":           "it serves the terminal of one command",
 	"services/supervisor/internal/cli/connect/":              "the process is one connection",
 	"services/supervisor/internal/cli/dial/":                 "the process is one connection",
 	"services/supervisor/internal/cli/console/":              "the process is one call",
@@ -34,11 +34,11 @@ var alone = map[string]string{
 // unguarded are other goroutines that do not recover, by file and function, with the reason.
 var unguarded = map[string]string{
 	"services/gatewayd/internal/socket/socket.go read":                            "it ends a context",
-	"services/supervisor/internal/containment/command.go openConfinement":         "it ends a context",
-	"services/supervisor/internal/link/queue.go admit":                            "work, which it calls, recovers",
-	"services/supervisor/internal/chat/chat.go Run":                               "Bubble Tea gives the terminal back after a panic",
-	"services/supervisor/internal/chat/chat.go quit":                              "it sends messages to the screen",
-	"services/supervisor/internal/chat/job.go aside":                              "it sends messages to the screen",
+	"services/supervisor/internal/sandbox/containment/command.go openConfinement": "it ends a context",
+	"services/supervisor/internal/proxy/link/queue.go admit":                      "work, which it calls, recovers",
+	"services/supervisor/internal/tui/chat/chat.go Run":                           "Bubble Tea gives the terminal back after a panic",
+	"services/supervisor/internal/tui/chat/chat.go quit":                          "it sends messages to the screen",
+	"services/supervisor/internal/tui/chat/job.go aside":                          "it sends messages to the screen",
 	"services/supervisor/internal/cli/chat/ending.go newEnding":                   "it hears signals",
 	"services/supervisor/internal/cli/chat/log.go newLogRelay":                    "it shows the log",
 	"services/supervisor/internal/cli/prompt/keys_unix.go openKeyboard":           "it reads keys",

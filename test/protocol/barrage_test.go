@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/acphost/acphost/internal/testkit/barrage"
+	"github.com/acphost/acphost/test/barrage"
 	"github.com/acphost/acphost/test/e2e"
 )
 

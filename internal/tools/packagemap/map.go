@@ -107,26 +107,30 @@ func byLevel(level map[string]int) []string {
 	return names
 }
 
-// draw returns the whole page.
+// room returns the room of a package, and the package below it; ok is false if the package is in no room. The package in
+// the room's own folder has the name of the room.
+func room(path string) (name, below string, ok bool) {
+	below, ok = strings.CutPrefix(path, supervisor+"/internal/")
+	name, _, _ = strings.Cut(below, "/")
+	return name, below, ok
+}
+
+// draw returns the whole page. It returns an error if imports between parts, or between rooms, are cyclic.
 func draw(packages []pkg) (string, error) {
-	parts, supervisorPackages, descriptions := graph{}, graph{}, map[string]string{}
-	supervisorPackage := func(path string) (name string, ok bool) {
-		name, ok = strings.CutPrefix(path, supervisor+"/")
-		return strings.TrimPrefix(name, "internal/"), ok
-	}
+	parts, rooms, descriptions := graph{}, graph{}, map[string]string{}
 	for _, p := range packages {
-		imports := parts.node(part(p.ImportPath))
-		name, inSupervisor := supervisorPackage(p.ImportPath)
-		if inSupervisor {
-			supervisorPackages.node(name)
-			descriptions[name] = p.Doc
+		own := parts.node(part(p.ImportPath))
+		name, below, inRoom := room(p.ImportPath)
+		if inRoom {
+			rooms.node(name)
+			descriptions[below] = strings.ReplaceAll(p.Doc, "|", `\|`)
 		}
 		for _, to := range p.Imports {
 			if other := part(to); other != part(p.ImportPath) {
-				imports[other] = true
+				own[other] = true
 			}
-			if other, ok := supervisorPackage(to); ok && inSupervisor {
-				supervisorPackages[name][other] = true
+			if other, _, ok := room(to); ok && inRoom && other != name {
+				rooms[name][other] = true
 			}
 		}
 	}
@@ -134,23 +138,26 @@ func draw(packages []pkg) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	packageLevels, err := supervisorPackages.levels()
+	roomLevels, err := rooms.levels()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("rooms of %s/internal: %w", supervisor, err)
 	}
-	supervisorPackages = supervisorPackages.reduced()
 	var b strings.Builder
-	b.WriteString("# Map\n\nThis page shows the imports between the parts of the repository, and between the packages of the supervisor.\n" +
-		"`make map` generates it from the code, and `make check-map` fails if it is not current. An arrow is an import. An\n" +
-		"import is omitted if a longer path of arrows leads to the same package. The level of a package is one above the\n" +
-		"highest level of its imports.\n\n## Parts\n\n")
+	b.WriteString("# Map\n\nThis page shows the imports between the parts of the repository, and between the rooms of the supervisor, with the\n" +
+		"packages of each room. `make map` generates it from the code. `make check-map` fails if it is not current, or if imports\n" +
+		"between rooms are cyclic. An arrow is an import. An import is omitted if a longer path of arrows leads to the same place.\n" +
+		"\n## Parts\n\n")
 	b.WriteString(mermaid(parts.reduced(), partLevels))
-	b.WriteString("\n## Packages of the supervisor\n\n")
-	b.WriteString(mermaid(supervisorPackages, packageLevels))
-	b.WriteString("\n| level | package | imports | description |\n|---|---|---|---|\n")
-	for _, name := range byLevel(packageLevels) {
-		to := strings.Join(slices.Sorted(maps.Keys(supervisorPackages[name])), ", ")
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", packageLevels[name], name, to, strings.ReplaceAll(descriptions[name], "|", `\|`))
+	b.WriteString("\n## Rooms of the supervisor\n\nA room is a folder in `services/supervisor/internal`.\n\n")
+	b.WriteString(mermaid(rooms.reduced(), roomLevels))
+	names := slices.Sorted(maps.Keys(descriptions))
+	for _, name := range byLevel(roomLevels) {
+		fmt.Fprintf(&b, "\n### %s\n\n| package | description |\n|---|---|\n", name)
+		for _, below := range names {
+			if below == name || strings.HasPrefix(below, name+"/") {
+				fmt.Fprintf(&b, "| %s | %s |\n", below, descriptions[below])
+			}
+		}
 	}
 	return b.String(), nil
 }

@@ -57,15 +57,28 @@ func TestLevels_AreAboveImports(t *testing.T) {
 }
 
 const listed = `
-{"ImportPath": "github.com/acphost/acphost/services/supervisor/cmd/x", "Doc": "Command x | y.",
- "Imports": ["fmt", "github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/services/supervisor/internal/mid"]}
-{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/mid", "Doc": "Package mid is between.",
- "Imports": ["github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/sdk/handler"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/high/x", "Doc": "Package x | y.",
+ "Imports": ["fmt", "github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/services/supervisor/internal/mid/a"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/mid/a", "Doc": "Package a is between.",
+ "Imports": ["github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/services/supervisor/internal/mid/b",
+  "github.com/acphost/acphost/sdk/handler"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/mid/b", "Doc": "Package b."}
 {"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/low", "Doc": ""}
 {"ImportPath": "github.com/acphost/acphost/sdk/handler", "Doc": "Package handler.", "Imports": ["google.golang.org/grpc"]}
 `
 
-func TestPage_ShowsPartsAndPackages(t *testing.T) {
+func TestPage_RejectsCyclesOfRooms(t *testing.T) {
+	packages, err := parse(strings.NewReader(listed +
+		`{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/low/z", "Imports": ["github.com/acphost/acphost/services/supervisor/internal/mid/b"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := draw(packages); err == nil || !strings.Contains(err.Error(), "low → mid → low") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestPage_ShowsPartsAndRooms(t *testing.T) {
 	packages, err := parse(strings.NewReader(listed))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +89,9 @@ func TestPage_ShowsPartsAndPackages(t *testing.T) {
 	}
 	for _, want := range []string{
 		"flowchart TD\n  n_services_supervisor[\"services/supervisor\"]\n  n_sdk[\"sdk\"]\n  n_services_supervisor --> n_sdk\n```\n",
-		"flowchart TD\n  n_cmd_x[\"cmd/x\"]\n  n_mid[\"mid\"]\n  n_low[\"low\"]\n  n_cmd_x --> n_mid\n  n_mid --> n_low\n```\n",
-		"| 2 | cmd/x | mid | Command x \\| y. |\n| 1 | mid | low | Package mid is between. |\n| 0 | low |  |  |\n",
+		"flowchart TD\n  n_high[\"high\"]\n  n_mid[\"mid\"]\n  n_low[\"low\"]\n  n_high --> n_mid\n  n_mid --> n_low\n```\n",
+		"| high/x | Package x \\| y. |\n\n### mid\n",
+		"| mid/a | Package a is between. |\n| mid/b | Package b. |\n",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks\n%s\nit is\n%s", want, page)

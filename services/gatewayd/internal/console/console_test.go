@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/internal/testkit/idp"
 	"github.com/acphost/acphost/internal/tokens"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
+	"github.com/acphost/acphost/test/idp"
 )
 
 // rig is a console in front of a service that returns the name of its caller.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/internal/testkit/idp"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/test/idp"
 )
 
 // rig is a Provider before a provider that a test plays. later moves its time.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc/lex"
 )
 
 // The methods that the data path handles itself.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc/lex"
 )
 
 // method is a method of ACP.

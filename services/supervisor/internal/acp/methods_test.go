@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
 )
 
 func TestMethods_NamesAreUnique(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
 )
 
 // MetaDetail is the member of _meta in acphost's own questions that says how the policy came to ask.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
 )
 
 // Opening holds the members of a request that opens a session which the data path needs. The request is session/new,

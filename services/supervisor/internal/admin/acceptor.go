@@ -10,9 +10,9 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // handshakeTimeout is how long a new connection may take until it can make its first call.

@@ -14,9 +14,9 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/peer"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // access authorizes calls, validates their requests, and converts their errors to gRPC codes. The method's descriptor

@@ -9,8 +9,8 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/peer"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 func TestAccess_AllowsOnlyReadsWithoutRole(t *testing.T) {

@@ -35,12 +35,12 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/panics/grpcpanics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // Control changes a supervisor. Its methods are called concurrently, with validated requests of authorized callers. An

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/delegation"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // class has the requirements for callers of a method.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/internal/certs"
 )
 
 // served are the services of acphost's own, by what is compiled in.

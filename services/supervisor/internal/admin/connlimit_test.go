@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/testkit"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 type hello string

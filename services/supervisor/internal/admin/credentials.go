@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/peer"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // byKernel identifies the peer of a unix socket by the kernel's peer credentials. It accepts the same user and root; it

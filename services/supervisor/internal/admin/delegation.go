@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/delegation"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // A gateway serves people that it has recognized by a token, a certificate or a sign-in. It calls for one of them by

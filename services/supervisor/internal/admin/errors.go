@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/acphost/acphost/internal/fault"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // gRPC sends an error in HTTP/2 trailers, and many clients accept 8 KiB of these, base64 included. In bytes.

@@ -29,12 +29,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/events/event"
 )
 
 // patient accepts every call, and watches until the call is cancelled. It records the callers and counts the events.

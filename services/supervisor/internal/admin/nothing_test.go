@@ -5,7 +5,7 @@ import (
 	"io"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/events/event"
 )
 
 // nothing has all parts of a server, and answers with err and with empty messages. Streams of events stay open until

@@ -29,8 +29,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/events/event"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
 )
 
 // play runs the role of a test's process.

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/usage"
+	"github.com/acphost/acphost/services/supervisor/internal/events/usage"
 )
 
 // Limits of request fields, in bytes unless a comment names another unit.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/events/event"
 )
 
 // Sessions opens, prompts and closes sessions with agents. Its methods are called concurrently, with validated requests

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/events/event"
 )
 
 // State reads the state of a supervisor. Its methods are called concurrently, with validated requests. They return

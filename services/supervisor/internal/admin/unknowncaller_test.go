@@ -18,10 +18,10 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/peer"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // free are the methods that the descriptors of what is served declare free of side effects, and those of gRPC's own. It

@@ -29,6 +29,7 @@ import (
 	initial "github.com/acphost/acphost/services/supervisor/internal/cli/init"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	played "github.com/acphost/acphost/services/supervisor/internal/cli/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
@@ -44,7 +45,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/tokens"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/top"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/version"
-	played "github.com/acphost/acphost/services/supervisor/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 

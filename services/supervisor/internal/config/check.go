@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/events/filefeed"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // Names of quirks of agents.

@@ -12,10 +12,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/acphost/acphost/internal/ownfile"
 	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // EnvFile is the environment variable that names the configuration file.

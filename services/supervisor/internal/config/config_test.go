@@ -17,8 +17,8 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

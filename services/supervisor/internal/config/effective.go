@@ -8,7 +8,7 @@ import (
 
 	"github.com/acphost/acphost/internal/limits"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // The defaults that the message Config documents.

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/certs"
+	"github.com/acphost/acphost/internal/ownfile"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/users"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // CheckExposed returns an error for every handler that an agent could call without the policy, unless the configuration

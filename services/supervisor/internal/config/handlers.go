@@ -18,8 +18,8 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // ownHandler is one of acphost's own handlers.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/acphost/acphost/internal/paths"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/pathmap"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/pathmap"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // PathMaps returns the path mapping of a handler, or nil.

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // deciders returns the permission handlers in effect, "permission" first.

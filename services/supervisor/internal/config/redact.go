@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 // Redacted returns a copy of a configuration without secrets: in the environment, settings and command lines of

@@ -12,7 +12,7 @@ import (
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
 )
 
 const serveText = `

@@ -12,7 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"os"
 	"slices"
 
+	"github.com/acphost/acphost/internal/ownfile"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/users"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 // Unwritable says that agents and their commands cannot write in a folder although acphost runs as root, and what to

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
 )
 
 func TestAgentUser_UnknownIsError(t *testing.T) {

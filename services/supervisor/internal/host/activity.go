@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
+	"github.com/acphost/acphost/services/supervisor/internal/events/filefeed"
 )
 
 // serveActivity serves the feed of file activity if the configuration gives it an address, and logs the address on

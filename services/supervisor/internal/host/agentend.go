@@ -8,7 +8,7 @@ import (
 
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
 )
 
 // agentEnd is an agent's process with the interface that the link needs.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/kernel"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/kernel"
 )
 
 // cacheVariables lists the variables for the folders in which tools keep build results and downloads, each with the

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
 )
 
 func TestOpenCaches_MakesFoldersBelowHome(t *testing.T) {

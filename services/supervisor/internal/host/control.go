@@ -17,19 +17,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/fault"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/transcode"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/grant"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
-	"github.com/acphost/acphost/services/supervisor/internal/supervise"
-	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/supervise"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 var _ admin.Control = (*host)(nil)

@@ -7,7 +7,7 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/sdk/handler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // controlOff returns the reason why agents and commands cannot be kept from the control socket, or "". The check of

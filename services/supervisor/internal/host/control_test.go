@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/fault"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -21,10 +22,9 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/supervise"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/supervise"
 )
 
 // service is one of acphost's own services.

@@ -11,15 +11,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/fault"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/intent"
 )
 
 // Limits of decisions in responses, as the API documents them.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/fault"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
 func TestDecisions_ReportsWhyUnrecorded(t *testing.T) {

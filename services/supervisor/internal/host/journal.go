@@ -4,8 +4,8 @@ import (
 	"time"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/journal"
-	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal/index"
 )
 
 // Record names one of the records that a supervisor keeps.

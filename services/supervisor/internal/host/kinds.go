@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // firstMethods names one method of each kind. The handler that answers it answers all methods of the same capability.

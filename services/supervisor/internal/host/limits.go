@@ -7,8 +7,8 @@ import (
 
 	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/containment"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/containment"
 )
 
 // The ways in which the limits of an agent are enforced.

@@ -12,15 +12,15 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/containment"
-	"github.com/acphost/acphost/services/supervisor/internal/display"
-	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
-	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/session"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/headless/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/display"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/link"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/containment"
 )
 
 // linkedAgent is an agent's process with the link to its client. It implements programs.Process.

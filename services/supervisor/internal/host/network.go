@@ -8,10 +8,10 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/reason"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/containment"
-	"github.com/acphost/acphost/services/supervisor/internal/egress"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/containment"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/egress"
 )
 
 // closedBy maps the network setting to the reason why the processes of an agent cannot connect to other machines

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/acphost/acphost/services/supervisor/internal/egress"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/egress"
 )
 
 func TestProxy_EndsWithAgent(t *testing.T) {

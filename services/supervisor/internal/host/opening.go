@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 )
 
 // foldersTimeout limits the time for sidecars to check a session's folders. The client's next message waits for them.

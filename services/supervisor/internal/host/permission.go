@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/grant"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/grant"
 )
 
 // openGate opens the stores of grants and decisions, and the gate that uses them. A policy requires a record: without

@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/link"
 )
 
 // resolveTimeout limits the time for the file system handler to resolve the paths of one question.

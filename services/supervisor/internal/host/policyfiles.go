@@ -12,7 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/reason"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/supervise"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/supervise"
 )
 
 // policyFiles records the state of a policy's files, which its command line and settings name, when a user last had the

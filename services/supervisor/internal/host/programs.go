@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
-	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/headless/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/link"
 )
 
 // startProgram starts an agent whose client is a program. life is the context of its link, which ends when the

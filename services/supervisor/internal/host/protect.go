@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/acphost/acphost/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 // protectTimeout limits a call to a handler about a protected file.

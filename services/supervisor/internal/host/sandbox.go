@@ -12,12 +12,12 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/transcode"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/containment"
-	"github.com/acphost/acphost/services/supervisor/internal/kernel"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/containment"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/kernel"
 )
 
 // The states of the sandbox in its status.

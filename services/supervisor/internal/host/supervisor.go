@@ -7,13 +7,13 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/certs"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
-	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/config/agentspec"
+	"github.com/acphost/acphost/services/supervisor/internal/headless/programs"
 )
 
 // Supervisor is a running supervisor without an editor: its services start agents and open sessions. It is safe for

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/regular"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
-	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
+	"github.com/acphost/acphost/services/supervisor/internal/events/telemetry"
 )
 
 // Limits of the files of a collector's settings.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
 )
 
 // tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
-	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
-	"github.com/acphost/acphost/services/supervisor/internal/usage"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/events/usage"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
 )
 
 // maxQuarters limits the sums of one audit file: quarters of an hour in which an agent was active.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 	"github.com/go-json-experiment/json/jsontext"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 func TestAnswer_RejectsAmbiguousOptions(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 // told is one notification of a question.

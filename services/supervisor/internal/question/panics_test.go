@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 // panicking is a world that panics in one of its methods.

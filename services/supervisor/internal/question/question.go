@@ -24,9 +24,9 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/span"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/events/span"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
 // Question is a question to the user. Its exported fields are set before Ask and then do not change. Its methods are safe for concurrent

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/reason"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/jsonrpc"
 )
 
 // Observer receives notifications about the questions that wait for a person. It gets the begin of each question once, and then its end

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 // New returns the command "agents".

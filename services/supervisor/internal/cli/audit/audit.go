@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
-	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // New returns the command "audit".

@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/ownfile"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/jobcontrol"
 )
 
 const chatLong = `Run a session with an agent on this terminal.

@@ -12,14 +12,14 @@ import (
 
 	"github.com/acphost/acphost/internal/peer"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
-	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/jobcontrol"
 )
 
 // histories returns the values of --history.

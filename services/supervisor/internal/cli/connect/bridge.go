@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/acphost/acphost/internal/limits"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 const (

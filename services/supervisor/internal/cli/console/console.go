@@ -18,8 +18,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
-	"github.com/acphost/acphost/services/supervisor/internal/confirm"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/question/confirm"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 const long = `Sign in a browser to the console of a gateway (gatewayd) on this machine. The

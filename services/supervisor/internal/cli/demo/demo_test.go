@@ -9,7 +9,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
-	"github.com/acphost/acphost/services/supervisor/internal/demo"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/demo"
 )
 
 func TestDemo_PassesTerminalAndColourOptions(t *testing.T) {

@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/doctor"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/doctor"
-	"github.com/acphost/acphost/services/supervisor/internal/handshake"
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/handshake"
 )
 
 const doctorLong = `Check whether acphost works on this machine, and print a remedy for each problem.

@@ -21,8 +21,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/grant"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/grant"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 // New returns the command "grants".

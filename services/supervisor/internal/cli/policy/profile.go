@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
 )
 
 func newProfile(call *command.Call, start permd.Starter) *cobra.Command {

@@ -10,11 +10,11 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
 )
 
 func newReplay(call *command.Call, start permd.Starter) *cobra.Command {

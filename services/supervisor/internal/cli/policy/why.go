@@ -12,12 +12,12 @@ import (
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/rundir"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
 )
 
 // whyFlags select the action to explain, and the rule files.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // maxRest limits the bytes of an incomplete line of the agent. It exceeds the limit of safetext.Line.

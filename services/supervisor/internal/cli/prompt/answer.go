@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // maxAnswer limits the bytes of an answer.

@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // maxNamed limits the denied actions and the questions that are listed. Others are counted.

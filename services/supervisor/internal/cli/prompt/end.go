@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // finished prints the end of the turn and returns its exit status.

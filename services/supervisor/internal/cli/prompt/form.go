@@ -9,9 +9,9 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
-	"github.com/acphost/acphost/services/supervisor/internal/form"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/form"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // maxTyped limits the characters of a field's value.

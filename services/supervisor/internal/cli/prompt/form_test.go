@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/form"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/form"
 )
 
 const everyField = `{"type":"object","title":"Build","properties":{

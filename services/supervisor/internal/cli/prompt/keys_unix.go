@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acphost/acphost/internal/fd"
-	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/jobcontrol"
 )
 
 // terminalKeys is a keyboard on a terminal.

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/acphost/acphost/internal/ordered"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
-	"github.com/acphost/acphost/services/supervisor/internal/ordered"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // A status line appears after statusDelay without output, and counts seconds.

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/jobcontrol"
 )
 
 const promptLong = `Send one prompt to an agent, show the turn, and end.

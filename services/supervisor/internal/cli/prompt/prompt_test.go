@@ -24,13 +24,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // recordedTurn is a turn with every kind of event, its end last.
 func recordedTurn(t *testing.T) []*supervisorv1.Event {
 	t.Helper()
-	data, err := os.ReadFile("../../render/testdata/turn.jsonl")
+	data, err := os.ReadFile("../../tui/render/testdata/turn.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // screen is standard output: text and, during a question, one line below it. It is not safe for concurrent use. It

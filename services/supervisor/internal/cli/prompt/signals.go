@@ -8,7 +8,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
-	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/jobcontrol"
 )
 
 // stuckTime limits the time until run's goroutine processes a signal. After that, standard output counts as blocked.

@@ -17,8 +17,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/route"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 const runLong = `Run an agent with acphost between it and the editor.

@@ -15,19 +15,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/activation"
+	"github.com/acphost/acphost/internal/certs"
 	"github.com/acphost/acphost/internal/panics"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/sdk/launch"
-	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/pid1"
-	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/host/pid1"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/secret"
 )
 
 const serveLong = `Run without an editor: programs start agents, open sessions, send prompts, watch

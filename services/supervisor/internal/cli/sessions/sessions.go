@@ -14,18 +14,18 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
-	"github.com/acphost/acphost/services/supervisor/internal/intent"
-	"github.com/acphost/acphost/services/supervisor/internal/journal"
-	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
-	"github.com/acphost/acphost/services/supervisor/internal/transcript"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/transcript"
 )
 
 // New returns the command "sessions".

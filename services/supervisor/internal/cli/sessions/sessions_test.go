@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
-	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal"
 )
 
 // hostile is text that a terminal would obey, that turns what follows around, and that is HTML and Markdown.

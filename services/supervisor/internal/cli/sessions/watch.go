@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/replay"
+	"github.com/acphost/acphost/services/supervisor/internal/events/replay"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // watchFlags select the watched session, and configure its output.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/activity"
+	"github.com/acphost/acphost/services/supervisor/internal/acp/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
-	"github.com/acphost/acphost/services/supervisor/internal/frame"
-	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/events/activity"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal"
 )
 
 // watchable is a supervisor with a record, whose agent has one session.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
 )
 
 // entry is an agent in an editor's settings, run by acphost.

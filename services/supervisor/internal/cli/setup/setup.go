@@ -18,7 +18,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
 )
 
 // backupSuffix is the suffix of the file with the previous content.

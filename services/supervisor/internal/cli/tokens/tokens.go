@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/ownfile"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/tokens"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
-	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
 const (

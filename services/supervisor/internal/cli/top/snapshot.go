@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // connected are the selected supervisors, with a connection to each.

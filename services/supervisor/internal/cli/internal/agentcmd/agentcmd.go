@@ -11,12 +11,12 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/dialect"
-	"github.com/acphost/acphost/services/supervisor/internal/kernel"
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/agentspec"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/dialect"
+	"github.com/acphost/acphost/services/supervisor/internal/sandbox/kernel"
 )
 
 // Find returns the agent with a name. It downloads the agent if necessary.

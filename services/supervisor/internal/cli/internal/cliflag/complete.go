@@ -4,7 +4,7 @@ package cliflag
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
 )
 
 // BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/config/preset"
 )
 
 func TestBuiltInAgents_MatchPresets(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/handlers/ownhandler"
 )
 
 // Exit statuses of acphost itself. Some commands return the status of a program: "run" returns its agent's.

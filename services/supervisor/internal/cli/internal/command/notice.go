@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // Notice prints a message of acphost on standard error, after "acphost: ". The text must be safe.

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
+	"github.com/acphost/acphost/services/supervisor/internal/events/filefeed"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 

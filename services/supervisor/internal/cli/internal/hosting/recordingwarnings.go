@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/acphost/acphost/services/supervisor/internal/host"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // RecordingWarnings reports to the user, once for each record, that it cannot be written. Failures with one cause at

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // Table is a list for users with a row for each item. On a terminal it is fitted to the width: long columns are

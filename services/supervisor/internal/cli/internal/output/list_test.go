@@ -8,7 +8,7 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 func TestMain(m *testing.M) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
-	"github.com/acphost/acphost/services/supervisor/internal/render"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/tui/render"
 )
 
 // usualWidth is the number of columns of a terminal that does not report it.

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
-	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
 // PrintList prints a list as JSON lines or as a table.

@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/sdk/handler"
-	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/host/policytool"
 )
 
 // asPermd makes the test binary be permd, for tests that need a process.

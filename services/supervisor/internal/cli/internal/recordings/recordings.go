@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/journal"
-	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/events/journal/index"
+	"github.com/acphost/acphost/services/supervisor/internal/policy/audit"
 )
 
 // List returns the recorded sessions for a query, oldest first. configFile is the configuration file; empty means the

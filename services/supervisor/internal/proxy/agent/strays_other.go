@@ -1,0 +1,16 @@
+//go:build !linux
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent/guard"
+)
+
+// endStrays ends the process group of an agent whose guard was killed.
+func endStrays(ctx context.Context, _ string, agent proc.Tree, grace time.Duration) error {
+	return guard.EndGroup(ctx, agent.Root, grace)
+}
