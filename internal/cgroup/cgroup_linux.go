@@ -44,7 +44,7 @@ func New(name string, l Limits) (*Group, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotDelegated, err)
 	}
 	g := &Group{Path: filepath.Join(dir, name)}
-	if err := os.Mkdir(g.Path, 0o755); err != nil {
+	if err := os.Mkdir(g.Path, 0o755); err != nil { //nolint:gosec // the mode of all control groups: their limits are no secret
 		return nil, fmt.Errorf("create a control group: %w", err)
 	}
 	if err := g.limit(l); err != nil {
@@ -190,7 +190,7 @@ func vacate(dir string) error {
 		return nil
 	}
 	to := filepath.Join(dir, supervisor)
-	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as above
 		return err
 	}
 	err := error(nil)
