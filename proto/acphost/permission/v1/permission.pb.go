@@ -542,7 +542,7 @@ type Reuse struct {
 	// Required. Where the handler sees files: its mount namespace and root folder. In another place the supervisor does not
 	// use the answer again.
 	View string `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
-	// Optional. Parts of names, in lower case, at most 200 of at most 255 bytes. A name that contains one of them, in lower
+	// Optional. Parts of names, in lower case, at most 400 of at most 255 bytes. A name that contains one of them, in lower
 	// case, is decided by another call.
 	Except []string `protobuf:"bytes,2,rep,name=except,proto3" json:"except,omitempty"`
 	// Optional. The files by which the handler decides, as it saw them before it decided; at most 16.

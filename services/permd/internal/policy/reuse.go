@@ -13,8 +13,8 @@ import (
 
 const (
 	// maxExcept is the contract's limit of excepted parts of names in an answer.
-	maxExcept = 200
-	// maxSpelled limits the expansions of the braces in one segment of a glob.
+	maxExcept = 400
+	// maxSpelled limits the expansions of the braces in one segment of a glob, or in a glob with a slash inside braces.
 	maxSpelled = 64
 )
 
@@ -52,12 +52,25 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 			return nil
 		}
 	}
-	slices.Sort(f.except)
-	f.except = slices.Compact(f.except)
+	f.except = shortest(f.except)
 	if len(f.except) > maxExcept || reuse.Excepted(name, f.except) {
 		return nil
 	}
 	return &permissionv1.Reuse{Except: f.except}
+}
+
+// shortest returns the words that contain no other of the words, sorted: a name that contains a word contains all parts
+// of the word.
+func shortest(words []string) []string {
+	slices.Sort(words)
+	words = slices.Compact(words)
+	var all []string
+	for _, w := range words {
+		if !slices.ContainsFunc(words, func(other string) bool { return other != w && strings.Contains(w, other) }) {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // folder is the folder of an action that reads one file, in which other names are considered.
@@ -231,12 +244,13 @@ func (p *pattern) residue(dir string) residue {
 	if strings.ContainsAny(p.Text, `[\`) {
 		return residue{unsure: true}
 	}
-	segments := slices.CompactFunc(strings.Split(strings.TrimPrefix(p.Text, "/"), "/"), func(a, b string) bool { return a == "**" && b == "**" })
-	if slices.ContainsFunc(segments, func(s string) bool {
-		// A slash inside braces, or stars that may match folders.
-		return strings.Count(s, "{") != strings.Count(s, "}") || s != "**" && strings.Contains(s, "**")
-	}) {
-		return residue{unsure: true}
+	segments := strings.Split(strings.TrimPrefix(p.Text, "/"), "/")
+	if slices.ContainsFunc(segments, func(s string) bool { return strings.Count(s, "{") != strings.Count(s, "}") }) {
+		return p.spelledResidue(dir)
+	}
+	segments = slices.CompactFunc(segments, func(a, b string) bool { return a == "**" && b == "**" })
+	if slices.ContainsFunc(segments, func(s string) bool { return s != "**" && strings.Contains(s, "**") }) {
+		return residue{unsure: true} // stars that may match folders
 	}
 	dir = strings.TrimPrefix(dir, "/")
 	var names residue
@@ -252,6 +266,21 @@ func (p *pattern) residue(dir string) residue {
 		if segments[i] != "**" {
 			break
 		}
+	}
+	return names
+}
+
+// spelledResidue is residue for a pattern with a slash inside braces: it expands the braces.
+func (p *pattern) spelledResidue(dir string) residue {
+	spelled, ok := braces(p.Text)
+	if !ok {
+		return residue{unsure: true}
+	}
+	var names residue
+	for _, text := range spelled {
+		one := *p
+		one.Text = text
+		names.or(one.residue(dir))
 	}
 	return names
 }

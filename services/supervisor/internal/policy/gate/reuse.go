@@ -12,7 +12,7 @@ import (
 // Limits on the stored answers of one policy. The contract states the limits of an answer.
 const (
 	maxHeld   = 256
-	maxExcept = 200
+	maxExcept = 400
 	maxName   = 255
 	maxStates = 16
 	maxAsked  = 400

@@ -233,7 +233,7 @@ export type Reuse = Message<"acphost.permission.v1.Reuse"> & {
   view: string;
 
   /**
-   * Optional. Parts of names, in lower case, at most 200 of at most 255 bytes. A name that contains one of them, in lower
+   * Optional. Parts of names, in lower case, at most 400 of at most 255 bytes. A name that contains one of them, in lower
    * case, is decided by another call.
    *
    * @generated from field: repeated string except = 2;
