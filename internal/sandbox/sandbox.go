@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/listeners"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -348,7 +349,7 @@ func (t Through) ownAddress(to Address) bool {
 	if !to.Loopback() {
 		return false
 	}
-	own, err := proc.ListensAlone(to.Port, os.Getpid())
+	own, err := listeners.Belong(to.Port, os.Getpid())
 	return own && err == nil
 }
 

@@ -16,7 +16,7 @@ var serving = []string{"services", "sdk/handler", "sdk/launch", "internal/confir
 
 // alone are the folders whose goroutines need not recover, with the reason.
 var alone = map[string]string{
-	"services/supervisor/internal/proxy/agent/guard/":        "a guard is a process for one agent, which ends with its guard",
+	"services/supervisor/guard/":                             "a guard is a process for one agent, which ends with its guard",
 	"services/termd/internal/guard/":                         "a guard is a process for one terminal, which ends with its guard",
 	"services/supervisor/internal/host/pid1/":                "it serves no peer, and reaps processes alone",
 	"services/supervisor/internal/cli/internal/demo/":        "it plays one turn for the person who started it",

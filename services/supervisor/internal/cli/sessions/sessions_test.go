@@ -127,7 +127,7 @@ func inJournal(t *testing.T, name, file string) map[string]string {
 
 // The output of show must contain the live output of watch; it may contain more.
 func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
-	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "tour.ndjson"))
+	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "tui", "transcript", "testdata", "tour.ndjson"))
 	_, watched, _ := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "demo-1", "--no-follow")
 	status, shown, stderr := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "show", "demo-1")
 	if status != 0 || !strings.Contains(stderr, "at byte") { // a line of it is damaged
@@ -161,7 +161,7 @@ func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 }
 
 func TestSessionsShow_Follow(t *testing.T) {
-	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "loaded.ndjson"))
+	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "tui", "transcript", "testdata", "loaded.ndjson"))
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 	"github.com/acphost/acphost/internal/child"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent/guard"
+	"github.com/acphost/acphost/services/supervisor/guard"
 )
 
 const (

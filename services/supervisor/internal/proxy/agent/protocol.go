@@ -13,7 +13,7 @@ import (
 
 	"github.com/acphost/acphost/internal/nulmsg"
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent/guard"
+	"github.com/acphost/acphost/services/supervisor/guard"
 )
 
 // send sends a job to a guard. It has a timeout, because the guard may hang.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
-	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent/guard"
+	"github.com/acphost/acphost/services/supervisor/guard"
 )
 
 // Sandbox configures the sandbox of an agent (package sandbox of this repository).

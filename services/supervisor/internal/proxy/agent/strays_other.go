@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/proc"
-	"github.com/acphost/acphost/services/supervisor/internal/proxy/agent/guard"
+	"github.com/acphost/acphost/services/supervisor/guard"
 )
 
 // endStrays ends the process group of an agent whose guard was killed.

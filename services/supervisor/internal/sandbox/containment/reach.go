@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/listeners"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
@@ -28,7 +29,7 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 		if d.listens(to.Port) {
 			return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
 		}
-		if listens, err := proc.Listens(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
+		if listens, err := listeners.Exist(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
 			return egress.Decision{Reason: reason.PortUnused.String()}
 		}
 	}
@@ -75,7 +76,7 @@ func loopback(to egress.Target) bool {
 // listens reports whether only the agent's processes, and the commands of its terminals, listen on a TCP port of this
 // machine.
 func (d *Decider) listens(port uint16) bool {
-	own, err := proc.ListensAlone(port, d.processRoots()...)
+	own, err := listeners.Belong(port, d.processRoots()...)
 	return own && err == nil
 }
 

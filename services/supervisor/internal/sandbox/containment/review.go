@@ -11,6 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/cgroup"
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/listeners"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
@@ -152,7 +153,7 @@ func (d *Decider) limitsReached() (found []string) {
 
 // newListeners returns the listeners of the agent's processes that no review has named, with their programs.
 func (d *Decider) newListeners() (found []string) {
-	all, _ := proc.Listeners(d.processRoots()...)
+	all, _ := listeners.List(d.processRoots()...)
 	d.reviews.mu.Lock()
 	defer d.reviews.mu.Unlock()
 	if d.reviews.named == nil || len(d.reviews.named) > maxReviewed {

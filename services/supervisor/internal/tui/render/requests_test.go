@@ -18,7 +18,7 @@ func TestQuestion_RecordedRequestsMatchGoldenFiles(t *testing.T) {
 	var b strings.Builder
 	for _, agent := range []string{"claude", "codex", "opencode", "qwen"} {
 		b.WriteString("== " + agent + "\n")
-		recorded, err := os.ReadFile("../../policy/intent/testdata" + agent + ".ndjson")
+		recorded, err := os.ReadFile("../../policy/intent/testdata/" + agent + ".ndjson")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package proc
+package listeners
 
 import (
 	"net"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestListensAlone_FindsListeningProcess(t *testing.T) {
+func TestBelong_FindsListeningProcess(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -16,7 +16,7 @@ func TestListensAlone_FindsListeningProcess(t *testing.T) {
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 	expect := func(pid int, want bool) {
 		t.Helper()
-		if got, err := ListensAlone(port, pid); err != nil || got != want {
+		if got, err := Belong(port, pid); err != nil || got != want {
 			t.Errorf("process %d: %v, %v, want %v", pid, got, err, want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestListensAlone_FindsListeningProcess(t *testing.T) {
 	expect(os.Getpid(), false)
 }
 
-func TestListeners_HasAddressAndProcess(t *testing.T) {
+func TestList_HasAddressAndProcess(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "0.0.0.0:0"} {
 		t.Run(at, func(t *testing.T) {
 			listener, err := net.Listen("tcp4", at)
@@ -43,13 +43,13 @@ func TestListeners_HasAddressAndProcess(t *testing.T) {
 			}
 			want := Listener{listener.Addr().(*net.TCPAddr).AddrPort(), os.Getpid()}
 			want.Address = netip.AddrPortFrom(want.Address.Addr().Unmap(), want.Address.Port())
-			if got, err := Listeners(os.Getpid()); err != nil || !slices.Contains(got, want) {
+			if got, err := List(os.Getpid()); err != nil || !slices.Contains(got, want) {
 				t.Errorf("got %v, %v, want %v in it", got, err, want)
 			}
 			if err := listener.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := Listeners(os.Getpid()); err != nil || slices.Contains(got, want) {
+			if got, err := List(os.Getpid()); err != nil || slices.Contains(got, want) {
 				t.Errorf("after its end: got %v, %v, want it without %v", got, err, want)
 			}
 		})

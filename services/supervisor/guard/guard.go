@@ -3,7 +3,8 @@
 //
 // There is a guard for each agent, and it only waits. To use little memory and time, it runs before the rest of the
 // program is initialised. Go initialises a package when all its imports are initialised, and among several such
-// packages first the one whose path sorts first. Therefore this package has few imports. A test checks this.
+// packages first the one whose path sorts first. Therefore this package has few imports, and is not in internal, whose
+// packages would be initialised first. A test checks this.
 //
 // The package knows processes, and the messages between supervisor and guard (Job, Report). It must not know ACP.
 package guard

@@ -1,4 +1,7 @@
-package proc
+// Package listeners finds the TCP sockets of this machine that listen, and the processes that have them open.
+//
+// It is not a part of package proc, because guards import proc and must not initialise packages for addresses.
+package listeners
 
 import (
 	"bytes"
@@ -10,19 +13,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
-// Listens reports whether a socket listens on a TCP port of this machine, at any address, in the network namespace of
-// the caller.
-func Listens(port uint16) (bool, error) {
+// Exist reports whether a socket listens on a TCP port of this machine, at any address, in the network namespace of the
+// caller.
+func Exist(port uint16) (bool, error) {
 	listening, err := listenersAt(port)
 	return len(listening) > 0, err
 }
 
-// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on
-// the port, at any address, and each such socket is open in one of the processes roots or in one of their descendants.
+// Belong reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on the
+// port, at any address, and each such socket is open in one of the processes roots or in one of their descendants.
 // It reads /proc in the network namespace of the caller. A socket whose process is not readable counts as another's.
-func ListensAlone(port uint16, roots ...int) (bool, error) {
+func Belong(port uint16, roots ...int) (bool, error) {
 	listening, err := listenersAt(port)
 	if err != nil || len(listening) == 0 {
 		return false, err
@@ -41,9 +46,9 @@ type Listener struct {
 	PID int
 }
 
-// Listeners returns the TCP sockets that listen and that are open in one of the processes roots or in one of their
+// List returns the TCP sockets that listen and that are open in one of the processes roots or in one of their
 // descendants, by address. It reads /proc in the network namespace of the caller.
-func Listeners(roots ...int) ([]Listener, error) {
+func List(roots ...int) ([]Listener, error) {
 	listening := map[string]netip.AddrPort{}
 	err := eachListener(func(at netip.AddrPort, inode string) { listening[inode] = at })
 	if err != nil || len(listening) == 0 {
@@ -66,7 +71,7 @@ func Listeners(roots ...int) ([]Listener, error) {
 func eachSocket(roots []int, visit func(pid int, inode string) bool) error {
 	var pids []int
 	for _, root := range roots {
-		below, err := Descendants(root)
+		below, err := proc.Descendants(root)
 		if err != nil {
 			return err
 		}
