@@ -181,13 +181,14 @@ func (e *env) run(ctx context.Context, env []string) *child {
 
 // end waits until the child has exited by itself.
 func (c *child) end(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	waiting, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	select {
 	case <-c.exited:
-	case <-ctx.Done():
+	case <-waiting.Done():
 	}
-	if ctx.Err() != nil { // the end of the case's context kills the child, which may have exited at the same time
+	// The end of the case's context kills the child, which may have exited before the derived context ends.
+	if ctx.Err() != nil || waiting.Err() != nil {
 		return fmt.Errorf("it still runs after %v, and is killed", within)
 	}
 	return nil
