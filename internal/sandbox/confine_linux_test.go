@@ -280,3 +280,18 @@ func TestOpen_WaitsForWriterOfPipe(t *testing.T) {
 		}
 	}
 }
+
+func TestReads_FactsOfConfinedProcessesOnly(t *testing.T) {
+	y := newYard(t)
+	y.flags = []string{"--reads"}
+	const line = `sleep 1000 & s=$!
+until [ "$(cat /proc/$s/comm)" = sleep ]; do :; done
+grep -c . /proc/$s/stat /proc/$s/status /proc/$s/cmdline >/dev/null && echo read
+for outside in $PPID 1; do cat /proc/$outside/comm /proc/$outside/status 2>/dev/null && echo "read $outside"; done
+for file in environ maps auxv; do cat /proc/$s/$file >/dev/null 2>&1 && echo "read $file"; done
+cat /proc/self/environ >/dev/null && echo own
+kill $s`
+	if got := run(t, y.confined(t, "bash", "-c", line)); got != "read\nown" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -45,7 +46,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		}
 		events = c.changes(Write, p)
 	}
-	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly {
+	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly && !c.isOwnProcess(p) {
 		if flags&unix.O_CREAT == 0 && p.isMissing() {
 			return unix.ENOENT // programs look for many files that do not exist; no decision about them is needed
 		}
@@ -214,6 +215,12 @@ func (p place) stat() (st unix.Stat_t, err error) {
 func (p place) isRegular() bool {
 	st, err := p.stat()
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// isOwnProcess reports whether a place is a file about the calling process in /proc, such as its own environment. No
+// decision is needed to read it.
+func (c *call) isOwnProcess(p place) bool {
+	return !p.within && strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid)+"/")
 }
 
 // isMissing reports whether no file has the name.

@@ -3,12 +3,15 @@
 package sandbox
 
 import (
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // place is a folder that is held open, and a name in it that was not a symbolic link.
@@ -222,8 +225,13 @@ func (c *call) own(p string) string {
 	return p
 }
 
-// mayTouch rejects files of other processes in /proc. The sandbox could access processes that the calling process could not,
-// including itself. It rejects every process's memory file (mem).
+// processFacts are the files in the folder of a process in /proc that every process may read without a sandbox, whatever
+// restrictions the other process has: the kernel checks no access to its memory (fs/proc/base.c). Programs such as ps and
+// pgrep read them.
+var processFacts = []string{"stat", "status", "statm", "cmdline", "comm", "cgroup"}
+
+// mayTouch rejects files of other processes in /proc, except processFacts of confined processes. The sandbox could access
+// processes that the calling process could not, including itself. It rejects every process's memory file (mem).
 func (c *call) mayTouch(real string) error {
 	rest, ok := strings.CutPrefix(real, "/proc/")
 	if !ok {
@@ -231,10 +239,25 @@ func (c *call) mayTouch(real string) error {
 	}
 	id, inside, _ := strings.Cut(rest, "/")
 	n, err := strconv.Atoi(id)
-	if err == nil && (n != c.tgid && n != int(c.pid) && !c.isChildIDMap(real) || path.Base(inside) == "mem") {
+	own := n == c.tgid || n == int(c.pid) || c.isChildIDMap(real) || slices.Contains(processFacts, inside) && c.isConfined(n)
+	if err == nil && (!own || path.Base(inside) == "mem") {
 		return unix.EACCES
 	}
 	return nil
+}
+
+// isConfined reports whether a process with a number in /proc is confined by this sandbox. The sandbox adopts processes
+// whose parents have ended, so it is an ancestor of each. A process with its own mounts may have another /proc.
+func (c *call) isConfined(pid int) bool {
+	if c.seesOtherMounts() {
+		return false
+	}
+	found := false
+	err := proc.Ancestry(pid, func(ancestor int) (bool, error) {
+		found = ancestor == os.Getpid()
+		return found, nil
+	})
+	return err == nil && found && pid != os.Getpid()
 }
 
 func readlink(dirfd int, name string) (string, error) {
