@@ -2,16 +2,17 @@
 // them who may not run programs), which repository git finds from a folder, and which programs the settings of this
 // repository name.
 //
-// Git runs the programs that a repository names in its settings (core.fsmonitor, filter.*.clean, diff.*.textconv) and in
-// its hooks, and does so in every folder that looks like a repository. An environment can turn some of this off (Quiet).
-// For the rest, Inspect examines the repository before git starts. Inspect knows the harmless settings, and suspects all
-// others.
+// Git runs the programs that a repository names in its settings (core.fsmonitor, filter.*.clean, diff.*.textconv) and
+// in its hooks, and does so in every folder that looks like a repository. An environment can turn some of this off
+// (Quiet). For the rest, Inspect examines the repository before git starts. Inspect knows the harmless settings, and
+// suspects all others.
 //
-// Git also shows contents of files that no word of a command names. ContentsOf says which commands do, Tracked and History
-// which files a repository keeps, and Pathspecs tells a command to leave some out.
+// Git also shows contents of files that no word of a command names. ContentsOf says which commands do, Tracked and
+// History which files a repository keeps, and Pathspecs tells a command to leave some out.
 //
-// For a process whose changes of files are decided on, WriteOf tells git's bookkeeping from what git runs, and HarmlessConfig,
-// HarmlessIndex, HarmlessSteps, HarmlessRefs and HarmlessLocation judge the files whose content says it.
+// For a process whose changes of files are decided on, WriteOf tells git's bookkeeping from what git runs, and
+// HarmlessConfig, HarmlessIndex, HarmlessSteps, HarmlessRefs and HarmlessLocation judge the files whose content says
+// it.
 //
 // The package reads files and runs nothing. All functions are safe for concurrent use. Their results can be out of date
 // at once.
@@ -31,9 +32,9 @@ import (
 // folder is what git keeps a repository in.
 const folder = ".git"
 
-// Own reports whether a path is, or lies in, a folder or file named ".git", by its name alone, in every spelling that some
-// file system takes for it: another case, dots and blanks at the end, NTFS' short name and streams, the characters that
-// HFS+ ignores.
+// Own reports whether a path is, or lies in, a folder or file named ".git", by its name alone, in every spelling that
+// some file system takes for it: another case, dots and blanks at the end, NTFS' short name and streams, the characters
+// that HFS+ ignores.
 func Own(path string) bool {
 	for name := range strings.SplitSeq(path, "/") {
 		if isFolder(name) {
@@ -65,9 +66,9 @@ func visible(r rune) rune {
 var parts = wordset.Of(`head config config.worktree hooks objects refs info commondir gitdir packed-refs index modules
 	worktrees logs reftable shallow sharedindex rebase-merge sequencer`)
 
-// Completes reports whether a file that is written at one of the paths lies in a folder that git takes for a repository without
-// being named ".git", or whether all of them together make a folder one: one with HEAD, objects and refs in it. The paths are
-// absolute, and without symbolic links for a certain answer.
+// Completes reports whether a file that is written at one of the paths lies in a folder that git takes for a repository
+// without being named ".git", or whether all of them together make a folder one: one with HEAD, objects and refs in it.
+// The paths are absolute, and without symbolic links for a certain answer.
 func Completes(paths ...string) bool {
 	written := map[string][]string{} // the names of parts, lower-case, by their folders
 	for _, path := range paths {
@@ -100,8 +101,8 @@ func MayBeOwn(path string) bool {
 	return false
 }
 
-// Decides reports whether a write at path may have a part in making a folder a repository, so that several such writes must
-// not be judged at the same time.
+// Decides reports whether a write at path may have a part in making a folder a repository, so that several such writes
+// must not be judged at the same time.
 func Decides(path string) bool {
 	for name := range strings.SplitSeq(path, "/") {
 		switch strings.ToLower(name) {
@@ -112,7 +113,8 @@ func Decides(path string) bool {
 	return false
 }
 
-// looksLike reports whether git may take dir for a repository's own folder, once the written names are in it, which are lower-case.
+// looksLike reports whether git may take dir for a repository's own folder, once the written names are in it, which are
+// lower-case.
 func looksLike(dir string, written ...string) bool {
 	has := func(name string) bool {
 		if slices.Contains(written, strings.ToLower(name)) {
@@ -124,11 +126,12 @@ func looksLike(dir string, written ...string) bool {
 	return has("HEAD") && (has("commondir") || has("objects") && (has("refs") || has("reftable")))
 }
 
-// Quiet is env, each entry "NAME=VALUE", with what keeps git from running what a repository names, as far as an environment
-// can: no file system monitor, no hooks, no pager, no editor, no signature program of log's, no repositories that are not
-// named ".git", no remote helper "ext", no submodules but those that the index names, and, from git 2.45 on, no fetching of
-// objects that a partial clone lacks. It counts whatever is in env and in any file. What it cannot turn off, or not with
-// every git, Inspect tells of: filters, external diffs, programs of remotes, partial clones.
+// Quiet is env, each entry "NAME=VALUE", with what keeps git from running what a repository names, as far as an
+// environment can: no file system monitor, no hooks, no pager, no editor, no signature program of log's, no
+// repositories that are not named ".git", no remote helper "ext", no submodules but those that the index names, and,
+// from git 2.45 on, no fetching of objects that a partial clone lacks. It counts whatever is in env and in any file.
+// What it cannot turn off, or not with every git, Inspect tells of: filters, external diffs, programs of remotes,
+// partial clones.
 func Quiet(env []string) []string {
 	var out []string
 	count := 0

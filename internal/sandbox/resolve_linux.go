@@ -19,11 +19,12 @@ type place struct {
 	dir  int    // must be closed
 	base string // empty: the place is dir itself, which may be any file
 	real string // absolute, or the text in /proc for a file without a name
-	// Only in another mount namespace (see outsideOf): others are more paths that must be allowed too. insideOnly: the place is memory of
-	// confined processes. sealed: the place cannot be changed.
+	// Only in another mount namespace (see outsideOf): others are more paths that must be allowed too. insideOnly: the
+	// place is memory of confined processes. sealed: the place cannot be changed.
 	others             []string
 	insideOnly, sealed bool
-	// within: the place was found in a mount namespace that was made inside. The name base must not lead into another mount.
+	// within: the place was found in a mount namespace that was made inside. The name base must not lead into another
+	// mount.
 	within bool
 }
 
@@ -62,9 +63,9 @@ const held = unix.O_PATH | unix.O_CLOEXEC
 // maxLinks limits the symbolic links in a path, as the kernel does.
 const maxLinks = 40
 
-// find resolves a path as the process would. It opens the folder of the last name without the magic links of /proc, and holds it, so
-// that it cannot be replaced. It follows symbolic links as the last name itself, one at a time. While a process has the sandbox's
-// root and mounts, paths mean the same files to both.
+// find resolves a path as the process would. It opens the folder of the last name without the magic links of /proc, and
+// holds it, so that it cannot be replaced. It follows symbolic links as the last name itself, one at a time. While a
+// process has the sandbox's root and mounts, paths mean the same files to both.
 func (c *call) find(dirfd int, p string, follow bool) (place, error) {
 	pl, err := c.findAny(dirfd, p, follow)
 	if err == nil && slices.ContainsFunc(append(pl.paths(), pl.base), isReserved) {
@@ -126,8 +127,8 @@ func split(p string, follow bool) (dir, base string) {
 	return dir, base
 }
 
-// below replaces a path through a folder that the process has open ("/proc/self/fd/4/name") by the folder's descriptor and the rest
-// of the path. The magic links of /proc are not followed otherwise.
+// below replaces a path through a folder that the process has open ("/proc/self/fd/4/name") by the folder's descriptor
+// and the rest of the path. The magic links of /proc are not followed otherwise.
 func (c *call) below(p string) (dirfd int, rest string, ok bool) {
 	inside, ok := strings.CutPrefix(p, c.proc("fd")+"/")
 	if !ok {
@@ -225,13 +226,13 @@ func (c *call) own(p string) string {
 	return p
 }
 
-// processFacts are the files in the folder of a process in /proc that every process may read without a sandbox, whatever
-// restrictions the other process has: the kernel checks no access to its memory (fs/proc/base.c). Programs such as ps and
-// pgrep read them.
+// processFacts are the files in the folder of a process in /proc that every process may read without a sandbox,
+// whatever restrictions the other process has: the kernel checks no access to its memory (fs/proc/base.c). Programs
+// such as ps and pgrep read them.
 var processFacts = []string{"stat", "status", "statm", "cmdline", "comm", "cgroup"}
 
-// mayTouch rejects files of other processes in /proc, except processFacts of confined processes. The sandbox could access
-// processes that the calling process could not, including itself. It rejects every process's memory file (mem).
+// mayTouch rejects files of other processes in /proc, except processFacts of confined processes. The sandbox could
+// access processes that the calling process could not, including itself. It rejects every process's memory file (mem).
 func (c *call) mayTouch(real string) error {
 	rest, ok := strings.CutPrefix(real, "/proc/")
 	if !ok {
@@ -269,8 +270,8 @@ func readlink(dirfd int, name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// changes returns the events of a change to places. A file without a name can be changed without a decision if it lies in memory, or
-// is for example a pipe; a file that has lost its name cannot.
+// changes returns the events of a change to places. A file without a name can be changed without a decision if it lies
+// in memory, or is for example a pipe; a file that has lost its name cannot.
 func (c *call) changes(op Operation, places ...place) []Event {
 	var events []Event
 	for i, p := range places {
@@ -303,8 +304,8 @@ func (c *call) mayWrite(op Operation, places ...place) error {
 	return c.allowed(c.changes(op, places...)...)
 }
 
-// writable rejects a change to places that cannot be changed. A nested sandbox of the agent mounts files read-only that its programs
-// must not change: the decider is not asked about changes that would fail anyway.
+// writable rejects a change to places that cannot be changed. A nested sandbox of the agent mounts files read-only that
+// its programs must not change: the decider is not asked about changes that would fail anyway.
 func writable(places ...place) error {
 	for _, p := range places {
 		var mounted unix.Statfs_t

@@ -52,25 +52,12 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 			return nil
 		}
 	}
-	f.except = shortest(f.except)
+	slices.Sort(f.except)
+	f.except = slices.Compact(f.except)
 	if len(f.except) > maxExcept || reuse.Excepted(name, f.except) {
 		return nil
 	}
 	return &permissionv1.Reuse{Except: f.except}
-}
-
-// shortest returns the words that contain no other of the words, sorted: a name that contains a word contains all parts
-// of the word.
-func shortest(words []string) []string {
-	slices.Sort(words)
-	words = slices.Compact(words)
-	var all []string
-	for _, w := range words {
-		if !slices.ContainsFunc(words, func(other string) bool { return other != w && strings.Contains(w, other) }) {
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 // folder is the folder of an action that reads one file, in which other names are considered.

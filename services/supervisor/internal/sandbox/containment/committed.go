@@ -32,8 +32,8 @@ type commits struct {
 	snapshots map[string]*git.Snapshot // by the folder of a session; nil: it has no repository that can be read
 }
 
-// SnapshotRepositories records which commits and configurations the repositories of folders have, before the agent works
-// there. The first snapshot counts until the agent ends.
+// SnapshotRepositories records which commits and configurations the repositories of folders have, before the agent
+// works there. The first snapshot counts until the agent ends.
 func (d *Decider) SnapshotRepositories(folders ...string) {
 	if d.sandbox == nil {
 		return

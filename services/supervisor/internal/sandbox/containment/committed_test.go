@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// TestCommits_FirstSnapshotCounts: commits that an agent makes do not count in later sessions of the same agent, whichever
-// folder of the repository they have.
+// TestCommits_FirstSnapshotCounts: commits that an agent makes do not count in later sessions of the same agent,
+// whichever folder of the repository they have.
 func TestCommits_FirstSnapshotCounts(t *testing.T) {
 	dir := paths.Real(t.TempDir())
 	ws := filepath.Join(dir, "ws")

@@ -22,8 +22,8 @@ const (
 	maxRemembered = 64 << 10
 )
 
-// configs remembers the content of configurations of repositories, so that a new file is compared with what it replaces,
-// and with what the user had. The zero value is ready for use. It is safe for concurrent use.
+// configs remembers the content of configurations of repositories, so that a new file is compared with what it
+// replaces, and with what the user had. The zero value is ready for use. It is safe for concurrent use.
 type configs struct {
 	mu        sync.Mutex
 	removed   map[string][]byte // by path
@@ -122,7 +122,8 @@ func (c *configs) judge(path string, content, before []byte, trees []string) (wh
 	return why
 }
 
-// before returns the present content of a configuration, or else the content that it had when it was removed; nil: it has had none.
+// before returns the present content of a configuration, or else the content that it had when it was removed; nil: it
+// has had none.
 func (c *configs) before(path string) ([]byte, error) {
 	content, err := regular.Read(path, sandbox.MaxContent)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -133,8 +134,8 @@ func (c *configs) before(path string) ([]byte, error) {
 	return c.removed[path], nil
 }
 
-// replaced compares the configurations in a folder that gets the name path with those that the user had below that name.
-// from is the present name of the folder. It returns the first setting that may not differ; empty: there is none.
+// replaced compares the configurations in a folder that gets the name path with those that the user had below that
+// name. from is the present name of the folder. It returns the first setting that may not differ; empty: there is none.
 func (c *configs) replaced(path, from string) (why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,8 +228,8 @@ func (d *Decider) isGitState(e *event, meaning git.Write, trees []string) (state
 	return false, ""
 }
 
-// movesRepository reports whether a file moves with the repository that it belongs to, so that nothing changes for git: folder is renamed,
-// and the repository's own folder lies below.
+// movesRepository reports whether a file moves with the repository that it belongs to, so that nothing changes for git:
+// folder is renamed, and the repository's own folder lies below.
 func movesRepository(folder, file string) bool {
 	rest, below := strings.CutPrefix(file, strings.TrimSuffix(folder, "/")+"/")
 	return below && slices.Contains(strings.Split(rest, "/"), ".git")

@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policy/gate"
 )
 
-// lease returns the other file changes that an answer also covers; nil: none. It returns a lease only if the session of the changes is
-// certain.
+// lease returns the other file changes that an answer also covers; nil: none. It returns a lease only if the session of
+// the changes is certain.
 func (d *Decider) lease(e *event, o Try) *decisions.Lease {
 	if e.Counts == nil || e.Operation != sandbox.Write || e.kept || len(e.sessions) != 1 || !filepath.IsAbs(e.Path) {
 		return nil

@@ -23,9 +23,9 @@ const moveTime = 8 * time.Second
 // maxMovedBytes limits the names of the files in a folder that is renamed, in bytes. A process can make names of 4 KiB.
 const maxMovedBytes = 32 << 20
 
-// movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
-// too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
-// (RENAME_EXCHANGE).
+// movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the
+// files has to apply too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and
+// both can name folders (RENAME_EXCHANGE).
 //
 // A rename that has been made (Asked.Made) is decided once more, because another process may have put files into the
 // folder meanwhile. If the folder has the names that were decided, movedNames returns none.
@@ -129,8 +129,9 @@ func errTooMuch(folder string) error {
 	return fmt.Errorf("too many files are in %s to decide about a new name for it: rename the files in it", folder)
 }
 
-// decideMoved decides an event, and for a folder that is renamed also all files in it. The strictest decision counts. If reads are decided,
-// reads of these files are decided as well: a file that may not be read must not become readable by another name.
+// decideMoved decides an event, and for a folder that is renamed also all files in it. The strictest decision counts.
+// If reads are decided, reads of these files are decided as well: a file that may not be read must not become readable
+// by another name.
 func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (Try, error) {
 	worst, err := d.decideInSession(ctx, e, sessionID)
 	asWhole := len(e.below) > 0 && d.gitMeaningOf(e).state // git's meaning of all files in the folder is decided

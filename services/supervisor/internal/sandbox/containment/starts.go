@@ -71,10 +71,10 @@ func (d *Decider) environ(e *event) []string {
 	return os.Environ()
 }
 
-// argsByName returns a program's arguments with the program's name as the first. The name is the one that the process passed, as rules use
-// it, if PATH resolves that name to the program. Otherwise it is the program's path, because a process can pass any name. git depends on
-// its name: "git-push" does what "git push" does. another is a name that neither is the program's nor resolves to it; some programs change
-// their behaviour by their name.
+// argsByName returns a program's arguments with the program's name as the first. The name is the one that the process
+// passed, as rules use it, if PATH resolves that name to the program. Otherwise it is the program's path, because a
+// process can pass any name. git depends on its name: "git-push" does what "git push" does. another is a name that
+// neither is the program's nor resolves to it; some programs change their behaviour by their name.
 func argsByName(e *event, resolver *programs.Resolver) (args []string, another string) {
 	args = slices.Clone(e.Args)
 	if len(args) == 0 {

@@ -13,8 +13,8 @@ const (
 	maxDenials = 4096
 )
 
-// turnState is the state of the current turns: their denials, and the open questions to the user. The zero value is ready for use. It is
-// safe for concurrent use.
+// turnState is the state of the current turns: their denials, and the open questions to the user. The zero value is
+// ready for use. It is safe for concurrent use.
 type turnState struct {
 	mu      sync.Mutex
 	asking  map[string]bool    // open questions, by gate.Decision.Key
