@@ -184,6 +184,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 		}
 	}
 	attached(0)
+	watched.Until("the turn ends", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	tab.shows("idle")
 	// The most that is let through reaches the agent, without words, too.
 	tab.run(given("most.bin", "", 12<<20) + drop)
@@ -194,6 +195,7 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	before := eval[int](tab, turn)
 	tab.button("Send")
 	tab.until("the turn has begun", fmt.Sprintf("%s > %d", turn, before))
+	watched.Until("the turn ends", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
 	tab.shows("idle")
 	// So many files, and no more.
 	for i := range 11 {
@@ -209,8 +211,13 @@ func TestPrompt_AttachesFiles(t *testing.T) {
 	tab.shows(plain.GetId() + " · idle") // the page of the other session has not been left yet
 	attached(0)
 	for kind, words := range map[string]string{"image/png": "takes no images (promptCapabilities.image)", "audio/wav": "takes no sounds (promptCapabilities.audio)", "text/plain": "takes no files in prompts (promptCapabilities.embeddedContext)"} {
-		tab.run(given("a <b>file</b>", kind, 3) + drop)
-		refused("a <b>file</b> is not attached: this agent " + words)
+		// The page accepts files as soon as the prompt of the new session can be used, which it does not show.
+		words = "a <b>file</b> is not attached: this agent " + words
+		tab.until("it is refused: "+words, `(() => {
+			if (document.querySelector(".prompt [role=alert]")?.innerText.includes(`+quoted(words)+`)) return true;
+			`+given("a <b>file</b>", kind, 3)+drop+`
+			return false;
+		})()`)
 	}
 	attached(0)
 	tab.clean("a prompt for an agent that takes no files")
