@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -49,18 +50,13 @@ type (
 	}
 )
 
-// receivers is the number of threads that answer calls. More threads than processors help if decisions take long.
-const receivers = 8
-
 // maxBlocking limits the calls that wait for another process or machine.
 const maxBlocking = 256
 
 // server answers the system calls of the confined processes.
 type server struct {
 	listener int
-	// arrivals is an epoll descriptor of the listener. A call wakes one of the threads that wait on it. If threads waited on the
-	// listener itself, the kernel would wake them all (recv_wait_event in kernel/seccomp.c).
-	arrivals int
+	turn     *turn
 	options  Options
 	decider  Decider
 	// holder is the thread of the sandbox that has started the command and is behind the filter itself. Its calls are the sandbox's
@@ -91,12 +87,12 @@ func newServer(listener, holder int, o Options, d Decider) (*server, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
-	arrivals, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	turn, err := newTurn()
 	if err != nil {
 		return nil, fmt.Errorf("wait for calls: %w", err)
 	}
 	s := &server{
-		listener: listener, arrivals: arrivals, options: o, decider: d, holder: holder, inDomain: make(chan func()),
+		listener: listener, turn: turn, options: o, decider: d, holder: holder, inDomain: make(chan func()),
 		environment: map[string]bool{}, blocking: make(chan struct{}, maxBlocking),
 	}
 	if o.Environ == nil {
@@ -105,40 +101,15 @@ func newServer(listener, holder int, o Options, d Decider) (*server, error) {
 	for _, entry := range o.Environ {
 		s.environment[entry] = true
 	}
-	if err := s.arm(unix.EPOLL_CTL_ADD); err != nil {
-		return nil, fmt.Errorf("wait for calls: %w", err)
-	}
 	return s, nil
-}
-
-// arm makes epoll wake one thread when a call waits to be received, or at once if one waits already.
-func (s *server) arm(op int) error {
-	return unix.EpollCtl(s.arrivals, op, s.listener, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(s.listener)})
-}
-
-// start starts the receiving threads. If it returns an error, no calls are received, and each call would wait forever.
-func (s *server) start() error {
-	ready := make(chan error)
-	for range receivers {
-		go s.receive(ready)
-	}
-	var err error
-	for range receivers {
-		err = errors.Join(err, <-ready)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: start a thread that answers: %w", ErrUnsupported, err)
-	}
-	return nil
 }
 
 // call is a system call that waits for its answer.
 type call struct {
 	*server
 	notification
-	tgid  int // the process of the calling thread
-	umask int
-	about []byte // the file status in /proc of the calling thread
+	serving uint64 // see turn
+	process  identity
 	// domain is the Landlock domain that the process has made or inherited; nil: none.
 	domain *domain
 	// pages caches the process's memory by address. Each page is read once.
@@ -152,6 +123,15 @@ type call struct {
 	lost bool
 }
 
+// identity is what identify reads about the calling process.
+type identity struct {
+	known  bool
+	err    error
+	tgid   int // the process of the calling thread
+	umask  int
+	status []byte // the file status in /proc of the calling thread
+}
+
 // ownThread locks the goroutine to its thread for good, and prepares the thread to act for another process. The thread gets its own
 // umask and working directory. It blocks all signals, among them those that the Go runtime sends itself: if a signal arrives while a
 // file is handed over, the kernel answers the call with 0, and the caller would use its standard input as the file.
@@ -162,47 +142,6 @@ func ownThread() error {
 		all.Val[i] = ^uint64(0)
 	}
 	return errors.Join(unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil), unix.Unshare(unix.CLONE_FS))
-}
-
-// receive answers calls until the listener ends. It sends on ready once whether it can; ready may be nil.
-func (s *server) receive(ready chan<- error) {
-	err := ownThread()
-	if ready != nil {
-		ready <- err
-	}
-	if err != nil {
-		return
-	}
-	for {
-		var event [1]unix.EpollEvent
-		switch n, err := unix.EpollWait(s.arrivals, event[:], -1); {
-		case errors.Is(err, unix.EINTR), err == nil && n == 0:
-			continue
-		case err != nil:
-			return
-		}
-		c := &call{server: s}
-		errno := unix.ENOENT
-		if event[0].Events&unix.EPOLLIN != 0 {
-			errno = s.ioctl(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&c.notification))
-		}
-		if s.arm(unix.EPOLL_CTL_MOD) != nil {
-			return
-		}
-		switch errno {
-		case 0:
-			c.serve()
-			if c.replaced {
-				return
-			}
-		case unix.EINTR, unix.ENOENT: // the caller was killed
-			if event[0].Events&unix.EPOLLHUP != 0 { // no process is left that could make a call
-				return
-			}
-		default:
-			return
-		}
-	}
 }
 
 func (s *server) ioctl(request uint, p unsafe.Pointer) unix.Errno {
@@ -226,7 +165,10 @@ func (c *call) serve() {
 		c.proceed()
 	default:
 		c.settle()
-		err := c.identify()
+		var err error
+		if c.domains.made.Load() {
+			c.domain, err = c.domainOf(c.tgid())
+		}
 		if err == nil {
 			err = c.retryMoved(c.act)
 		}
@@ -237,16 +179,15 @@ func (c *call) serve() {
 // observe notifies the decider of the call. The timeout of the decider covers everything that observe reads, because a file system
 // whose process is confined may wait for another call.
 func (c *call) observe() error {
-	err := c.identify()
-	if err != nil {
+	if err := c.identify(); err != nil {
 		return err
 	}
 	if !c.namespaces.made.Load() && c.viewDiffers() { // the decider was not asked when the namespace was made
 		c.namespaces.made.Store(true)
 	}
-	err = c.act()
+	err := c.act()
 	if c.lost || errors.Is(err, unix.ELOOP) { // by a magic link of /proc
-		c.decider.Refused(c.tgid, "a call of which it is not known which file it is about")
+		c.decider.Refused(c.tgid(), "a call of which it is not known which file it is about")
 	}
 	return err
 }
@@ -319,32 +260,50 @@ func (c *call) valid() bool {
 	return c.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// identify reads the identity of the calling process: its process ID, umask and domain.
+// identify reads the identity of the calling process, once. Most calls that only read need none of it.
 func (c *call) identify() error {
+	if p := &c.process; !p.known {
+		*p = identity{known: true, tgid: -1}
+		p.err = c.readIdentity()
+	}
+	return c.process.err
+}
+
+func (c *call) readIdentity() error {
+	p := &c.process
 	status, err := proc.Slurp(c.proc("status"), make([]byte, 0, page))
 	if err != nil {
 		return unix.ESRCH
 	}
-	c.about = status
-	number := func(name string, base int) (int, error) {
-		n, err := strconv.ParseInt(c.status(name), base, 32)
-		return int(n), err
-	}
-	var err1, err2 error
-	c.tgid, err1 = number("Tgid", 10)
-	c.umask, err2 = number("Umask", 8)
-	var err3 error
-	if err1 == nil {
-		c.domain, err3 = c.domainOf(c.tgid)
-	}
+	tgid, err1 := strconv.ParseInt(statusLine(status, "Tgid"), 10, 32)
+	umask, err2 := strconv.ParseInt(statusLine(status, "Umask"), 8, 32)
 	if err1 != nil || err2 != nil || !c.valid() {
 		return unix.ESRCH
 	}
-	return err3
+	p.tgid, p.umask, p.status = int(tgid), int(umask), status
+	return nil
+}
+
+// tgid returns the process of the calling thread; -1: it has ended.
+func (c *call) tgid() int {
+	_ = c.identify()
+	return c.process.tgid
+}
+
+// setUmask gives the thread the umask of the calling process, for a call that makes a file.
+func (c *call) setUmask() error {
+	err := c.identify()
+	if err == nil {
+		unix.Umask(c.process.umask)
+	}
+	return err
 }
 
 // status returns a value from the file status in /proc of the calling thread.
-func (c *call) status(name string) string { return statusLine(c.about, name) }
+func (c *call) status(name string) string {
+	_ = c.identify()
+	return statusLine(c.process.status, name)
+}
 
 // statusLine returns the value of a name in the text of a file status of /proc.
 func statusLine(status []byte, name string) string {
@@ -361,12 +320,20 @@ func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 
 // allowed asks the decider about each event of the call, in order. It is the last step before the call is carried out.
 func (c *call) allowed(events ...Event) error {
+	for i := range events {
+		if e := &events[i]; e.Operation == Write && e.Leaves == LeavesAny {
+			e.Leaves = c.leaves()
+		}
+	}
+	if q, ok := c.decider.(Quick); ok && !c.options.Observe && !slices.ContainsFunc(events, func(e Event) bool { return !q.AllowsAtOnce(e) }) {
+		return nil
+	}
+	if err := c.identify(); err != nil {
+		return err
+	}
 	ask := func() error {
 		for _, e := range events {
-			e.PID, e.Call = c.tgid, c.id
-			if e.Operation == Write && e.Leaves == LeavesAny {
-				e.Leaves = c.leaves()
-			}
+			e.PID, e.Call = c.tgid(), c.id
 			if !c.decider.Allows(e) && !c.options.Observe {
 				return unix.EACCES
 			}
@@ -383,7 +350,7 @@ func (c *call) allowed(events ...Event) error {
 // refuse rejects a call that no decision allows, and notifies the decider.
 func (c *call) refuse(what string, errno unix.Errno) error {
 	return c.decide(errno, func() error {
-		c.decider.Refused(c.tgid, what)
+		c.decider.Refused(c.tgid(), what)
 		return errno
 	})
 }
@@ -394,6 +361,7 @@ const maxLeft = 64
 // decide runs ask, which calls the decider. If ask takes longer than the timeout, decide answers the call with late, and returns
 // errAnswered when ask returns: the call is not carried out. (A timer costs less than a second thread that waits.)
 func (c *call) decide(late unix.Errno, ask func() error) error {
+	c.pass()
 	if c.left.Load() >= maxLeft {
 		if c.options.Observe {
 			return errObserved
@@ -426,6 +394,7 @@ func (c *call) decide(late unix.Errno, ask func() error) error {
 // replaceIfSlow starts another receiving thread if the caller's work exceeds the timeout. Such threads count as replaced threads (left).
 // The caller must call end afterwards.
 func (c *call) replaceIfSlow() (end func()) {
+	c.pass()
 	var settled atomic.Bool
 	timer := time.AfterFunc(c.options.Timeout, func() {
 		if settled.CompareAndSwap(false, true) {
@@ -446,13 +415,15 @@ func (c *call) read(address uint64, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := unix.ProcessVMReadv(int(c.pid), []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}},
-		[]unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
-	if err != nil || n <= 0 {
-		c.lost = c.lost || errors.Is(err, unix.EPERM)
+	own := unix.Iovec{Base: &b[0], Len: uint64(len(b))}
+	theirs := unix.RemoteIovec{Base: uintptr(address), Len: len(b)}
+	// unix.ProcessVMReadv would move b to the heap.
+	n, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(c.pid), uintptr(unsafe.Pointer(&own)), 1, uintptr(unsafe.Pointer(&theirs)), 1, 0)
+	if errno != 0 || n == 0 {
+		c.lost = c.lost || errno == unix.EPERM
 		return 0, unix.EFAULT
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // readAll copies memory of the process: all of b, or it fails.
@@ -508,6 +479,14 @@ func (c *call) text(address uint64, longest int, tooLong unix.Errno) (string, er
 
 // name copies the path that an argument points to.
 func (c *call) name(n int) (string, error) {
+	const usual = 256
+	var b [usual]byte
+	address := c.data.args[n]
+	if got, err := c.read(address, b[:min(usual, page-address%page)]); err == nil {
+		if end := bytes.IndexByte(b[:got], 0); end >= 0 {
+			return string(b[:end]), nil
+		}
+	}
 	return c.text(c.data.args[n], unix.PathMax, unix.ENAMETOOLONG)
 }
 

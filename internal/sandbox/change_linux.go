@@ -208,7 +208,9 @@ func (c *call) mkdir(dirfd, arg, mode int) error {
 			return unix.EEXIST
 		}
 		make := func() error {
-			unix.Umask(c.umask)
+			if err := c.setUmask(); err != nil {
+				return err
+			}
 			return unix.Mkdirat(p.dir, p.base, uint32(c.data.args[mode]))
 		}
 		if c.mountPoint(p) {
@@ -226,7 +228,9 @@ func (c *call) mknod(dirfd, arg int, mode uint32, device int) error {
 		return c.refusePrivileges()
 	}
 	return c.changeOne(dirfd, arg, false, func(p place) error {
-		unix.Umask(c.umask)
+		if err := c.setUmask(); err != nil {
+			return err
+		}
 		return unix.Mknodat(p.dir, p.name(), mode, device)
 	})
 }

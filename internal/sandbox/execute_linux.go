@@ -21,29 +21,26 @@ const maxArguments = 6 << 20
 
 // image is the expected state of a program at its first instruction.
 type image struct {
-	program     fileID
+	program     FileID
 	args        []string
 	script      bool
 	file        string // the path of a script on its interpreter's command line, before the script's own arguments
 	scripts     []script
-	directory   fileID
+	directory   FileID
 	environment []string
 	event       Event // the event that was decided on
 }
 
-// fileID identifies a file.
-type fileID struct{ device, inode uint64 }
-
 // script is a script that its interpreter opens again, by name.
 type script struct {
 	name string
-	is   fileID
+	is   FileID
 }
 
-func idOf(path string) (fileID, error) {
+func idOf(path string) (FileID, error) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
-	return fileID{st.Dev, st.Ino}, err
+	return FileID{st.Dev, st.Ino}, err
 }
 
 // execute decides on a program, lets the kernel start it, and verifies it before it runs: the arguments or the file may have been
@@ -103,7 +100,7 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	if len(args) == 0 {
 		args = []string{""} // as the kernel has it
 	}
-	event.PID, event.Call = c.tgid, c.id
+	event.PID, event.Call = c.tgid(), c.id
 	want.args, want.event = args, event
 	if p.within {
 		want.scripts = nil // paths resolve differently there, and the program still counts as the agent's
@@ -158,7 +155,7 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 		if err = errors.Join(err, errRead); err != nil {
 			return err
 		}
-		i.program = fileID{st.Dev, st.Ino}
+		i.program = FileID{st.Dev, st.Ino}
 		line, isScript := bytes.CutPrefix(head[:n], []byte("#!"))
 		if !isScript {
 			if !bytes.HasPrefix(head[:n], []byte("\x7fELF")) {
@@ -203,7 +200,7 @@ func (c *call) startWatched(want image) error {
 		got, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case err == nil && got != tid && got != c.tgid: // a child that the sandbox has adopted
+		case err == nil && got != tid && got != c.tgid(): // a child that the sandbox has adopted
 		case err != nil || !status.Stopped():
 			return errAnswered // the process has ended
 		default:
@@ -285,7 +282,7 @@ func childless(pid int) bool {
 // matches reports whether a process that has not run yet is the image that was decided on.
 func (i image) matches(pid int) bool {
 	base := "/proc/" + strconv.Itoa(pid)
-	is := func(name string, want fileID) bool {
+	is := func(name string, want FileID) bool {
 		id, err := idOf(base + name)
 		return err == nil && id == want
 	}

@@ -349,7 +349,7 @@ func (c *call) restrict(rulesetFD int, flags uint32) error {
 		return unix.ESRCH
 	}
 	limit := unix.Rlimit{Cur: d.tag, Max: d.tag}
-	if err := unix.Prlimit(c.tgid, rlimitLocks, &limit, nil); err != nil {
+	if err := unix.Prlimit(c.tgid(), rlimitLocks, &limit, nil); err != nil {
 		return unix.ENOMEM
 	}
 	c.proceed()

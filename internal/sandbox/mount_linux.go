@@ -417,11 +417,11 @@ func (c *call) isChildIDMap(real string) bool {
 		return false
 	}
 	status, err := proc.Slurp("/proc/"+id+"/status", nil)
-	return err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(c.tgid)+"\n")
+	return err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(c.tgid())+"\n")
 }
 
 // directory returns the working directory of the process: its path outside, and its identity.
-func (c *call) directory() (name string, id fileID, err error) {
+func (c *call) directory() (name string, id FileID, err error) {
 	fd, err := unix.Open(c.proc("cwd"), held, 0)
 	if err != nil {
 		return "", id, err

@@ -62,7 +62,7 @@ func (c *call) mountPoint(p place) bool {
 	events := c.changes(Write, p)
 	return len(events) > 0 && c.decide(unix.EACCES, func() error {
 		for _, e := range events {
-			e.PID, e.Call = c.tgid, c.id
+			e.PID, e.Call = c.tgid(), c.id
 			if !m.AllowsMountPoint(e) {
 				return unix.EACCES
 			}

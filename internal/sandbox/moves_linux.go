@@ -219,7 +219,7 @@ func (p place) hasMoved() bool {
 	if p.base == "" || p.insideOnly || !strings.HasPrefix(p.real, "/") {
 		return false
 	}
-	if real, err := readlink(unix.AT_FDCWD, descriptor(p.dir)); err == nil && real == path.Dir(p.real) {
+	if real, err := pathOf(p.dir); err == nil && real == path.Dir(p.real) {
 		return false
 	}
 	if !p.within { // otherwise the descriptor has a path inside

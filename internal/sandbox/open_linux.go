@@ -30,13 +30,14 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		return err
 	}
 	defer p.close()
-	if _, err := p.stat(); exclusive && err == nil { // as the kernel answers, whoever may write there
+	if exclusive && p.look().err == nil { // as the kernel answers, whoever may write there
 		return unix.EEXIST
 	}
-	if p.within && isTTY(p) && !c.sameSession() {
+	if p.within && p.look().isTTY() && !c.sameSession() {
 		return unix.ENXIO
 	}
 	var events []Event
+	var decided *seen // the file that the decision is about, if it is opened only for reading
 	if flags&writing != 0 {
 		if err := writable(p); err != nil {
 			return err
@@ -47,11 +48,16 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		events = c.changes(Write, p)
 	}
 	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly && !c.isOwnProcess(p) {
-		if flags&unix.O_CREAT == 0 && p.isMissing() {
+		file := p.look()
+		if flags&unix.O_CREAT == 0 && file.isMissing() {
 			return unix.ENOENT // programs look for many files that do not exist; no decision about them is needed
 		}
-		for _, name := range p.paths() {
-			events = append(events, Event{Operation: Read, Path: name, Held: p.dir, Name: p.base})
+		e := Event{Operation: Read, Held: p.dir, Name: p.base}
+		if flags&writing == 0 && file.err == nil && !strings.HasPrefix(p.real, "/proc/") { // where inodes have no fixed numbers
+			decided, e.File = file, file.id()
+		}
+		for _, e.Path = range p.paths() {
+			events = append(events, e)
 		}
 	}
 	inspected := c.inspect(p, flags, events)
@@ -71,7 +77,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	if flags&unix.O_CREAT != 0 && p.base == "" && !strings.HasPrefix(p.real, "/") {
 		flags &^= unix.O_CREAT // a pipe by its descriptor
 	}
-	if flags&(unix.O_ACCMODE|unix.O_NONBLOCK|unix.O_PATH) == unix.O_RDONLY && isPipe(p) {
+	if flags&(unix.O_ACCMODE|unix.O_NONBLOCK|unix.O_PATH) == unix.O_RDONLY && p.look().is(unix.S_IFIFO) {
 		return c.openForReading(p, flags)
 	}
 	fd := -1
@@ -89,6 +95,11 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	})
 	if errors.Is(err, unix.ENXIO) && flags&unix.O_NONBLOCK == 0 && isPipe(p) {
 		return c.openLater(p, flags)
+	}
+	if err == nil && decided != nil {
+		if opened := lookAt(fd, ""); opened.err != nil || opened.id() != decided.id() {
+			err = errMoved // another file has the name by now
+		}
 	}
 	if err != nil {
 		if fd >= 0 { // the new file was rejected
@@ -109,7 +120,7 @@ func (c *call) inspect(p place, flags int, events []Event) int {
 			limit = max(limit, inspector.Inspects(e.Path))
 		}
 	}
-	if limit == 0 || c.options.Observe || flags&(writing|unix.O_PATH) != 0 || !p.isRegular() {
+	if limit == 0 || c.options.Observe || flags&(writing|unix.O_PATH) != 0 || !p.look().is(unix.S_IFREG) {
 		return -1
 	}
 	fd := -1
@@ -127,6 +138,10 @@ func (c *call) inspect(p place, flags int, events []Event) int {
 		return -1
 	}
 	for i := range events {
+		if id := (FileID{st.Dev, st.Ino}); events[i].File != (FileID{}) && events[i].File != id {
+			unix.Close(fd)
+			return -1
+		}
 		events[i].Inspected, events[i].Content = true, content
 	}
 	return fd
@@ -135,9 +150,13 @@ func (c *call) inspect(p place, flags int, events []Event) int {
 // openPlace opens a file without waiting for another process: opening a pipe for writing waits for a reader.
 func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 	with := flags | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	unix.Umask(c.umask)
 	var fd int
 	var err error
+	if flags&(unix.O_CREAT|tmpfileBit) != 0 {
+		if err := c.setUmask(); err != nil {
+			return -1, err
+		}
+	}
 	if p.base == "" {
 		fd, err = unix.Open(p.link(), with&^unix.O_NOFOLLOW, mode)
 	} else {
@@ -155,11 +174,7 @@ func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 		return -1, err
 	}
 	if flags&unix.O_NONBLOCK == 0 {
-		got, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		if err == nil {
-			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, got&^unix.O_NONBLOCK)
-		}
-		if err != nil {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err != nil { // ignores all flags that cannot change
 			unix.Close(fd)
 			return -1, err
 		}
@@ -196,11 +211,10 @@ func isPipe(p place) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// isTTY reports whether a place is /dev/tty, under any name.
-func isTTY(p place) bool {
+// isTTY reports whether a file is /dev/tty, under any name.
+func (s *seen) isTTY() bool {
 	const major = 5
-	st, err := p.stat()
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && unix.Major(st.Rdev) == major && unix.Minor(st.Rdev) == 0
+	return s.is(unix.S_IFCHR) && s.Rdev_major == major && s.Rdev_minor == 0
 }
 
 func (p place) stat() (st unix.Stat_t, err error) {
@@ -212,21 +226,10 @@ func (p place) stat() (st unix.Stat_t, err error) {
 	return st, err
 }
 
-func (p place) isRegular() bool {
-	st, err := p.stat()
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
-}
-
 // isOwnProcess reports whether a place is a file about the calling process in /proc, such as its own environment. No
 // decision is needed to read it.
 func (c *call) isOwnProcess(p place) bool {
-	return !p.within && strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid)+"/")
-}
-
-// isMissing reports whether no file has the name.
-func (p place) isMissing() bool {
-	_, err := p.stat()
-	return errors.Is(err, unix.ENOENT)
+	return !p.within && strings.HasPrefix(p.real, "/proc/") && strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid())+"/")
 }
 
 func (p place) isFolder() bool {
@@ -305,6 +308,6 @@ func (c *call) openForReading(p place, flags int) error {
 
 func (c *call) sameSession() bool {
 	own, err1 := unix.Getsid(0)
-	theirs, err2 := unix.Getsid(c.tgid)
+	theirs, err2 := unix.Getsid(c.tgid())
 	return err1 == nil && err2 == nil && own == theirs
 }

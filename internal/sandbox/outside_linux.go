@@ -168,9 +168,18 @@ type outside struct {
 // errNowhere says that a held file has no path outside, or that the path cannot be determined.
 var errNowhere = fmt.Errorf("no path outside: %w", unix.EACCES)
 
+// onOwnMount reports whether a file lies on one of the sandbox's own mounts that is no procfs.
+func (c *call) onOwnMount(file *seen) bool {
+	if file == nil || file.err != nil {
+		return false
+	}
+	own, err := c.namespaces.ownMounts()
+	return err == nil && own[file.Mnt_id].kind != "" && own[file.Mnt_id].kind != "proc"
+}
+
 // outsideOf finds the paths of a held file outside.
 func (c *call) outsideOf(fd int) (o outside, err error) {
-	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
+	real, err := pathOf(fd)
 	if err != nil {
 		return o, err
 	}
@@ -280,11 +289,14 @@ func (c *call) seesOtherMounts() bool { return c.namespaces.made.Load() && c.vie
 
 // inRoot returns the path outside of a name in the process's own root.
 func (c *call) inRoot(name string) string {
-	return path.Join("/proc", strconv.Itoa(c.tgid), "root") + path.Join("/", name)
+	return path.Join("/proc", strconv.Itoa(c.tgid()), "root") + path.Join("/", name)
 }
 
 // resolveOutside sets the outside paths by which a held place is decided on. It closes the place if it fails.
 func (c *call) resolveOutside(p place) (place, error) {
+	if c.onOwnMount(p.seen) {
+		return p, nil
+	}
 	o, err := c.outsideOf(p.dir)
 	if c.options.Observe && errors.Is(err, errNowhere) {
 		o, err, c.lost = outside{insideOnly: true}, nil, true // only programs and sockets can be reported
@@ -308,7 +320,7 @@ func (c *call) resolveOutside(p place) (place, error) {
 	if len(o.names) > 0 {
 		p.real, p.others = o.names[0], o.names[1:]
 	} else {
-		real, _ := readlink(unix.AT_FDCWD, descriptor(p.dir))
+		real, _ := pathOf(p.dir)
 		p.real = c.inRoot(path.Join(real, p.base))
 	}
 	return p, nil

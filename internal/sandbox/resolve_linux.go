@@ -3,11 +3,13 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +28,38 @@ type place struct {
 	// within: the place was found in a mount namespace that was made inside. The name base must not lead into another
 	// mount.
 	within bool
+	// seen is the file that had the name when the place was found; see look.
+	seen *seen
 }
+
+// seen is what statx reports of a file, or the error.
+type seen struct {
+	unix.Statx_t
+	err error
+}
+
+// look returns what file had the name when the place was found. Another file may have it by now.
+func (p *place) look() *seen {
+	if p.seen == nil {
+		p.seen = lookAt(p.dir, p.base)
+	}
+	return p.seen
+}
+
+func lookAt(dir int, base string) *seen {
+	s := &seen{}
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	s.err = unix.Statx(dir, base, flags, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s.Statx_t)
+	return s
+}
+
+// is reports whether the file has a type: unix.S_IFREG, for example.
+func (s *seen) is(kind uint32) bool { return s.err == nil && uint32(s.Mode)&unix.S_IFMT == kind }
+
+func (s *seen) isMissing() bool { return errors.Is(s.err, unix.ENOENT) }
+
+// id returns the file's identity.
+func (s *seen) id() FileID { return FileID{unix.Mkdev(s.Dev_major, s.Dev_minor), s.Ino} }
 
 // paths returns all paths of a place. Each of them must be allowed.
 func (p place) paths() []string { return append([]string{p.real}, p.others...) }
@@ -166,7 +199,7 @@ func (c *call) openFolder(dirfd int, p, dir, base string) (int, error) {
 
 // inFolder returns the place of a name in a held folder, or the path to resolve next.
 func (c *call) inFolder(fd int, base string, follow bool) (pl place, again string, err error) {
-	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
+	real, err := pathOf(fd)
 	if err != nil {
 		return place{}, "", err
 	}
@@ -180,10 +213,14 @@ func (c *call) inFolder(fd int, base string, follow bool) (pl place, again strin
 	if base == "" || !follow {
 		return place{dir: fd, base: base, real: full}, "", nil
 	}
-	to, _ := readlink(fd, base)
+	there := lookAt(fd, base)
+	var to string
+	if there.is(unix.S_IFLNK) {
+		to, _ = readlink(fd, base)
+	}
 	switch {
 	case to == "": // no link, or the name does not exist yet
-		return place{dir: fd, base: base, real: full}, "", nil
+		return place{dir: fd, base: base, real: full, seen: there}, "", nil
 	case strings.HasPrefix(real, "/proc/") && (path.Base(real) == "fd" || base == "exe"): // leads to an open file, regardless of its text
 		pl, err := c.reopened(fd, base)
 		return pl, "", err
@@ -199,7 +236,7 @@ func (c *call) reopened(folder int, base string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
+	real, err := pathOf(fd)
 	if err != nil {
 		unix.Close(fd)
 		return place{}, err
@@ -240,7 +277,7 @@ func (c *call) mayTouch(real string) error {
 	}
 	id, inside, _ := strings.Cut(rest, "/")
 	n, err := strconv.Atoi(id)
-	own := n == c.tgid || n == int(c.pid) || c.isChildIDMap(real) || slices.Contains(processFacts, inside) && c.isConfined(n)
+	own := n == c.tgid() || n == int(c.pid) || c.isChildIDMap(real) || slices.Contains(processFacts, inside) && c.isConfined(n)
 	if err == nil && (!own || path.Base(inside) == "mem") {
 		return unix.EACCES
 	}
@@ -261,6 +298,18 @@ func (c *call) isConfined(pid int) bool {
 	return err == nil && found && pid != os.Getpid()
 }
 
+// ownFiles is the folder of this process's open files in /proc, held open; negative: it cannot be opened.
+var ownFiles = sync.OnceValue(func() int {
+	fd, err := unix.Open("/proc/self/fd", held|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+})
+
+// pathOf returns the path of an open file, or the text in /proc for a file without a name.
+func pathOf(fd int) (string, error) { return readlink(ownFiles(), strconv.Itoa(fd)) }
+
 func readlink(dirfd int, name string) (string, error) {
 	var b [unix.PathMax]byte
 	n, err := unix.Readlinkat(dirfd, name, b[:])
@@ -277,7 +326,7 @@ func (c *call) changes(op Operation, places ...place) []Event {
 	for i, p := range places {
 		switch {
 		case p.insideOnly, !strings.HasPrefix(p.real, "/"), strings.HasPrefix(p.real, "/memfd:") && unnamed(p):
-		case strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid)+"/"), strings.HasPrefix(p.real, c.proc("")), c.isChildIDMap(p.real):
+		case strings.HasPrefix(p.real, "/proc/") && strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid())+"/"), strings.HasPrefix(p.real, c.proc("")), c.isChildIDMap(p.real):
 			// the process's own name, or its own score for the OOM killer
 		default:
 			var others []string

@@ -77,6 +77,8 @@ type Event struct {
 	// elsewhere by then.
 	Held int
 	Name string
+	// File, for Read, identifies the file that the process gets. The zero value: it is not known.
+	File FileID
 	// Apart, for Execute: the process has mounts that confined processes made. So those processes choose which
 	// libraries and settings the program finds, and which files its arguments name.
 	Apart bool
@@ -99,6 +101,9 @@ type Event struct {
 	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
 	Made bool
 }
+
+// FileID identifies a file.
+type FileID struct{ Device, Inode uint64 }
 
 // Leaves says what a call leaves at a path, as far as the sandbox knows.
 type Leaves string
@@ -221,6 +226,13 @@ type Decider interface {
 	// with the reason why the sandbox ends them. With Observe, it notifies of a call that would have been rejected for
 	// this reason, or because the sandbox could not determine its file.
 	Refused(pid int, what string)
+}
+
+// Quick is a Decider that can allow some events without waiting for anybody.
+type Quick interface {
+	// AllowsAtOnce reports whether Allows would return true for an event. If it returns false, Allows is asked.
+	// Event.PID and Event.Call are not set. It must not block.
+	AllowsAtOnce(Event) bool
 }
 
 // Reporter is a Decider that is notified once how the start went. It must not block.
@@ -407,6 +419,12 @@ func (t Through) Started(e Event) {
 	if w, ok := t.Decider.(Watcher); ok {
 		w.Started(e)
 	}
+}
+
+// AllowsAtOnce implements Quick.
+func (t Through) AllowsAtOnce(e Event) bool {
+	q, ok := t.Decider.(Quick)
+	return ok && e.Operation != Connect && q.AllowsAtOnce(e)
 }
 
 // AllowsMountPoint implements Mounter.

@@ -285,7 +285,9 @@ func (c *call) bind() error {
 			return err
 		}
 		defer func() { _ = unix.Chdir("/") }()
-		unix.Umask(c.umask)
+		if err := c.setUmask(); err != nil {
+			return err
+		}
 		return c.bindHere(s.socket, append(append(s.address[:2:2], p.base...), 0))
 	})
 }

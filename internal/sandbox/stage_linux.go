@@ -64,8 +64,11 @@ func (c *call) allowedOrStaged(p place, flags int, events []Event) (toStage bool
 	if !ok || c.options.Observe || len(events) != 1 || events[0].Operation != Write || !stageable(p, flags) || c.stages.open.Load() >= maxStaged {
 		return false, c.allowed(events...)
 	}
+	if err := c.identify(); err != nil {
+		return false, err
+	}
 	e := &events[0]
-	e.PID, e.Call = c.tgid, c.id
+	e.PID, e.Call = c.tgid(), c.id
 	err = c.decide(unix.EACCES, func() error {
 		var allowed bool
 		if allowed, toStage = s.AllowsStaged(*e); !allowed && !toStage {
@@ -82,7 +85,9 @@ func (c *call) openStaged(p place, flags int, mode uint32, e Event) (staged bool
 	f := &stagedFile{event: e, at: p, file: -1, exclusive: flags&unix.O_EXCL != 0, domain: c.domain}
 	theirs := -1
 	err = c.runInDomain(func() error {
-		unix.Umask(c.umask)
+		if err := c.setUmask(); err != nil {
+			return err
+		}
 		made, err := unix.Openat(p.dir, ".", unix.O_TMPFILE|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, mode&0o777)
 		if err != nil {
 			return err

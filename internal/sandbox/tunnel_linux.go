@@ -35,7 +35,7 @@ func (s socketCall) tunnel() (Tunnel, bool) {
 	if err != nil {
 		return Tunnel{}, false
 	}
-	return t.Tunnel(Event{Operation: Connect, PID: s.tgid, Call: s.id, Address: to})
+	return t.Tunnel(Event{Operation: Connect, PID: s.tgid(), Call: s.id, Address: to})
 }
 
 // connectThrough connects the socket to the proxy, and has the proxy connect it to the target, before the process can
@@ -121,7 +121,7 @@ func (s socketCall) handshake(t Tunnel) error {
 		return nil
 	}
 	text, _, _ = strings.Cut(text, "\r\n")
-	s.decider.(Tunneler).TunnelRefused(s.tgid, text)
+	s.decider.(Tunneler).TunnelRefused(s.tgid(), text)
 	switch status {
 	case "502":
 		return unix.EHOSTUNREACH

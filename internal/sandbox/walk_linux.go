@@ -319,7 +319,7 @@ func isProcRoot(fd int) bool {
 // ownProcFolder returns the directory in the sandbox's /proc of the process that a name in any /proc means. It returns "" if the name
 // is not a process, and an error for other processes than the caller's own.
 func (c *call) ownProcFolder(name string) (string, error) {
-	tgid := "/proc/" + strconv.Itoa(c.tgid)
+	tgid := "/proc/" + strconv.Itoa(c.tgid())
 	switch name {
 	case "self":
 		return tgid, nil

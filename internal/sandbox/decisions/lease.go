@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/sandbox"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -44,7 +45,7 @@ type ReadLease struct {
 }
 
 // FileID identifies a file.
-type FileID struct{ Device, Inode uint64 }
+type FileID = sandbox.FileID
 
 // Generation is the version of everything that a decision may depend on, except the files that a policy names as its inputs: turns,
 // sessions and their roots, policies that are added, removed and configured, files that are protected. Sandboxes read it in shared

@@ -225,6 +225,9 @@ func ordinary(e sandbox.Event, keys []uint64) bool {
 
 // heldID returns the FileID of the file of an event; false: it is not known.
 func heldID(e sandbox.Event) (FileID, bool) {
+	if e.File != (FileID{}) {
+		return e.File, true
+	}
 	if e.Held <= 0 {
 		return FileID{}, false
 	}
@@ -235,7 +238,7 @@ func heldID(e sandbox.Event) (FileID, bool) {
 	} else {
 		err = unix.Fstatat(e.Held, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return FileID{st.Dev, st.Ino}, err == nil
+	return FileID{Device: st.Dev, Inode: st.Ino}, err == nil
 }
 
 // IDOf returns the FileID of a file from its fs.FileInfo.
@@ -244,5 +247,5 @@ func IDOf(info fs.FileInfo) (id FileID, ok bool) {
 	if !ok {
 		return FileID{}, false
 	}
-	return FileID{st.Dev, st.Ino}, true
+	return FileID{Device: st.Dev, Inode: st.Ino}, true
 }

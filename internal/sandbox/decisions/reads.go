@@ -23,7 +23,7 @@ func newReads(l *sandboxv1.ReadLease, now time.Time) *reads {
 	}
 	r := &reads{asked: asked, keys: map[FileID]bool{}, until: now.Add(leaseTime)}
 	for i := 0; i < len(l.GetKeys()); i += 2 {
-		r.keys[FileID{l.GetKeys()[i], l.GetKeys()[i+1]}] = true
+		r.keys[FileID{Device: l.GetKeys()[i], Inode: l.GetKeys()[i+1]}] = true
 	}
 	return r
 }
