@@ -45,3 +45,36 @@ func TestSet_MayMatch(t *testing.T) {
 		t.Error("an invalid pattern is accepted")
 	}
 }
+
+// TestSet_MatchesAsItsPatterns compares a set with doublestar for each pattern and path, so that no pattern is filed under a part
+// that a matching path lacks.
+func TestSet_MatchesAsItsPatterns(t *testing.T) {
+	patterns := []string{
+		"/**/.env", "/**/.env.*", "/**/*.{pem,key}", "/**/{a,x}/**", "/a", "/a/**", "/**", "/**/*.", "/**/.config/{b,d}/*.{yml,toml}",
+		"/**/credentials{,.toml}", "/x/\\{a\\}", "/[ab]/c", "/?", "/**/id_{rsa,dsa}", "/dev/{sd,hd,bsg/}*", "/**/client*.json", "/**/*a*", "/**/*.t?r",
+	}
+	paths := []string{
+		"/", "/a", "/a/b", "/b/a", "/b/a/c", "/.env", "/q/.env", "/q/.env.local", "/q/x.pem", "/q/.pem", "/q/x.key.old", "/q/x.", "/.config/b/c.yml",
+		"/q/.config/d/c.toml", "/.config/c.yml", "/q/credentials", "/q/credentials.toml", "/x/{a}", "/a/c", "/q/id_rsa", "/dev/sda", "/dev/bsg/0", "/dev/bsg",
+		"/q/client-1.json", "/q/bab", "/q/x.tar", "/q",
+	}
+	for _, text := range patterns {
+		s, ok := NewSet([]string{text})
+		if !ok {
+			t.Fatalf("%s is not valid", text)
+		}
+		all := 0
+		for _, path := range paths {
+			want := doublestar.MatchUnvalidated(text, path)
+			if got := s.MayMatch(path); got != want {
+				t.Errorf("%s, %s: got %t, want %t", text, path, got, want)
+			}
+			if want {
+				all++
+			}
+		}
+		if all == 0 {
+			t.Errorf("%s matches no path of the test", text)
+		}
+	}
+}

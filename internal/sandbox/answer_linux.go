@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -307,9 +305,9 @@ func (c *call) status(name string) string {
 
 // statusLine returns the value of a name in the text of a file status of /proc.
 func statusLine(status []byte, name string) string {
-	_, value, _ := strings.Cut(string(status), "\n"+name+":\t")
-	value, _, _ = strings.Cut(value, "\n")
-	return value
+	_, value, _ := bytes.Cut(status, []byte("\n"+name+":\t"))
+	value, _, _ = bytes.Cut(value, []byte("\n"))
+	return string(value)
 }
 
 // proc returns a path in the directory of the calling thread in /proc.
@@ -325,7 +323,7 @@ func (c *call) allowed(events ...Event) error {
 			e.Leaves = c.leaves()
 		}
 	}
-	if q, ok := c.decider.(Quick); ok && !c.options.Observe && !slices.ContainsFunc(events, func(e Event) bool { return !q.AllowsAtOnce(e) }) {
+	if c.allowedAtOnce(events) {
 		return nil
 	}
 	if err := c.identify(); err != nil {
@@ -345,6 +343,26 @@ func (c *call) allowed(events ...Event) error {
 		return errObserved
 	}
 	return c.decide(unix.EACCES, ask)
+}
+
+// allowedAtOnce reports whether the decider allows all events without waiting.
+func (c *call) allowedAtOnce(events []Event) bool {
+	q, ok := c.decider.(Quick)
+	if !ok || c.options.Observe {
+		return false
+	}
+	for _, e := range events {
+		if e.Operation != Read && !OpensDevice(e) {
+			if c.identify() != nil {
+				return false
+			}
+			e.PID = c.tgid()
+		}
+		if !q.AllowsAtOnce(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // refuse rejects a call that no decision allows, and notifies the decider.

@@ -168,9 +168,13 @@ type outside struct {
 // errNowhere says that a held file has no path outside, or that the path cannot be determined.
 var errNowhere = fmt.Errorf("no path outside: %w", unix.EACCES)
 
-// onOwnMount reports whether a file lies on one of the sandbox's own mounts that is no procfs.
-func (c *call) onOwnMount(file *seen) bool {
+// onOwnMount reports whether a place lies on one of the sandbox's own mounts that is no procfs.
+func (c *call) onOwnMount(p place) bool {
+	file := p.seen
 	if file == nil || file.err != nil {
+		file = lookAt(p.dir, "")
+	}
+	if file.err != nil {
 		return false
 	}
 	own, err := c.namespaces.ownMounts()
@@ -294,7 +298,7 @@ func (c *call) inRoot(name string) string {
 
 // resolveOutside sets the outside paths by which a held place is decided on. It closes the place if it fails.
 func (c *call) resolveOutside(p place) (place, error) {
-	if c.onOwnMount(p.seen) {
+	if p.real != "" && c.onOwnMount(p) {
 		return p, nil
 	}
 	o, err := c.outsideOf(p.dir)

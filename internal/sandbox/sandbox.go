@@ -231,7 +231,7 @@ type Decider interface {
 // Quick is a Decider that can allow some events without waiting for anybody.
 type Quick interface {
 	// AllowsAtOnce reports whether Allows would return true for an event. If it returns false, Allows is asked.
-	// Event.PID and Event.Call are not set. It must not block.
+	// Event.Call is not set, nor is Event.PID for Read. It must not block.
 	AllowsAtOnce(Event) bool
 }
 

@@ -64,6 +64,9 @@ func (c *call) allowedOrStaged(p place, flags int, events []Event) (toStage bool
 	if !ok || c.options.Observe || len(events) != 1 || events[0].Operation != Write || !stageable(p, flags) || c.stages.open.Load() >= maxStaged {
 		return false, c.allowed(events...)
 	}
+	if c.allowedAtOnce(events) {
+		return false, nil
+	}
 	if err := c.identify(); err != nil {
 		return false, err
 	}

@@ -80,6 +80,24 @@ func (c *client) Allows(e sandbox.Event) bool {
 	return allowed
 }
 
+// AllowsAtOnce implements sandbox.Quick.
+func (c *client) AllowsAtOnce(e sandbox.Event) bool {
+	switch {
+	case e.Start: // the process that starts the sandbox has chosen it
+		return true
+	case sandbox.OpensDevice(e): // as the supervisor would answer: most programs open /dev/null
+		return true
+	case e.Operation == sandbox.Read:
+		return c.reads.Load().allow(e, time.Now()) && c.connected()
+	}
+	about, name, ok := leasable(e)
+	if !ok {
+		return false
+	}
+	l := c.lending()
+	return l != nil && l.allow(about, name, e)
+}
+
 // AllowsStaged implements sandbox.Stager.
 func (c *client) AllowsStaged(e sandbox.Event) (allowed, staged bool) {
 	return c.allows(e, question{stageable: true})
@@ -89,17 +107,7 @@ func (c *client) AllowsStaged(e sandbox.Event) (allowed, staged bool) {
 type question struct{ mountPoint, stageable bool }
 
 func (c *client) allows(e sandbox.Event, more question) (allowed, staged bool) {
-	if e.Start {
-		return true, false // the process that starts the sandbox has chosen it
-	}
-	if sandbox.OpensDevice(e) {
-		return true, false // as the supervisor would answer: most programs open /dev/null
-	}
-	if e.Operation == sandbox.Read && c.connected() && c.reads.Load().allow(e, time.Now()) {
-		return true, false
-	}
-	about, name, ok := leasable(e)
-	if l := c.lending(); ok && l != nil && l.allow(about, name, e) {
+	if c.AllowsAtOnce(e) {
 		return true, false
 	}
 	a, err := c.ask(e, more)
@@ -113,7 +121,7 @@ func (c *client) allows(e sandbox.Event, more question) (allowed, staged bool) {
 		c.refused(e, a.GetWhy())
 		return false, false
 	}
-	if ok {
+	if about, _, ok := leasable(e); ok {
 		c.leases.Load().keep(about, a.GetLease(), time.Now())
 	}
 	if e.Operation == sandbox.Read && a.GetReads() != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/reuse"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -14,8 +15,6 @@ import (
 const (
 	// maxExcept is the contract's limit of excepted parts of names in an answer.
 	maxExcept = 400
-	// maxSpelled limits the expansions of the braces in one segment of a glob, or in a glob with a slash inside braces.
-	maxSpelled = 64
 )
 
 // Reusable returns for which other names in the folder of a read a decision to allow it holds: for all except those
@@ -259,7 +258,7 @@ func (p *pattern) residue(dir string) residue {
 
 // spelledResidue is residue for a pattern with a slash inside braces: it expands the braces.
 func (p *pattern) spelledResidue(dir string) residue {
-	spelled, ok := braces(p.Text)
+	spelled, ok := pathglob.Expand(p.Text)
 	if !ok {
 		return residue{unsure: true}
 	}
@@ -285,7 +284,7 @@ func wordsIn(segment string) residue {
 	if segment == "*" {
 		return residue{all: true}
 	}
-	spelled, ok := braces(segment)
+	spelled, ok := pathglob.Expand(segment)
 	if !ok {
 		return residue{unsure: true}
 	}
@@ -307,28 +306,3 @@ func wordsIn(segment string) residue {
 
 // maxName limits the name of a file, in bytes.
 const maxName = 255
-
-// braces returns the expansions of the braces in a segment. ok is false if they are nested, or too many.
-func braces(segment string) (spelled []string, ok bool) {
-	begin, rest, found := strings.Cut(segment, "{")
-	if !found {
-		return []string{segment}, !strings.Contains(segment, "}")
-	}
-	inside, rest, found := strings.Cut(rest, "}")
-	if !found || strings.Contains(inside, "{") || strings.Contains(begin, "}") {
-		return nil, false
-	}
-	ends, ok := braces(rest)
-	if !ok {
-		return nil, false
-	}
-	for choice := range strings.SplitSeq(inside, ",") {
-		for _, end := range ends {
-			if len(spelled) >= maxSpelled {
-				return nil, false
-			}
-			spelled = append(spelled, begin+choice+end)
-		}
-	}
-	return spelled, true
-}
