@@ -43,8 +43,8 @@ func locate(name string) string {
 	return ""
 }
 
-func TestArchitecture_NamesExist(t *testing.T) {
-	for _, page := range []string{"architecture.md", "message-paths.md"} {
+func TestDeveloperPages_NamesExist(t *testing.T) {
+	for _, page := range []string{"questions.md", "message-paths.md"} {
 		all := named.FindAllStringSubmatch(read(t, page), -1)
 		if len(all) == 0 {
 			t.Errorf("docs/%s names no file", page)
@@ -87,18 +87,14 @@ func TestMessagePaths_CountFilesAndPackages(t *testing.T) {
 	}
 }
 
-func TestArchitecture_TableOfQuestionEnds(t *testing.T) {
+func TestQuestions_TableOfEnds(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(top, packages, "question/end.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(read(t, "architecture.md"), "\n## Lifecycle of a question\n")
-	if !found {
-		t.Fatal("docs/architecture.md has no section about the lifecycle of a question")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	page := read(t, "questions.md")
 	causes := regexp.MustCompile(`(?m)^\t\w+: +\{"`).FindAll(source, -1)
-	rows := strings.Count(section, "\n| ") - 1 // the head
+	rows := strings.Count(page, "\n| ") - 1 // the head
 	if len(causes) == 0 || rows != len(causes) {
 		t.Errorf("got %d rows, want one for each of the %d causes in question/end.go", rows, len(causes))
 	}
