@@ -63,7 +63,11 @@ func (s Set) MayMatch(path string) bool {
 	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return true
 	}
-	path = strings.ToLower(path)
+	return s.Matches(strings.ToLower(path))
+}
+
+// Matches reports whether a pattern matches a path in lower case.
+func (s Set) Matches(path string) bool {
 	matches := func(p Pattern) bool { return p.Matches(path) }
 	name := path
 	for segment := range strings.SplitSeq(path, "/") {

@@ -107,7 +107,7 @@ type call struct {
 	*server
 	notification
 	serving uint64 // see turn
-	process  identity
+	process identity
 	// domain is the Landlock domain that the process has made or inherited; nil: none.
 	domain *domain
 	// pages caches the process's memory by address. Each page is read once.

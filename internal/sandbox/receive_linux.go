@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -163,7 +164,7 @@ func (s *server) receive(ready chan<- error) {
 				return
 			}
 			c.serving = s.turn.begin()
-			if s.pending() {
+			if runtime.NumCPU() > 2 && s.pending() { // otherwise a second thread would compete with the callers
 				c.pass()
 			}
 			c.serve()

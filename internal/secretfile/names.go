@@ -39,13 +39,14 @@ func List(name string) (text string, ok bool) {
 // names is a parsed list.
 type names struct {
 	list         string
-	in, excepted []pathglob.Pattern
+	in, excepted pathglob.Set
 }
 
-// parsed are the lists in the order in which they decide.
-var parsed = sync.OnceValue(func() (all []names) {
+// parsed returns the lists in the order in which they decide, and all their names. Most files are on no list.
+var parsed = sync.OnceValues(func() (all []names, any pathglob.Set) {
+	var everything []string
 	for _, list := range []string{envFiles, secretFiles, sshFiles, keyFiles, secretSettings, projectSettings} {
-		n := names{list: list}
+		var in, excepted []string
 		text, _ := List(list)
 		for line := range strings.Lines(text) {
 			glob, ok := strings.CutPrefix(strings.TrimSpace(line), `- "`)
@@ -58,34 +59,39 @@ var parsed = sync.OnceValue(func() (all []names) {
 				glob = "/" + glob
 			}
 			if except {
-				n.excepted = append(n.excepted, pathglob.New(glob))
+				excepted = append(excepted, glob)
 			} else {
-				n.in = append(n.in, pathglob.New(glob))
+				in = append(in, glob)
 			}
 		}
-		all = append(all, n)
+		all = append(all, names{list, set(in), set(excepted)})
+		everything = append(everything, in...)
 	}
-	return all
+	return all, set(everything)
 })
+
+// set returns the set of patterns of a list, which the tests of this package read.
+func set(globs []string) pathglob.Set {
+	s, ok := pathglob.NewSet(globs)
+	if !ok {
+		panic("secretfile: a list has an invalid pattern")
+	}
+	return s
+}
 
 // listOf returns the list that has an absolute path.
 func listOf(file string) string {
 	file = fold.Path(file)
-	for _, n := range parsed() {
-		if matches(n.in, file) && !matches(n.excepted, file) {
+	all, names := parsed()
+	if !names.Matches(file) {
+		return noList
+	}
+	for _, n := range all {
+		if n.in.Matches(file) && !n.excepted.Matches(file) {
 			return n.list
 		}
 	}
 	return noList
-}
-
-func matches(patterns []pathglob.Pattern, file string) bool {
-	for i := range patterns {
-		if patterns[i].Matches(file) {
-			return true
-		}
-	}
-	return false
 }
 
 // Named reports whether a word of a command names a file on a list of secrets, or a folder of them: as a path, behind a
