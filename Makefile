@@ -190,7 +190,7 @@ AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientproto
 	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2
 AGENTS_FORMER := @zed-industries/codex-acp@0.16.0
 AGENTS_PI     := @earendil-works/pi-coding-agent@0.87.1 node@22.23.3
-AGENTS_MORE   := @github/copilot@1.0.102 droid@0.215.0 @moonshot-ai/kimi-code@2.1.0
+AGENTS_MORE   := @github/copilot@1.0.102 droid@0.215.0 @moonshot-ai/kimi-code@2.1.0 @nanocollective/nanocoder@1.30.0
 
 .PHONY: fetch-agents
 fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB

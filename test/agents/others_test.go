@@ -43,19 +43,32 @@ var others = []candidate{
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
 			m := r.model(Completions)
 			return r.preset("kimi-code", "KIMI_MODEL_NAME=small", "KIMI_MODEL_BASE_URL="+m.URL+"/v1", "KIMI_MODEL_API_KEY=x", "KIMI_MODEL_PROVIDER_TYPE=openai",
-				"KIMI_MODEL_MAX_CONTEXT_SIZE=100000", newerNode(r.t)), m
+				"KIMI_MODEL_MAX_CONTEXT_SIZE=100000", newerNode(r.t, "kimi")), m
 		},
 		tools: tools{
 			read: pathed("Read", "path"), write: worded("Write", "path", "content"), edit: replacing("Edit", "path", "old_string", "new_string"),
 			run: lined("Bash", "command", map[string]any{"description": "Do it."}),
 		},
 	},
+	{
+		id: "nanocoder", title: "Nanocoder", command: "nanocoder", folder: "more",
+		name: "nanocoder", npm: "@nanocollective/nanocoder",
+		launch: func(r *rig) (*supervisorv1.Agent, *Model) {
+			m := r.model(Completions)
+			r.file("../.config/nanocoder/agents.config.json", fmt.Sprintf(`{"nanocoder": {"providers": [{"name": "script", "baseUrl": "%s/v1", "apiKey": "x", "models": ["small"]}]}}`, m.URL))
+			return r.preset("nanocoder", newerNode(r.t, "nanocoder")), m
+		},
+		tools: tools{
+			read: pathed("read_file", "path"), write: worded("write_file", "path", "content"),
+			edit: replacing("string_replace", "path", "old_str", "new_str"), run: lined("execute_bash", "command", nil),
+		},
+	},
 }
 
-// newerNode is PATH with the Node that pi needs. Kimi Code also needs its features, and its support for the proxy in
-// environment variables.
-func newerNode(t testing.TB) string {
+// newerNode is PATH with the Node that pi needs. Kimi Code and Nanocoder also need its features, and its support for
+// the proxy in environment variables.
+func newerNode(t testing.TB, command string) string {
 	t.Helper()
-	folders := []string{filepath.Dir(located(t, "pi", "node")), filepath.Dir(located(t, "more", "kimi")), os.Getenv("PATH")}
+	folders := []string{filepath.Dir(located(t, "pi", "node")), filepath.Dir(located(t, "more", command)), os.Getenv("PATH")}
 	return "PATH=" + strings.Join(folders, string(os.PathListSeparator))
 }

@@ -104,7 +104,7 @@ func TestFind_NamesAndAliases(t *testing.T) {
 		}
 	}
 	_, err := c.Find("gpt")
-	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 11 {
+	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 12 {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -133,8 +133,8 @@ func TestLoad_UsersFileBeforeRegistryBeforeBuiltIn(t *testing.T) {
 	if _, err := c.Resolve("goose"); err == nil || !strings.Contains(err.Error(), "does not come in a form") {
 		t.Errorf("an agent of an unknown kind resolves: %v", err)
 	}
-	if len(c.Agents()) != 11 {
-		t.Errorf("there are %d agents, want 11", len(c.Agents()))
+	if len(c.Agents()) != 12 {
+		t.Errorf("there are %d agents, want 12", len(c.Agents()))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets,
 // which are not read at each start of a command.
-const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid"
+const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi, copilot, droid, nanocoder"
 
 // Agents completes the names of agents, for flags and arguments. env looks up environment variables.
 func Agents(env func(string) string) cobra.CompletionFunc {
