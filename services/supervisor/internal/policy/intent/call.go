@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Call normalises a method that an agent calls. kind is the method's action, but for a question to a person, which is always
-// an elicitation; params are as the agent sent them.
+// Call returns the action of a method call by an agent. kind is the method's kind of action; a question to a person
+// is always an elicitation. params are the parameters as the agent sent them.
 func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
 	a := s.called(method, kind)
 	if err := acp.Members(params, func(string, []byte) bool { return true }); err != nil {
@@ -18,14 +18,14 @@ func Call(s Session, method, kind string, params []byte) *permissionv1.Action {
 	return a
 }
 
-// Names is Call for those who only ask what a call names: it does not look whether the params can be read in one way.
+// Names is Call without the check that the params are unambiguous.
 func Names(s Session, method, kind string, params []byte) *permissionv1.Action {
 	a := s.called(method, kind)
 	s.names(a, params)
 	return a
 }
 
-// called is the action of a call.
+// called returns the action of a method call.
 func (s Session) called(method, kind string) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
 	a.Kind = cut(kind, maxTitle)
@@ -36,11 +36,11 @@ func (s Session) called(method, kind string) *permissionv1.Action {
 	return a
 }
 
-// names adds what a call names.
+// names adds the paths, the command or the text that a call names.
 func (s Session) names(a *permissionv1.Action, params []byte) {
 	paths := newPaths(s, a)
 	switch a.GetKind() {
-	case "fs.read", "fs.list": // the path says enough: what is written is not repeated here
+	case "fs.read", "fs.list": // only the path matters: the written content is not copied into the action
 		paths.param(params, permissionv1.Access_ACCESS_READ)
 	case "fs.write":
 		paths.param(params, permissionv1.Access_ACCESS_WRITE)
@@ -55,7 +55,7 @@ func (s Session) names(a *permissionv1.Action, params []byte) {
 	}
 }
 
-// param adds the path that ACP's file methods name: an absolute one, and never a URL.
+// param adds the path parameter of ACP's file methods, which must be absolute and not a URL.
 func (p *paths) param(params []byte, access permissionv1.Access) {
 	file, ok := acp.Exact(acp.Get(params, "path"))
 	if !ok || file == "" {
@@ -68,7 +68,7 @@ func (p *paths) param(params []byte, access permissionv1.Access) {
 	p.place(file, access)
 }
 
-// create reads what a terminal is to run. Arguments mean that the command is executed as it is, without a shell.
+// create reads the parameters of terminal/create. A command with arguments is executed directly, without a shell.
 func (s Session) create(a *permissionv1.Action, params []byte, p *paths) {
 	w := claim{source: "the call"}
 	var ok bool
@@ -84,7 +84,7 @@ func (s Session) create(a *permissionv1.Action, params []byte, p *paths) {
 	if raw := optional(params, "env"); raw != nil {
 		w.env, ok = variables(raw)
 		w.expect(ok, "env")
-		w.env = s.told(w.env)
+		w.env = s.ownVariables(w.env)
 	}
 	if raw := optional(params, "cwd"); raw != nil {
 		dir, ok := acp.Exact(raw)

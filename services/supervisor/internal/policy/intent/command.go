@@ -11,8 +11,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// command builds the action's Command of what the agent said, and adds the files that it redirects; nothing if the
-// agent named no command.
+// command builds the action's Command from the claim, and adds the files that it redirects. It does nothing if the
+// claim has no command.
 func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	if !w.named() {
 		return
@@ -49,8 +49,9 @@ func (s Session) command(a *permissionv1.Action, w claim, p *paths) {
 	p.facts(c)
 }
 
-// here is the folder in which a command runs, if its files are seen from here and nothing is known that changes how a shell
-// expands words. A variable that only a command's own shell has (in a file that it reads first) is the user's affair.
+// here returns the folder in which a command runs, if its files are visible to this process and no known setting
+// changes how a shell expands words. Settings that only the command's own shell has, in a startup file of the user,
+// are not considered.
 func (s Session) here(c *permissionv1.Command) shell.Here {
 	dir := c.GetCwd()
 	if dir == "" && len(s.Roots) > 0 {
@@ -65,10 +66,10 @@ func (s Session) here(c *permissionv1.Command) shell.Here {
 	return shell.Here{Dir: path.Clean(dir), Seen: s.Seen}
 }
 
-// expansion are variables by which shells expand words in other ways, or read a file that may say so.
+// expansion are the variables that change how shells expand words, or that name a file which may do so.
 var expansion = []string{"BASHOPTS", "SHELLOPTS", "GLOBIGNORE", "BASH_ENV", "BASH_COMPAT", "ZDOTDIR"}
 
-// orNone says of a command that was taken apart if there is none in it.
+// orNone adds the reason "no command" if a parsed line has no commands.
 func orNone(subs []*permissionv1.SubCommand, unparsed string) ([]*permissionv1.SubCommand, string) {
 	if len(subs) == 0 && unparsed == "" {
 		unparsed = "there is no command in it"
@@ -76,8 +77,8 @@ func orNone(subs []*permissionv1.SubCommand, unparsed string) ([]*permissionv1.S
 	return subs, unparsed
 }
 
-// Executed replaces the action's command by argv, executed without a shell. Call it if the agent's line turns out to be the
-// name of a program. Text, directory and paths stay. a is an action that s has made and that names a command.
+// Executed replaces the action's command by argv, executed without a shell. Call it if the agent's line turns out to
+// be the name of a program. Text, directory and paths do not change. a must be an action of s with a command.
 func (s Session) Executed(a *permissionv1.Action, argv []string) {
 	c := a.GetCommand()
 	if c == nil {
@@ -94,8 +95,8 @@ func (s Session) Executed(a *permissionv1.Action, argv []string) {
 	p.facts(c)
 }
 
-// directory sets where a command runs: the directory as the agent spells it, or where it really leads if a link leads
-// elsewhere.
+// directory sets the directory in which a command runs: the real path if the agent's path leads through a link, else
+// the agent's path.
 func (s Session) directory(a *permissionv1.Action, c *permissionv1.Command, cwd string, p *paths) {
 	dir, why := local(cwd)
 	if why != "" {

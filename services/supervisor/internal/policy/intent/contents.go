@@ -9,26 +9,28 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Bounds on the files that Shown and Written look at. What is beyond them is in no result.
+// Bounds on the files that Shown and Written read. Files beyond them are in no result.
 const (
 	maxContent    = 1 << 20 // bytes of a file, before the edit and after it
 	maxShownFiles = 64      // of one question
 )
 
-// Edits are what the diffs of a question make of files, each by PlaceOf its path.
+// Edits maps each file, by PlaceOf, to the edit that the diffs of a permission request make.
 type Edits map[string]Edit
 
-// Edit is the SHA-256 of a file's content before and after a diff was applied. A missing file is empty. Plain is that of the
-// other content by which a write makes After, as its handler keeps the file's form; or After.
+// Edit has the SHA-256 of a file's content before and after a diff. A missing file counts as empty. If the file's
+// handler preserves the file's form, Plain is the hash of the written content that results in After; else it equals
+// After.
 type Edit struct{ Before, After, Plain [sha256.Size]byte }
 
-// File is what a call writes into a file. If the file's handler keeps its form, it holds more afterwards.
+// File is the content that a call writes into a file. If the file's handler preserves the file's form, the resulting
+// file differs from it.
 type File struct {
-	Place string // PlaceOf its path
+	Place string // see PlaceOf
 	Sum   [sha256.Size]byte
 }
 
-// Make returns the edit that the write of f makes; false: there is none. f may be nil.
+// Make returns the edit that the write of f makes, and false if there is no such edit. f may be nil.
 func (e Edits) Make(f *File) (Edit, bool) {
 	if f == nil {
 		return Edit{}, false
@@ -37,7 +39,7 @@ func (e Edits) Make(f *File) (Edit, bool) {
 	return edit, ok && (edit.After == f.Sum || edit.Plain == f.Sum)
 }
 
-// PlaceOf names the file that a path leads to: where it really leads, or, if that is not known, by its name.
+// PlaceOf returns the real path of a file if it is known, else the path as the agent wrote it.
 func PlaceOf(p *permissionv1.PathAccess) string {
 	if p.GetResolvedPath() != "" {
 		return named(p.GetResolvedPath())
@@ -45,8 +47,8 @@ func PlaceOf(p *permissionv1.PathAccess) string {
 	return named(p.GetPath())
 }
 
-// Written is what a call writes into a file, which is an action that Call has returned. It is nil for a call that writes no
-// file.
+// Written returns the content that a call writes into a file. a is the action that Call returned. It returns nil for
+// other calls.
 func Written(a *permissionv1.Action, params []byte) *File {
 	if a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {
 		return nil
@@ -58,20 +60,19 @@ func Written(a *permissionv1.Action, params []byte) *File {
 	return &File{PlaceOf(a.GetPaths()[0]), sha256.Sum256([]byte(text))}
 }
 
-// Shown is what the edit of a question makes of files, as the diffs in its content show it. a is what Question
-// has returned for tc.
+// Shown returns the edits that the diffs in the content of a permission request make. a is the action that Question
+// returned for tc.
 //
-// Agents show a whole file or a part of one. Either way the oldText of a diff must stand in the file exactly once, byte for
-// byte, and newText takes its place; several diffs of one file follow each other. A diff without oldText is of a file that
-// is missing or empty. A file for which that does not hold, or which is longer than 1 MiB, is left out, and so is each
-// file after the first 64: the person may have been shown something else than what would be written.
+// Agents show a whole file or a part of one. The oldText of a diff must occur in the file exactly once, byte for
+// byte, and newText replaces it; several diffs of one file are applied in order. A diff without oldText is for a
+// missing or empty file. The result omits files for which this does not hold, files over 1 MiB, and files after the
+// first 64, because the written content may differ from the content that was shown.
 //
-// So is a file whose path a diff does not spell as acphost would (isReadablePath): people may take it for another file.
+// It also omits files whose path in the diff is not readable (isReadablePath), because a person may mistake the path
+// for another. And it omits files whose form a write would preserve if the diffs show another form.
 //
-// So is a file whose form a write would keep, if the diffs show it in another form: what they show would not be written.
-//
-// present reads a file as the agent could, one file at a time, and says what a write would keep of its form. It returns false
-// if the content cannot be known, and "" for a missing file.
+// present reads a file with the agent's rights, one file at a time, and returns the form that a write would preserve.
+// It returns false if the content cannot be known, and "" for a missing file.
 func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *permissionv1.PathAccess) (string, textform.Form, bool)) Edits {
 	if a.GetUnparsed() != "" || a.GetKind() != "tool.edit" {
 		return nil
@@ -102,7 +103,7 @@ func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *
 	return shown
 }
 
-// find returns the path of an action that an agent spelled as file. An action that is understood in full has it.
+// find returns the path of an action that an agent spelled as file. Each action that is fully understood has it.
 func (s Session) find(a *permissionv1.Action, file string) *permissionv1.PathAccess {
 	file, _ = local(file)
 	file, _ = s.absolute(file)
@@ -114,12 +115,12 @@ func (s Session) find(a *permissionv1.Action, file string) *permissionv1.PathAcc
 	return nil
 }
 
-// applied returns what diffs make of a text, one after the other; false: that is not certain.
+// applied applies diffs to a text in order. It returns false if the result is not certain.
 func applied(diffs []shownDiff, text string) (string, bool) {
 	for _, d := range diffs {
 		at := strings.Index(text, d.oldText)
 		if !d.clear || at < 0 || at != strings.LastIndex(text, d.oldText) {
-			return "", false // an empty oldText stands at each end of a text that is not empty
+			return "", false // an empty oldText occurs at both ends of a text
 		}
 		if text = text[:at] + d.newText + text[at+len(d.oldText):]; len(text) > maxContent {
 			return "", false

@@ -10,21 +10,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// Contradicts reports whether a tool call, as it is reported now, is another one than a person is shown: it has another
-// command, runs it in another directory or with other variables, or makes something else of a file whose diff is shown. It
-// is one as well if the report can be read in several ways.
+// Contradicts reports whether a tool call, as now reported, differs from the call shown to a person: in its command,
+// its directory or variables, or in the content of a file whose diff is shown. An ambiguous report also contradicts.
 //
-// What is missing, or was not shown, contradicts nothing, nor does the beginning of what is shown. Agents that report a call
-// in pieces, as their model writes it, ask while the last pieces are on their way, and OpenCode reports the directory of a
-// command apart from it.
+// Parts that are missing in the report, or were not shown, do not contradict, and neither does a prefix of a shown
+// part. Agents that report a call in pieces ask while the last pieces are still in transit, and OpenCode reports the
+// directory of a command separately.
 func (s Session) Contradicts(shown, now acp.ToolCall) bool {
 	return now.Ambiguous != shown.Ambiguous ||
 		!bytes.Equal(now.RawInput, shown.RawInput) && s.otherCommand(shown, now) ||
 		!bytes.Equal(now.Content, shown.Content) && s.otherDiffs(shown.Content, now.Content)
 }
 
-// Repeats reports whether a tool call, as it is reported now, is the very command that was judged, and shows a person
-// nothing else. OpenCode reports a command once more just after it has asked about it, with the directory and a
+// Repeats reports whether a tool call, as now reported, has the same command as the judged call and shows a person
+// nothing else. OpenCode reports a command again right after its permission request, with the directory and a
 // description.
 func (s Session) Repeats(judged, now acp.ToolCall) bool {
 	if judged.Title != now.Title || judged.Name != now.Name || judged.Kind != now.Kind || judged.Ambiguous != now.Ambiguous ||
@@ -38,7 +37,7 @@ func (s Session) Repeats(judged, now acp.ToolCall) bool {
 }
 
 func (s Session) otherCommand(shown, now acp.ToolCall) bool {
-	if len(shown.RawInput) > maxRawInput { // then no command is known of it
+	if len(shown.RawInput) > maxRawInput { // no command was read from it
 		return false
 	}
 	was := s.claim(shown)
@@ -65,14 +64,14 @@ func (s Session) otherCommand(shown, now acp.ToolCall) bool {
 	})
 }
 
-// begins reports whether a command is another one, or a beginning of it.
+// begins reports whether w has the same command as of, or a prefix of it.
 func (w *claim) begins(of claim) bool {
 	argv, line := bare(&permissionv1.Command{Argv: w.argv, Text: w.line})
 	ofArgv, ofLine := bare(&permissionv1.Command{Argv: of.argv, Text: of.line})
 	return line == ofLine && slices.Equal(argv, ofArgv) || strings.HasPrefix(of.text(), w.text())
 }
 
-// text is the command as a line.
+// text returns the command as a line.
 func (w *claim) text() string {
 	if len(w.argv) > 0 {
 		return shell.Quote(w.argv)
@@ -80,7 +79,7 @@ func (w *claim) text() string {
 	return w.line
 }
 
-// otherDiffs reports whether diffs of a file that is shown have other texts.
+// otherDiffs reports whether the diffs of a shown file changed their texts.
 func (s Session) otherDiffs(shown, now []byte) bool {
 	of := s.diffsOf(shown)
 	for file, diffs := range s.diffsOf(now) {
@@ -103,7 +102,7 @@ func (s Session) otherDiffs(shown, now []byte) bool {
 	return false
 }
 
-// diffsOf returns the diffs in the content of a tool call, by the files that they name.
+// diffsOf returns the diffs in the content of a tool call, keyed by file.
 func (s Session) diffsOf(content []byte) map[string][]shownDiff {
 	diffs := map[string][]shownDiff{}
 	_ = acp.Elements(content, func(item []byte) bool {
@@ -116,7 +115,7 @@ func (s Session) diffsOf(content []byte) map[string][]shownDiff {
 	return diffs
 }
 
-// spelled is a path as every spelling of it is compared; what names no file of this machine stays as it is.
+// spelled returns the normal form of a path for comparisons. It returns texts that name no local file unchanged.
 func (s Session) spelled(file string) string {
 	at, why := local(file)
 	if why != "" {

@@ -10,37 +10,37 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policy/dialect"
 )
 
-// claim is what an agent said of an action, in its own words.
+// claim is an agent's description of an action.
 type claim struct {
-	source string   // what says so, for people
-	kind   string   // ACP's, where the agent calls the tool something else than what it does
+	source string   // where the description is from, for messages to people
+	kind   string   // ACP's kind, if the agent calls the tool something other than what it does
 	tool   string   // the tool's name, as the agent states it
 	line   string   // a command line, for a shell
 	argv   []string // or a program and its arguments
 	alone  bool     // argv is read without the commands that the program may start
-	cwd    []string // where it runs; more than one is unclear
+	cwd    []string // where it runs; more than one makes the claim unclear
 	env    []string // each NAME=VALUE
 	paths  []string
-	// known: the tool is one of the agent's own. names: it reads names alone.
+	// known: the tool is one of the agent's own. names: the tool reads only names of files.
 	known, names bool
-	// addressed: an address is named. patterned: a pattern of files is.
+	// addressed: it has a network address. patterned: it has a file pattern.
 	addressed, patterned bool
-	// whole: the input holds all that the question asks for. folders: the question is about the folders of the command.
+	// whole: the input holds the whole request. folders: the request is about the folders of the command.
 	whole, folders bool
-	// elsewhere: it may run in another directory than the session's.
+	// elsewhere: it may run outside of the session's directory.
 	elsewhere bool
-	// unexplained are the members of which nobody knows what they stand for, strays the texts in them.
+	// unexplained are the members with unknown meaning, strays the texts in them.
 	unexplained, strays []string
-	// texts are what is written, searched for or asked. writes: some of it is written.
+	// texts are the texts to write, to search for or to ask. writes: some of them are written.
 	texts   []string
 	writes  bool
-	unclear []string // why what it said cannot be taken for certain
+	unclear []string // reasons why the description is not certain
 }
 
-// named reports whether a command was named.
+// named reports whether the claim has a command.
 func (w *claim) named() bool { return w.line != "" || len(w.argv) > 0 }
 
-// inFolders makes paths of the folders that are named. A relative path may be one of a file in the only one.
+// inFolders adds the folders to the paths. If there is only one, relative paths may be relative to it.
 func (w *claim) inFolders() {
 	if len(w.cwd) == 1 {
 		for _, file := range w.paths[:min(len(w.paths), maxPaths)] {
@@ -60,15 +60,15 @@ func (w *claim) doubt(why string) {
 	}
 }
 
-// expect doubts what the source holds under a name, unless it could be read.
+// expect adds a doubt if the value of a member could not be read.
 func (w *claim) expect(read bool, name string) {
 	if !read {
 		w.doubt("what " + w.source + " holds as " + cut(name, maxWord) + " cannot be read")
 	}
 }
 
-// dialect is how the session's agent says what its tools are about to do: as the user configured it, over what is known of an
-// agent that calls itself like that.
+// dialect returns how the session's agent describes its tools: the known dialect of an agent with that name, with the
+// user's configuration applied.
 func (s Session) dialect() *dialect.Dialect {
 	if d := s.Configured.Over(dialect.Of(s.Dialect)); d != nil {
 		return d
@@ -119,12 +119,12 @@ func (s Session) claim(tc acp.ToolCall) claim {
 	if tool.Here && len(w.paths)+len(w.cwd) == 0 {
 		w.paths = append(w.paths, ".")
 	}
-	if !w.named() && len(w.paths) == 0 { // what is written may say where
+	if !w.named() && len(w.paths) == 0 { // the written text may be a patch that names its files
 		for _, said := range w.texts {
 			r.addPatch(readPatch(said))
 		}
 	}
-	w.env = s.told(w.env)
+	w.env = s.ownVariables(w.env)
 	elsewhere := cmp.Or(tool.Elsewhere, d.Elsewhere)
 	w.elsewhere = elsewhere != nil && *elsewhere && w.named() && len(w.cwd) == 0 && !s.textSaysHere(d, tc)
 	return *w
@@ -135,13 +135,13 @@ func (s Session) titleRuns(d *dialect.Dialect, tc acp.ToolCall) bool {
 	return (d.TitleIsCommand || s.titled(d)) && tc.Kind == "execute" && empty(tc.RawInput)
 }
 
-// titled reports whether it is known of the agent's version that titles are commands.
+// titled reports whether titles are known to be commands in the agent's version.
 func (s Session) titled(d *dialect.Dialect) bool {
 	return d.Titled != nil && slices.Contains(d.Titled.Versions, s.Version)
 }
 
-// textSaysHere reports whether the text beside a command in a title says that the command runs in the session's folder. Once
-// the call has ended, the text is the command's output.
+// textSaysHere reports whether the text after a command's title states that the command runs in the session's folder.
+// After the call has ended, the text is the command's output.
 func (s Session) textSaysHere(d *dialect.Dialect, tc acp.ToolCall) bool {
 	if !s.titled(d) || d.Titled.Here == "" || !s.titleRuns(d, tc) || acp.ToolCallEnded(tc.Status) {
 		return false
@@ -154,16 +154,16 @@ func (s Session) textSaysHere(d *dialect.Dialect, tc acp.ToolCall) bool {
 	return ok && strings.HasPrefix(said, d.Titled.Here)
 }
 
-// told is an environment without what the agent sets on every command and what changes nothing.
-func (s Session) told(env []string) []string {
+// ownVariables returns env without the variables that the agent sets on every command and those without effect.
+func (s Session) ownVariables(env []string) []string {
 	set := slices.Concat(dialect.Common().Environment, s.dialect().Environment)
 	return slices.DeleteFunc(env, func(entry string) bool {
 		return slices.ContainsFunc(set, func(known string) bool { return dialect.Sets(known, entry) })
 	})
 }
 
-// Awaits reports whether a tool call leaves out what the agent's reports hold, and none that came yet: the directory of its
-// command.
+// Awaits reports whether the call's command still lacks its directory, which a later report of the agent will
+// contain.
 func (s Session) Awaits(tc acp.ToolCall) bool {
 	if !slices.Contains(s.dialect().Readings, dialect.Located) || len(tc.RawInput) > maxRawInput {
 		return false

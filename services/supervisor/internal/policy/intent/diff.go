@@ -9,17 +9,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// diffKinds are what the diffs in the content of a tool call do.
+// diffKinds are the changes that the diffs in the content of a tool call make.
 type diffKinds struct{ edits, deletes, moves bool }
 
-// edit reports whether a tool call that an agent says is of a kind is an edit by its diffs. It is none if they do to files
-// just what the kind says.
+// edit reports whether the diffs edit files. kind is the kind that the agent names. Diffs that only delete, or only
+// move, files are not edits if kind names that.
 func (d diffKinds) edit(kind string) bool {
 	return d != diffKinds{} && (kind != "delete" || d != diffKinds{deletes: true}) && (kind != "move" || d != diffKinds{moves: true})
 }
 
-// diffs adds the files of the diffs in a tool call's content: of ACP v1, with a path and texts, or of v2, with a list of
-// changes and a patch that shows them.
+// diffs adds the files of the diffs in a tool call's content. A diff of ACP v1 has a path and texts; a diff of v2 has
+// a list of changes and a patch that shows them.
 func (p *paths) diffs(content []byte) (d diffKinds) {
 	const nameless = "a diff does not say of which file it is"
 	p.each(content, "the content cannot be read in one way only", func(v []byte) {
@@ -43,7 +43,7 @@ func (p *paths) diffs(content []byte) (d diffKinds) {
 	return d
 }
 
-// change adds a change of a diff of v2.
+// change adds a change of a v2 diff.
 func (p *paths) change(change []byte, d *diffKinds) {
 	const nameless = "a change of a diff does not say of which file it is"
 	write := permissionv1.Access_ACCESS_WRITE
@@ -71,8 +71,8 @@ func (p *paths) change(change []byte, d *diffKinds) {
 	}
 }
 
-// patches doubts a diff with a patch of other files than the diff names, or with one that does more: it is what people see.
-// Of v2 the patch is in the member of this name; adapters write one into _meta.
+// patches adds a doubt if a diff's patch has other files than the diff names, or makes other changes, because people
+// see the patch. ACP v2 has the patch in the member "patch"; adapters of v1 write one into _meta.
 func (p *paths) patches(diff []byte, d diffKinds) {
 	var named []string
 	for _, of := range append(elements(acp.Get(diff, "changes")), diff) {
@@ -100,13 +100,13 @@ func (p *paths) patches(diff []byte, d diffKinds) {
 	}
 }
 
-// elements are those of a list; nil if it is none.
+// elements returns the elements of a list; nil for other values.
 func elements(list []byte) (all [][]byte) {
 	_ = acp.Elements(list, func(v []byte) bool { all = append(all, v); return true })
 	return all
 }
 
-// eachText calls f with every text in a value, down to a depth.
+// eachText calls f with every text in a value, up to a depth.
 func eachText(v []byte, depth int, f func(text string)) {
 	switch {
 	case len(v) == 0 || depth == 0:
@@ -128,8 +128,9 @@ type shownDiff struct {
 	raw              []byte
 }
 
-// readDiff reads an item of content; false: it is no diff. A member that differs from a known one in case alone makes the
-// diff unclear, since some programs would show that member. So does a _meta that may hold a patch.
+// readDiff reads an item of content; false: it is not a diff. A member whose name differs from a known one only in
+// case makes the diff unclear, because some programs would show that member. A _meta that may hold a patch does so
+// too.
 func readDiff(item []byte) (shownDiff, bool) {
 	known := map[string][]byte{"type": nil, "path": nil, "oldText": nil, "newText": nil}
 	names := slices.Collect(maps.Keys(known))
@@ -155,7 +156,7 @@ func readDiff(item []byte) (shownDiff, bool) {
 	return d, true
 }
 
-// briefly reports whether a _meta holds words and numbers alone, such as {"kind": "update"}.
+// briefly reports whether a _meta holds only words and numbers, such as {"kind": "update"}.
 func briefly(meta []byte) bool {
 	const word = 64
 	brief := true

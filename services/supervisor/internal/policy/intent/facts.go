@@ -11,15 +11,15 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxUsed bounds the files of a command that are looked at beside those that its words spell; where one more leads is not
-// known, so neither is what uses it.
+// maxUsed bounds the files of a command that are resolved in addition to those that its words name. If there are
+// more, the facts of the command are unknown.
 const maxUsed = 2048
 
-// facts adds to each part of a line what it does.
+// facts adds to each part of a line the facts about what it does.
 func (p *paths) facts(c *permissionv1.Command) {
 	var disk *facts.Disk
 	looked := 0
-	if p.session.Place != nil && c.GetUnparsed() == "" { // what is unparsed is not allowed by what it does
+	if p.session.Place != nil && c.GetUnparsed() == "" { // facts never allow an unparsed command
 		names := func(dir string, above bool) ([]string, bool) {
 			if !p.session.Local {
 				return nil, false
@@ -41,7 +41,7 @@ func (p *paths) facts(c *permissionv1.Command) {
 				}
 			}
 			if p.session.Seen.OfProcess(file) {
-				return facts.Place{} // it leads elsewhere for the command than for us
+				return facts.Place{} // the path resolves differently for the command than for this process
 			}
 			to := facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}
 			if at.Content != nil {
@@ -66,8 +66,9 @@ func (p *paths) facts(c *permissionv1.Command) {
 	p.relinked(c)
 }
 
-// gitInternal takes back that it is known what commands do if they write what is git's own, or would make a folder a repository
-// together ("mkdir objects refs" beside a file HEAD): git runs what is written there.
+// gitInternal marks the facts of commands as unknown if the line writes files inside a git repository's metadata, or
+// would create such metadata ("mkdir objects refs" beside a file HEAD), because git executes configuration from
+// there.
 func (p *paths) gitInternal(c *permissionv1.Command) {
 	var written []string
 	for file := range writtenBy(c) {
@@ -81,7 +82,7 @@ func (p *paths) gitInternal(c *permissionv1.Command) {
 	}
 }
 
-// writtenBy are the files that the commands of a line write, with the facts that have them.
+// writtenBy returns the files that the commands of a line write, with the facts that contain them.
 func writtenBy(c *permissionv1.Command) iter.Seq2[*permissionv1.FileUse, *permissionv1.Facts] {
 	return func(yield func(*permissionv1.FileUse, *permissionv1.Facts) bool) {
 		for _, sub := range c.GetSubCommands() {

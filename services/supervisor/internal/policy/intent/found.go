@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// SimpleCommands are the simple commands of an action, as a handler is asked about them: the one that runs them knows which
-// programs they name.
+// SimpleCommands returns the simple commands of an action in the form of a request to the handler that runs them,
+// which knows which programs they name.
 func SimpleCommands(a *permissionv1.Action) []*acpv1.SimpleCommand {
 	c := a.GetCommand()
 	var all []*acpv1.SimpleCommand
@@ -35,7 +35,7 @@ func SimpleCommands(a *permissionv1.Action) []*acpv1.SimpleCommand {
 	return all
 }
 
-// Found puts the programs and the repositories of an action's simple commands into the action.
+// Found adds to an action the programs and the repositories of its simple commands, as the handler returned them.
 func Found(a *permissionv1.Action, all []*acpv1.Found) {
 	for i, sub := range a.GetCommand().GetSubCommands() {
 		if i >= len(all) {
@@ -43,7 +43,7 @@ func Found(a *permissionv1.Action, all []*acpv1.Found) {
 		}
 		sub.Program, sub.WrapperPrograms, sub.Repository = all[i].GetProgram(), all[i].GetWrapperPrograms(), all[i].GetRepository()
 		if len(sub.GetArgv()) == 0 || shell.DynamicWord(sub, 0) {
-			sub.Program, sub.Repository = nil, nil // which program it is, is only known when it runs
+			sub.Program, sub.Repository = nil, nil // the program is only known when the command runs
 		}
 	}
 }

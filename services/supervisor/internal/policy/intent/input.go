@@ -10,28 +10,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policy/dialect"
 )
 
-// Bounds on what is looked at of an input. Past them the call is unclear.
+// Bounds on the reading of an input. An input beyond them is unclear.
 const (
-	maxNested    = 32 // levels, counting texts that hold JSON
+	maxNested    = 32 // levels, including those of texts that hold JSON
 	maxNestedBig = 2  // levels of an input that is over maxRawInput
 	maxDoubts    = 100
-	maxStrays    = 256 // texts that are looked at as paths
+	maxStrays    = 256 // texts that are resolved as paths
 )
 
-// reader reads the input of one tool call: whatever names files, commands and addresses in it, at any depth. A member that
-// nobody knows makes the call unclear, and so does one with an unexpected value: the agent may read what the reader does not.
+// reader reads the input of one tool call: all files, commands and addresses in it, at any depth. A member with an
+// unknown meaning or an unexpected value makes the call unclear, because the agent may read something else there.
 type reader struct {
 	d    *dialect.Dialect
 	tool dialect.Tool
-	kind string // as the agent says
+	kind string // ACP's kind, as the agent sent it
 	*claim
 
-	commands [][]string // a line alone, or an argv that begins with ""
+	commands [][]string // a single line, or an argv after a first element ""
 	args     []string
-	deepest  int // how deep is looked
+	deepest  int // the depth limit
 }
 
-// meaning is what a member stands for, by its name in lower case; empty: nobody knows. own: the agent's dialect says so.
+// meaning returns the meaning of a member by its name in lower case; empty if it is unknown. own: it is from the
+// agent's dialect.
 func (r *reader) meaning(name string) (m dialect.Meaning, own bool) {
 	for i, members := range [...]map[string]dialect.Meaning{r.tool.Members, r.d.Members, dialect.Common().Members} {
 		if m := members[name]; m != "" {
@@ -44,7 +45,7 @@ func (r *reader) meaning(name string) (m dialect.Meaning, own bool) {
 	return "", false
 }
 
-// input reads all of a raw input.
+// input reads a whole raw input.
 func (r *reader) input(raw []byte) {
 	r.deepest = maxNested
 	if len(raw) > maxRawInput {
@@ -64,7 +65,7 @@ func (r *reader) input(raw []byte) {
 	r.addCommand()
 }
 
-// explained doubts what nobody knows the meaning of.
+// explained adds a doubt if members with unknown meaning were found.
 func (r *reader) explained() {
 	if r.named() && len(r.texts) > 0 {
 		r.doubt("there is a text beside the command, which may be for it to read")
@@ -97,7 +98,7 @@ func (r *reader) object(raw []byte, depth int) {
 		}
 		spelled[folded] = name
 		switch {
-		case m == dialect.Note && own: // whatever it holds
+		case m == dialect.Note && own: // with any value
 		case m == dialect.End:
 			ends, endNames = append(ends, v), append(endNames, folded)
 		case m == "":
@@ -119,7 +120,7 @@ func (r *reader) object(raw []byte, depth int) {
 	}
 }
 
-// member reads a member with a meaning. of is the object that it is in.
+// member reads a member with a known meaning. of is the object that contains it.
 func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int) {
 	ok := true
 	switch m {
@@ -170,7 +171,7 @@ func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int)
 	case dialect.Whole:
 		r.whole = depth == 0
 	case dialect.More:
-		if !nothing(v) {
+		if !isEmptyValue(v) {
 			r.doubt("the agent asks for more than the action itself: " + name)
 		}
 	case dialect.Question:
@@ -180,7 +181,7 @@ func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int)
 	}
 	r.expect(ok, name)
 	switch m {
-	case dialect.Path, dialect.PatchedNames, dialect.PatchedFiles, dialect.Commands: // these were looked into: never twice
+	case dialect.Path, dialect.PatchedNames, dialect.PatchedFiles, dialect.Commands: // read by the caller
 	default:
 		if !ok {
 			r.inside(v, depth)
@@ -188,9 +189,9 @@ func (r *reader) member(m dialect.Meaning, name string, of, v []byte, depth int)
 	}
 }
 
-// unknown looks at a value of which nobody knows what it stands for. Numbers, false and what is empty name nothing.
+// unknown reads a value with an unknown meaning. Numbers, false and empty values name nothing.
 func (r *reader) unknown(name string, v []byte, depth int) {
-	if nothing(v) {
+	if isEmptyValue(v) {
 		return
 	}
 	if name != "" {
@@ -206,7 +207,7 @@ func (r *reader) tooDeep(depth int) bool {
 	return depth > r.deepest
 }
 
-// inside looks for what else a value names, wherever in it: texts may be patches, addresses of files, paths, or JSON again.
+// inside searches a value at any depth for names: texts may be patches, file URLs, paths, or nested JSON.
 func (r *reader) inside(v []byte, depth int) {
 	if r.tooDeep(depth) {
 		return
@@ -239,8 +240,8 @@ func (r *reader) expectList(err error) {
 	}
 }
 
-// nothing reports whether a value names nothing, whatever it stands for.
-func nothing(v []byte) bool {
+// isEmptyValue reports whether a value is empty, so that it names nothing under any meaning.
+func isEmptyValue(v []byte) bool {
 	switch v[0] {
 	case '"':
 		return len(v) == 2
@@ -262,19 +263,19 @@ func isJSON(s string) bool {
 	return false
 }
 
-// certainPath reports whether a value cannot be anything but a path.
+// certainPath reports whether a value can only be a path.
 func certainPath(v []byte) bool {
 	s, ok := acp.Exact(v)
 	return ok && !strings.ContainsAny(s, "\n\r") &&
 		(path.IsAbs(s) || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || hasScheme(s, "file"))
 }
 
-// files takes a path, a list of some, or of objects that have some.
+// files reads a path, a list of paths, or a list of objects with paths.
 func (r *reader) files(v []byte, depth int) bool {
 	one := func(v []byte) bool {
 		p, ok := acp.Exact(v)
 		switch {
-		case !ok || isJSON(p): // some tools take a list in a text
+		case !ok || isJSON(p): // some tools send a list encoded as text
 			r.inside(v, depth)
 			return false
 		case p != "":
@@ -299,7 +300,7 @@ func (r *reader) files(v []byte, depth int) bool {
 	return all && err == nil
 }
 
-// nested reads an object, or a list of objects, whose members mean the same there.
+// nested reads an object, or a list of objects, whose members have the same meanings as those of the input.
 func (r *reader) nested(name string, v []byte, depth int) {
 	switch v[0] {
 	case '{':
@@ -318,7 +319,7 @@ func (r *reader) nested(name string, v []byte, depth int) {
 	}
 }
 
-// saying takes a text or a note: a value, or a list of some. Anything else is not what the name says.
+// saying reads a text or a note, or a list of them. Other values are unclear.
 func (r *reader) saying(m dialect.Meaning, name string, v []byte, depth int) {
 	say := func(v []byte) {
 		if v[0] == '{' || v[0] == '[' {
@@ -335,7 +336,7 @@ func (r *reader) saying(m dialect.Meaning, name string, v []byte, depth int) {
 	r.expectList(acp.Elements(v, func(e []byte) bool { say(e); return true }))
 }
 
-// addresses takes an address, or a list of some.
+// addresses reads an address, or a list of addresses.
 func (r *reader) addresses(v []byte) bool {
 	list := []string{""}
 	var ok bool
@@ -350,7 +351,7 @@ func (r *reader) addresses(v []byte) bool {
 		case hasScheme(s, "http"), hasScheme(s, "https"):
 			r.addressed = true
 		case !strings.Contains(s, ":") && strings.Trim(s[:1], "/.~") != "":
-			if r.addressed = true; r.kind != "fetch" { // of what works on files it may be one
+			if r.addressed = true; r.kind != "fetch" { // for a tool that works on files, the value may be a file
 				r.paths = append(r.paths, s)
 			}
 		default:
@@ -360,7 +361,7 @@ func (r *reader) addresses(v []byte) bool {
 	return ok
 }
 
-// patterns takes what is looked for below a folder. One that leads out of it names other folders.
+// patterns reads patterns to search for below a folder. A pattern that leads out of the folder names other folders.
 func (r *reader) patterns(v []byte) bool {
 	list := []string{""}
 	var ok bool

@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// commandList takes several commands. They may run one after the other in one shell, or each in its own: what they come to
-// must be the same.
+// commandList reads several commands. The agent may run them in one shell, or each in its own, so both ways must have
+// the same result.
 func (r *reader) commandList(v []byte, depth int) bool {
 	if line, ok := acp.Exact(v); ok {
 		r.commands = append(r.commands, []string{line})
@@ -32,7 +32,7 @@ func (r *reader) commandList(v []byte, depth int) bool {
 	})
 	switch {
 	case v[0] == '{':
-		r.object(v, depth+1) // one that is no list
+		r.object(v, depth+1) // a value that is not a list
 		return true
 	case len(lines) == 0:
 		return all && err == nil
@@ -45,8 +45,8 @@ func (r *reader) commandList(v []byte, depth int) bool {
 	return all && err == nil
 }
 
-// structured is the line of a command that is an object: a program and its arguments. Where it runs, and with what, must be
-// the same for all.
+// structured returns the line of a command that is an object with a program and its arguments. Directory and
+// environment must be the same for all commands.
 func (r *reader) structured(v []byte, depth int) (line string, ok bool) {
 	in := reader{d: r.d, tool: r.tool, kind: r.kind, deepest: r.deepest, claim: &claim{source: r.source}}
 	in.object(v, depth+1)
@@ -63,11 +63,11 @@ func (r *reader) structured(v []byte, depth int) (line string, ok bool) {
 	return in.text(), in.named()
 }
 
-// sameApart reports whether lines have the same simple commands each for itself as they have together.
+// sameApart reports whether lines have the same simple commands when parsed separately as when parsed together.
 func sameApart(lines []string, joined string) bool {
 	together, why := shell.Parse(joined)
 	if why != "" {
-		return true // it is not understood anyway
+		return true // it is unparsed anyway
 	}
 	for _, line := range lines {
 		alone, why := shell.Parse(line)
@@ -84,7 +84,7 @@ func sameApart(lines []string, joined string) bool {
 	return len(together) == 0
 }
 
-// addCommand makes one command of all that were named, and of the arguments beside them.
+// addCommand makes one command of all the commands and arguments that were read.
 func (r *reader) addCommand() {
 	w, commands, args := r.claim, r.commands, r.args
 	for _, c := range commands[min(1, len(commands)):] {
@@ -101,7 +101,7 @@ func (r *reader) addCommand() {
 		}
 		return
 	}
-	// A command that is not empty is better judged than none.
+	// Judging the non-empty command is better than judging none.
 	c := commands[0]
 	if i := slices.IndexFunc(commands, func(c []string) bool { return c[len(c)-1] != "" || len(c) > 1 }); i >= 0 {
 		c = commands[i]
@@ -122,7 +122,8 @@ func (r *reader) addCommand() {
 	}
 }
 
-// command reads a command that is a line or an argv array. An argv begins with "", so that it cannot be mistaken.
+// command reads a command that is a line or an argv array. An argv gets a first element "", so that it differs from a
+// line.
 func command(raw []byte) ([]string, bool) {
 	if line, ok := acp.Exact(raw); ok {
 		return []string{line}, true

@@ -1,11 +1,11 @@
-// Package intent determines the intended action of an agent, in one form for every agent: the Action that policies
-// decide and records contain.
+// Package intent determines the action that an agent intends, in one form for every agent: the Action that policies
+// decide and that records contain.
 //
-// It reads the agent's messages and trusts none of them. If a message can be read in more ways than one, the action says that
-// it is unparsed. The contents of a tool call count for more than the kind that the agent names. Each agent's way to describe
-// its work is data, its dialect.
+// It does not trust the agent's messages. If a message is ambiguous, the action is marked as unparsed. The contents
+// of a tool call take precedence over the kind that the agent names. Each agent's way to describe its tools is data,
+// its dialect.
 //
-// The package decides nothing.
+// The package makes no decisions.
 package intent
 
 import (
@@ -22,64 +22,66 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
-// Bounds on what goes into an Action; more is cut, and the Action says that it is unparsed.
+// Bounds on the contents of an Action. Longer contents are cut, and the Action is marked as unparsed.
 const (
 	maxPaths    = 1000
-	maxRoots    = 64       // roots of which it is asked where they lead, where the session does not say
+	maxRoots    = 64       // roots that are resolved, if the session does not have their real paths
 	maxRawInput = 1 << 20  // bytes of raw input, and of a command
-	maxTitle    = 16 << 10 // bytes; a title identifies nothing, so cutting it loses nothing
+	maxTitle    = 16 << 10 // bytes; a title identifies nothing, so it may be cut
 )
 
-// Session is what is known of the session that an action belongs to, and of its agent. The zero value knows nothing.
+// Session describes the session of an action, and its agent. The zero value is valid: everything is unknown.
 type Session struct {
-	// Agent is the agent's configured name, Dialect what it says of itself at initialize: it chooses only how its own
-	// words are read.
+	// Agent is the agent's configured name, Dialect the name that it sends at initialize. They only select how its
+	// messages are read.
 	Agent, Dialect string
-	// Version is the agent's version, as it says itself at initialize.
+	// Version is the agent's version, which it sends at initialize.
 	Version string
-	// Configured is what the user says of how the agent describes its tools, over what is known of such agents; may be nil.
+	// Configured is the user's configuration of the agent's dialect, which overrides the known dialect; may be nil.
 	Configured *dialect.Dialect
-	// StaysPut: the agent was told to run every command in the session's directory, whatever commands before did.
+	// StaysPut: the agent was instructed to run every command in the session's directory, even after an earlier
+	// command changed it.
 	StaysPut bool
-	// Local: commands see the files that are seen from here, with the same rights. What the words of a line stand for is then
-	// looked up on the disk.
+	// Local: commands see the same files as this process, with the same rights, so their words are resolved on the
+	// disk.
 	Local bool
-	// SessionID and Mode are ACP's.
+	// SessionID and Mode are ACP's session ID and session mode.
 	SessionID, Mode string
-	// Roots are the session's, the working directory first. May be empty.
+	// Roots are the session's roots, the working directory first. May be empty.
 	Roots []string
-	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
+	// ResolvedRoots are the real paths of Roots, in their order; "" for an unknown one. nil: none is known.
 	ResolvedRoots []string
-	// Walls are the walls around the agent's processes and the commands of its terminals; nil: none is known.
+	// Walls are the sandbox walls around the agent's processes and its terminals' commands; nil: unknown.
 	Walls []permissionv1.Wall
-	// Seen is what has been seen of the disk for the question; nil: all is looked at anew.
+	// Seen caches the paths resolved for the current question; nil: no cache.
 	Seen *realpaths.Cache
-	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
-	// times, for those that the words of a command may spell, at most 2048 of 256 words, and four times as many if Local, and
-	// for the files that a command uses, at most 2048. A path with ".." in it is as it was written: behind a symbolic link
-	// only the file system knows where that leads.
+	// Place resolves a path; nil: paths are not resolved. It is called once for each path that the action names, at
+	// most 1000 times; for the paths that the words of a command may spell, at most 2048 of 256 words, or four times
+	// as many if Local; and for the files that a command uses, at most 2048. A path with ".." in it is passed as
+	// written, because behind a symbolic link only the file system can resolve it.
 	Place func(path string) Place
 }
 
-// Place is where a path leads.
+// Place is a resolved path.
 type Place struct {
-	// Resolved is absolute and without symbolic links; empty if that is not known.
+	// Resolved is absolute and without symbolic links; empty if it is unknown.
 	Resolved string
-	// Unreachable is the handler that would know Resolved and does not answer now; empty: there is none.
+	// Unreachable is the handler that would know Resolved and does not respond; empty: none.
 	Unreachable string
-	// Inside: both spellings lie inside the session's roots.
+	// Inside: both spellings are inside the session's roots.
 	Inside bool
 	// Protected: it is one of acphost's own files or folders.
 	Protected bool
-	// GitInternal: it is git's own, or would be once it is written.
+	// GitInternal: it is a file of git's metadata, or becomes one when it is written.
 	GitInternal bool
-	// NoFolder: it is certain that no folder is there.
+	// NoFolder: there is certainly no folder at this path.
 	NoFolder bool
-	// Content decides by the file's name and content whether it is a secret. reads: its content is used. nil: unknown.
+	// Content decides by the file's name and content whether the file is a secret. reads: the action uses the
+	// content. nil: unknown.
 	Content func(reads bool) secretfile.Verdict
 }
 
-// Question normalises a permission question, or a report, about a tool call.
+// Question returns the action of a permission request, or of a report, about a tool call.
 func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_REQUEST)
 	a.ToolCallId = text(tc.ID)
@@ -98,10 +100,10 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	shown := paths.diffs(tc.Content)
 	diffs := shown.edit(tc.Kind)
 	access := accessOf(tc.Kind, diffs)
-	if claim.named() { // what else is named may be anything that the command touches
+	if claim.named() { // the other paths may be anything that the command uses
 		access = permissionv1.Access_ACCESS_WRITE
 	} else {
-		claim.inFolders() // a folder without a command is what the tool works on
+		claim.inFolders() // without a command, a folder is the object of the tool
 	}
 	for _, p := range claim.paths {
 		if isPattern(p) {
@@ -122,13 +124,13 @@ func Question(s Session, tc acp.ToolCall) *permissionv1.Action {
 	a.Kind = kindOf(tc.Kind, a.Command != nil, diffs)
 	missing(a, &claim, tc, shown)
 	searches := a.GetKind() == "tool.search" || a.GetKind() == "tool.read" && len(claim.texts) > 0
-	for _, p := range a.GetPaths() { // a search for text reads all that lies below
+	for _, p := range a.GetPaths() { // a text search reads all files below
 		p.Recursive = searches && !claim.names
 	}
 	return a
 }
 
-// action is an Action with what the session says of it.
+// action returns an Action with the session's fields.
 func (s Session) action(door permissionv1.Door) *permissionv1.Action {
 	return &permissionv1.Action{
 		Agent:         text(s.Agent),
@@ -141,7 +143,7 @@ func (s Session) action(door permissionv1.Door) *permissionv1.Action {
 	}
 }
 
-// kindOf trusts content: a command means execute, a diff means edit, whatever the agent calls it.
+// kindOf prefers content to the agent's kind: a command means execute, a diff means edit.
 func kindOf(kind string, command, diff bool) string {
 	switch {
 	case command:
@@ -158,7 +160,8 @@ func kindOf(kind string, command, diff bool) string {
 // kinds are ACP's kinds of tools.
 var kinds = wordset.Of("read edit delete move search execute think fetch switch_mode other")
 
-// missing notes what an action of its kind should name and does not, and what contradicts itself.
+// missing adds a doubt for each thing that an action of its kind should name and does not, and for each
+// contradiction.
 func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, shown diffKinds) {
 	diffs := shown.edit(tc.Kind)
 	switch {
@@ -208,10 +211,10 @@ func missing(a *permissionv1.Action, w *claim, tc acp.ToolCall, shown diffKinds)
 	}
 }
 
-// besideCommand: the file may be the folder in which the agent runs the command, or one that the command gets.
+// besideCommand: the file may be the folder in which the agent runs the command, or an argument of the command.
 const besideCommand = "the agent names a file outside of the session's folders that the command does not name"
 
-// strange reports whether a path that stands beside a command lies outside of the roots, and is none that the command names.
+// strange reports whether a path named beside a command is outside of the roots and not named by the command.
 func strange(p *permissionv1.PathAccess, c *permissionv1.Command) bool {
 	at := p.GetPath()
 	names := func(word string) bool { return word == at || at != "/" && realpaths.Below(at, word) }
@@ -233,7 +236,7 @@ func accessOf(kind string, diff bool) permissionv1.Access {
 	return permissionv1.Access_ACCESS_WRITE
 }
 
-// rawInput records what the agent sent, as a policy is to see it.
+// rawInput copies the agent's raw input into the action, for policies.
 func rawInput(a *permissionv1.Action, raw []byte) {
 	a.RawInput = text(string(raw))
 	if len(a.RawInput) != len(raw) || a.RawInput != string(raw) {
@@ -241,12 +244,12 @@ func rawInput(a *permissionv1.Action, raw []byte) {
 	}
 }
 
-// empty reports whether a raw JSON value says nothing.
+// empty reports whether a raw JSON value is empty.
 func empty(raw []byte) bool {
 	return slices.Contains([]string{"", "null", "{}", "[]", `""`}, string(raw))
 }
 
-// unparsed adds a reason why the action is not understood in full, each once.
+// unparsed adds a reason why the action is not fully understood, without duplicates.
 func unparsed(a *permissionv1.Action, why string) {
 	switch have := a.GetUnparsed(); {
 	case why == "" || strings.Contains(have, why):
@@ -257,10 +260,10 @@ func unparsed(a *permissionv1.Action, why string) {
 	}
 }
 
-// text is s as a message can carry it.
+// text returns s as valid UTF-8.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// cut is the first n bytes of s as a message can carry it, in whole characters.
+// cut returns at most the first n bytes of s as valid UTF-8, in whole characters.
 func cut(s string, n int) string {
 	s, _ = safetext.Prefix(text(s), n)
 	return s

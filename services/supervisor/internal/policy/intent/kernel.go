@@ -13,9 +13,10 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// What the kernel asks about (door three) needs no reading: a path is where it leads, and a program is what runs.
+// Actions observed by the sandbox need no parsing: their paths are resolved, and their programs are the ones that
+// run.
 
-// ChangedFile is that a process changes a file, or reads it.
+// ChangedFile returns the action of a process that changes or reads a file.
 func ChangedFile(s Session, file string, access permissionv1.Access) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "fs.write"
@@ -26,8 +27,8 @@ func ChangedFile(s Session, file string, access permissionv1.Access) *permission
 	return a
 }
 
-// Replaced is the change to the file that a process writes anew by another name beside it, as it is known of the
-// agent; nil: it is not such a name.
+// Replaced returns the change of the file that a process replaces by writing a temporary file beside it, as the
+// agent's dialect names such files; nil: file is not such a temporary file.
 func Replaced(s Session, file string) *permissionv1.Action {
 	dir, name := path.Split(file)
 	for _, pattern := range s.dialect().Temporary {
@@ -45,22 +46,22 @@ func Replaced(s Session, file string) *permissionv1.Action {
 
 // ProgramStart is a program that a process starts.
 type ProgramStart struct {
-	// Args are the program and its arguments. The program is a name only if the name leads to the program.
+	// Args are the program and its arguments. Args[0] is a name only if the name resolves to the program.
 	Args []string
 	// Dir is absolute.
 	Dir string
-	// Env is each "NAME=VALUE" that the agent itself was not started with.
+	// Env is each "NAME=VALUE" that was not in the agent's own start environment.
 	Env []string
-	// Cut: arguments or environment are not complete.
+	// Cut: the arguments or the environment are incomplete.
 	Cut bool
-	// Another is a name by which the program is started that is another's; empty: it is its own.
+	// Another is the name by which the program is started if it is the name of another program; else empty.
 	Another string
 }
 
-// Started returns the action of a process that starts a program: the program with its arguments, without the commands
-// that it may start itself. For a shell and the like, line is the same start with the commands of its line; nil: the
-// program is not known to start others. Policies decide about a, because each of the commands is decided when it
-// starts. An answer of the user about the line is an answer about a.
+// Started returns the action of a process that starts a program: the program and its arguments, without the commands
+// that it may start itself. For a shell and similar programs, line is the same start with the commands of its line;
+// nil for other programs. Policies decide a, because each of the commands is decided when it starts. A user's answer
+// about line is an answer about a.
 func Started(s Session, e ProgramStart) (a, line *permissionv1.Action) {
 	a = s.started(e, true)
 	if len(e.Args) > 0 && shell.StartsOthers(e.Args[0]) {
@@ -69,7 +70,7 @@ func Started(s Session, e ProgramStart) (a, line *permissionv1.Action) {
 	return a, line
 }
 
-// started implements Started. alone: without the commands that the program may start.
+// started implements Started. alone: leave out the commands that the program may start.
 func (s Session) started(e ProgramStart, alone bool) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "terminal.create"
@@ -90,7 +91,7 @@ func (s Session) started(e ProgramStart, alone bool) *permissionv1.Action {
 		}
 		return out
 	}
-	w.argv, w.env = valid(e.Args), s.told(valid(e.Env))
+	w.argv, w.env = valid(e.Args), s.ownVariables(valid(e.Env))
 	s.command(a, w, newPaths(s, a))
 	for _, why := range w.unclear {
 		unparsed(a, why)
@@ -98,8 +99,8 @@ func (s Session) started(e ProgramStart, alone bool) *permissionv1.Action {
 	return a
 }
 
-// Connected is that a process connects a socket: to an address of the internet, or to the unix socket at a path. A unix socket
-// without a path has a name as its host.
+// Connected returns the action of a process that connects a socket: to an address of the internet, or to the unix
+// socket at a path. The host of a unix socket without a path is its abstract name.
 func Connected(s Session, network, host string, port uint16, path string) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "net.connect"
@@ -120,7 +121,8 @@ func Connected(s Session, network, host string, port uint16, path string) *permi
 	return a
 }
 
-// Reached is that a process wants acphost's proxy to connect it to a machine. There are no addresses before a name is looked up.
+// Reached returns the action of a process that asks acphost's proxy for a connection. It has no addresses, because
+// the name is not resolved yet.
 func Reached(s Session, to hosts.Endpoint) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "net.connect"
@@ -131,10 +133,10 @@ func Reached(s Session, to hosts.Endpoint) *permissionv1.Action {
 	return a
 }
 
-// refusedKind is the kind of what the sandbox refuses by itself. No policy is asked about it.
+// refusedKind is the kind of actions that the sandbox rejects without asking a policy.
 const refusedKind = "sandbox.refused"
 
-// Refused is that the sandbox has refused a process something without asking, in words.
+// Refused returns the action of a process that the sandbox rejected without asking a policy. what describes it.
 func Refused(s Session, what string) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = refusedKind

@@ -8,8 +8,8 @@ import (
 // KindMCPStart is the kind of the action that starts an MCP server which a client names for a session.
 const KindMCPStart = "mcp.start"
 
-// StartsMCP is that a client, by a method, has the agent start an MCP server: its name, its command with the arguments, and the names of
-// the variables that it is given. Their values are left out, since they may be secrets.
+// StartsMCP returns the action of a client that has the agent start an MCP server: its name, its command with the
+// arguments, and the names of its environment variables. The values are left out, because they may be secrets.
 func StartsMCP(s Session, method, name string, argv, envNames []string) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_CALL)
 	a.Kind, a.Method, a.Title = KindMCPStart, method, text(name)

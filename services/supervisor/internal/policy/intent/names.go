@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// maxNames bounds the names in one folder that are looked at.
+// maxNames bounds the names that are read of one folder.
 const maxNames = 10_000
 
-// namesIn are the names of what is in a folder and, if above is set, in those that it lies in; false if they are not known. The
-// user's home folder is left out as one of those above, because what is there is the user's own. A folder that a link leads to
-// lies where the link leads.
+// namesIn returns the names of the files in a folder and, if above is set, in its parents; false if they are unknown.
+// The user's home folder is not read as a parent, because its files are the user's own. The parents of a linked
+// folder are those of the link's target.
 func namesIn(dir string, above bool) ([]string, bool) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

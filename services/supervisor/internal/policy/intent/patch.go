@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// What a patch does beside changing text in files, as it is said of each kind of patch.
+// Changes that a patch makes in addition to edits of files; each kind of patch may report them.
 const (
 	deletes = "the patch deletes a file"
 	moves   = "the patch moves a file"
@@ -16,7 +16,7 @@ const (
 	twoNames  = "the patch has a header with two names"
 )
 
-// patchFiles is what a patch in a text does.
+// patchFiles are the changes that a patch in a text makes.
 type patchFiles struct {
 	paths  []string
 	doubts []string
@@ -24,7 +24,7 @@ type patchFiles struct {
 	applied bool
 }
 
-// found reports whether a text is a patch at all.
+// found reports whether the text is a patch.
 func (p *patchFiles) found() bool { return p.applied || len(p.paths)+len(p.doubts) > 0 }
 
 func (p *patchFiles) add(file string) {
@@ -38,12 +38,12 @@ var patchMarks = [...]struct{ mark, doubt string }{
 	{"*** Add File:", ""}, {"*** Update File:", ""}, {"*** Delete File:", deletes}, {"*** Move to:", moves},
 }
 
-// patchWords are in every patch, or one of them is.
+// patchWords: every patch contains at least one of them.
 var patchWords = []string{"*** ", "--- ", "+++ ", "diff --git ", "rename ", "Index: "}
 
-// readPatch finds the files of a patch: unified, with git's additions, a context diff, or in the form of apply_patch. Programs differ about
-// where a line ends and about blanks before a mark, so whatever may be a mark is one. The lines of a file that is written
-// cannot be: they begin with "+", "-" or a blank.
+// readPatch finds the files of a patch: a unified diff with git's extensions, a context diff, or the form of
+// apply_patch. Programs differ in how they treat line ends and blanks before a mark, so every possible mark is read as
+// one. The content lines of a patch cannot be marks, because they begin with "+", "-" or a blank.
 func readPatch(s string) (p patchFiles) {
 	if !slices.ContainsFunc(patchWords, func(word string) bool { return strings.Contains(s, word) }) {
 		return p
@@ -57,7 +57,7 @@ func readPatch(s string) (p patchFiles) {
 			next = lines[i+1]
 		}
 		if i > 0 && strings.HasPrefix(line, "+++ ") && strings.HasPrefix(lines[i-1], "--- ") {
-			continue // it was read with the line before
+			continue // read together with the previous line
 		}
 		p.line(line, next)
 	}
@@ -89,7 +89,7 @@ func (p *patchFiles) line(line, next string) {
 	switch {
 	case isOld && isMade:
 		p.pair(old, made)
-	case (isOld || strings.HasPrefix(line, "+++ ")) && strings.HasPrefix(next, "@@"): // one name is enough for some programs
+	case (isOld || strings.HasPrefix(line, "+++ ")) && strings.HasPrefix(next, "@@"): // some programs accept one name
 		p.add(p.name(line[len("+++ "):]))
 	case strings.HasPrefix(line, "Index: "):
 		p.add(p.name(line[len("Index: "):]))
@@ -111,7 +111,7 @@ func (p *patchFiles) line(line, next string) {
 	}
 }
 
-// pair takes the two names of a file, before and after.
+// pair reads the two names of a file, before and after.
 func (p *patchFiles) pair(old, made string) {
 	old, made = p.name(old), p.name(made)
 	if made == "/dev/null" {
@@ -129,13 +129,13 @@ func (p *patchFiles) pair(old, made string) {
 	}
 }
 
-// name is a file's name in a header, without the time behind it.
+// name returns a file's name in a header, without the timestamp after it.
 func (p *patchFiles) name(s string) string {
 	s, _, _ = strings.Cut(s, "\t")
 	return p.unquoted(strings.TrimRight(s, " "))
 }
 
-// unquoted is a name, if it is not written in quotes: what escapes in them stand for is not read here.
+// unquoted returns a name that is not in quotes. Names in quotes have escapes, which are not parsed.
 func (p *patchFiles) unquoted(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		p.doubts = append(p.doubts, "the patch has the name of a file in quotes")
@@ -144,7 +144,8 @@ func (p *patchFiles) unquoted(s string) string {
 	return s
 }
 
-// git takes the names in git's header, "a/x b/x": all that there is of an empty file, a binary one, or another mode.
+// git reads the names in git's header, "a/x b/x". The header is the only line of an empty file, of a binary file and of
+// a changed mode.
 func (p *patchFiles) git(s string) {
 	s = strings.TrimRight(s, " ")
 	half := len(s) / 2
@@ -155,7 +156,7 @@ func (p *patchFiles) git(s string) {
 	p.doubts = append(p.doubts, twoNames)
 }
 
-// patchText takes a member that is a patch. A patch without a name in it is one of a file that is named beside it.
+// patchText reads a member that is a patch. A patch without a name is for the file that is named beside it.
 func (r *reader) patchText(v []byte) bool {
 	s, ok := acp.Exact(v)
 	if !ok {
@@ -175,7 +176,7 @@ func (r *reader) addPatch(p patchFiles) {
 	}
 }
 
-// changes takes an object whose names are files: {"update": {"move_path": …}} moves one.
+// changes reads an object with file names as keys: {"update": {"move_path": …}} moves a file.
 func (r *reader) changes(v []byte) bool {
 	err := acp.Members(v, func(file string, change []byte) bool {
 		r.paths = append(r.paths, text(file))
@@ -203,8 +204,8 @@ func patchedList(list []byte) bool {
 	return found
 }
 
-// patched adds the files of a patch, as OpenCode lists them. What does more to one than to change it is no edit, which is
-// what OpenCode calls it.
+// patched adds the files of a patch, as OpenCode lists them. A move or deletion is not an edit, although OpenCode calls
+// it one.
 func (r *reader) patched(files []byte) {
 	err := acp.Elements(files, func(v []byte) bool {
 		file, ok := acp.Exact(acp.Get(v, "filePath"))

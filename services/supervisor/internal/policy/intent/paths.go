@@ -16,16 +16,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// paths collects the paths of an action, each once; of two accesses the write counts.
+// paths collects the paths of an action without duplicates. If a path has two accesses, the write is kept.
 type paths struct {
 	session Session
 	action  *permissionv1.Action
 	seen    map[string]*permissionv1.PathAccess
-	// folders are where the directories of commands lead.
+	// folders are the resolved directories of commands.
 	folders map[string]Place
-	// known are where words of the command lead.
+	// known are the resolved words of the command.
 	known map[string]Place
-	// roots are where the session's lead, once that matters.
+	// roots are the resolved roots of the session, resolved at first use.
 	roots []string
 }
 
@@ -34,15 +34,15 @@ func newPaths(s Session, a *permissionv1.Action) *paths {
 		known: map[string]Place{}}
 }
 
-// add takes a path as an agent writes it in a tool's input: a file URL, absolute, or relative to the session's working
-// directory.
+// add adds a path as agents write it in a tool's input: a file URL, an absolute path, or a path relative to the
+// session's working directory.
 func (p *paths) add(path string, access permissionv1.Access) *permissionv1.PathAccess {
 	path, why := local(path)
 	if why != "" {
 		unparsed(p.action, why)
 		return nil
 	}
-	if bare, ok := strings.CutPrefix(path, "@"); ok { // pi takes the "@" off, as before a file that a user mentions
+	if bare, ok := strings.CutPrefix(path, "@"); ok { // pi strips the "@", which marks a file that a user mentions
 		if _, why := local(bare); why != "" || access != permissionv1.Access_ACCESS_READ {
 			unparsed(p.action, "a path begins with @: which file it means is not certain")
 		}
@@ -51,7 +51,7 @@ func (p *paths) add(path string, access permissionv1.Access) *permissionv1.PathA
 	return p.place(path, access)
 }
 
-// place records a path of this machine.
+// place adds a local path.
 func (p *paths) place(path string, access permissionv1.Access) *permissionv1.PathAccess {
 	switch {
 	case path == "":
@@ -89,11 +89,12 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 	return pa
 }
 
-// asksContent reports whether files on no list of secrets are read for the decision. Processes open too many of them.
+// asksContent reports whether the content of files may be read to decide whether they are secrets. Processes open too
+// many files for this.
 func (p *paths) asksContent() bool { return p.action.GetDoor() != permissionv1.Door_DOOR_KERNEL }
 
-// strays has an action refused if a text in it, of which nobody knows what it stands for, names one of acphost's own files. It
-// names no other path for certain.
+// strays has the action rejected if a text in a member with unknown meaning names one of acphost's own files. Other
+// paths in such texts are not certain, and not added.
 func (p *paths) strays(texts []string) {
 	if p.session.Place == nil {
 		return
@@ -111,14 +112,15 @@ func (p *paths) strays(texts []string) {
 	}
 }
 
-// locations adds the files that a tool call says it is about.
+// locations adds the files in the locations of a tool call.
 func (p *paths) locations(raw []byte, access permissionv1.Access) {
 	p.each(raw, "the locations cannot be read in one way only", func(v []byte) {
 		p.member(v, "path", access, "a location does not say which file it is")
 	})
 }
 
-// each calls f with the elements of a list. unreadable is said of one that cannot be read. No list is an empty one.
+// each calls f with the elements of a list. unreadable is the doubt about a list that cannot be read. A missing list is
+// empty.
 func (p *paths) each(list []byte, unreadable string, f func(v []byte)) {
 	if len(list) == 0 {
 		return
@@ -128,7 +130,7 @@ func (p *paths) each(list []byte, unreadable string, f func(v []byte)) {
 	}
 }
 
-// member adds the path in a member of an object. nameless is said of an object without one.
+// member adds the path in a member of an object. nameless is the doubt about an object without that member.
 func (p *paths) member(of []byte, name string, access permissionv1.Access, nameless string) {
 	if file, ok := acp.Exact(acp.Get(of, name)); ok && file != "" {
 		p.add(file, access)
@@ -137,8 +139,8 @@ func (p *paths) member(of []byte, name string, access permissionv1.Access, namel
 	}
 }
 
-// redirections adds the files that a command line reads and writes through its shell, each from where its part of the
-// line runs. Where that is not known, it is not certain where a relative one leads.
+// redirections adds the files that a command line reads and writes through its shell, each relative to the directory of
+// its part of the line. If that directory is unknown, relative ones add a doubt.
 func (p *paths) redirections(c *permissionv1.Command) {
 	for _, sub := range c.GetSubCommands() {
 		p.directory(c, sub)
@@ -167,8 +169,7 @@ func (p *paths) redirections(c *permissionv1.Command) {
 	}
 }
 
-// unplaced is for a command that may run in another directory than the session's: where a relative name leads is not
-// certain then.
+// unplaced adds a doubt about relative redirections of a command that may run outside of the session's directory.
 func (p *paths) unplaced(c *permissionv1.Command) {
 	for _, sub := range c.GetSubCommands() {
 		for _, r := range sub.GetRedirections() {
@@ -179,8 +180,8 @@ func (p *paths) unplaced(c *permissionv1.Command) {
 	}
 }
 
-// directory makes the directory that a part of a line runs in absolute, and puts where it really leads if that is known.
-// A name is not enough to tell what is inside the roots.
+// directory makes the directory of a part of a line absolute, and resolves it. The unresolved path cannot show whether
+// it is inside the roots.
 func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand) {
 	dir := sub.GetCwd()
 	if dir == "" || sub.GetCwdUnknown() {
@@ -200,7 +201,7 @@ func (p *paths) directory(c *permissionv1.Command, sub *permissionv1.SubCommand)
 	sub.Cwd = dir
 }
 
-// folder is where a directory of the command's really leads; nowhere if that is not known.
+// folder resolves a directory of the command; the zero Place if that is not possible.
 func (p *paths) folder(dir string) Place {
 	at, seen := p.folders[dir]
 	if !seen && p.session.Place != nil && len(p.folders)+len(p.action.GetPaths()) < maxPaths {
@@ -213,7 +214,7 @@ func (p *paths) folder(dir string) Place {
 	return at
 }
 
-// look asks where a path leads. What no message can carry is said to be unparsed, and no path has a NUL in it.
+// look resolves a path. A result that is not UTF-8 makes the action unparsed.
 func (p *paths) look(file string) Place {
 	if strings.ContainsRune(file, 0) {
 		return Place{}
@@ -229,7 +230,7 @@ func (p *paths) look(file string) Place {
 	return at
 }
 
-// protect has the action refused because it touches one of acphost's own files.
+// protect has the action rejected because it uses one of acphost's own files.
 func (p *paths) protect(file string, at Place) {
 	if known := p.seen[file]; known != nil {
 		known.Access, known.Protected = permissionv1.Access_ACCESS_WRITE, true
@@ -238,14 +239,14 @@ func (p *paths) protect(file string, at Place) {
 	pa := &permissionv1.PathAccess{Path: file, ResolvedPath: at.Resolved, InsideRoots: at.Inside,
 		Access: permissionv1.Access_ACCESS_WRITE, Protected: true}
 	p.seen[file] = pa
-	if n := len(p.action.Paths); n >= maxPaths { // this one counts for more
+	if n := len(p.action.Paths); n >= maxPaths { // this path takes precedence
 		unparsed(p.action, "more than 1000 paths")
 		p.action.Paths = p.action.Paths[:n-1]
 	}
 	p.action.Paths = append(p.action.Paths, pa)
 }
 
-// sameBelow reports whether real is where a clean path leads by nothing but the links of the session's roots.
+// sameBelow reports whether real is the target of a clean path that contains no links other than the session's roots.
 func (p *paths) sameBelow(file, real string) bool {
 	if p.roots == nil {
 		p.roots = slices.Clone(p.session.ResolvedRoots)
@@ -261,8 +262,8 @@ func (p *paths) sameBelow(file, real string) bool {
 	return sameBelow(p.session.Roots, p.roots, file, real)
 }
 
-// local returns the path of this machine that an agent means, or why there is none for certain. Agents write file URLs
-// where others write paths, and what a program does with a ~ is its own affair.
+// local returns the local path that an agent means, or the reason why it is not certain. Agents write file URLs instead
+// of paths, and programs differ in how they expand a ~.
 func local(p string) (file, why string) {
 	switch {
 	case strings.HasPrefix(p, "~"):
@@ -285,11 +286,12 @@ func local(p string) (file, why string) {
 	return p, ""
 }
 
-// otherBlank reports whether a character is a blank that some agents, such as pi, replace with a plain one in paths.
+// otherBlank reports whether a character is a non-ASCII blank. Some agents, such as pi, replace these with spaces in
+// paths.
 func otherBlank(r rune) bool { return r > unicode.MaxASCII && unicode.IsSpace(r) }
 
-// isPattern reports whether programs may take a path for a pattern of files. Names such as "[id].tsx" are common, and stand for
-// no secret, whoever takes them for patterns.
+// isPattern reports whether programs may interpret a path as a glob pattern. Common names of routes such as "[id].tsx"
+// do not count: as patterns, they match no secret file.
 func isPattern(file string) bool {
 	if strings.ContainsAny(file, "*?") && !hasScheme(file, "file") || strings.Contains(file, "{") && strings.Contains(file, ",") {
 		return true
@@ -299,15 +301,15 @@ func isPattern(file string) bool {
 	})
 }
 
-// routed matches the names that web frameworks give to files of a route: "[id].tsx", "[[...slug]]".
+// routed matches the file names of routes in web frameworks: "[id].tsx", "[[...slug]]".
 var routed = lazyregexp.New(`^\[{1,2}(\.\.\.)?[\w-]{2,}\]{1,2}(\.[\w.]+)?$`)
 
 func hasScheme(s, scheme string) bool {
 	return len(s) > len(scheme) && s[len(scheme)] == ':' && strings.EqualFold(s[:len(scheme)], scheme)
 }
 
-// absolute makes a path absolute with the session's working directory; false if there is none. One that is absolute
-// stays as it is written.
+// absolute makes a path absolute with the session's working directory; false if there is none. It returns absolute
+// paths unchanged.
 func (s Session) absolute(file string) (string, bool) {
 	if filepath.IsAbs(file) {
 		return file, true
@@ -318,5 +320,5 @@ func (s Session) absolute(file string) (string, bool) {
 	return under(s.Roots[0], file), true
 }
 
-// under joins a folder and a path in it, for Place to say where that leads.
+// under joins a folder and a path for Place, without resolving "..".
 func under(dir, file string) string { return realpaths.Under(dir, file) }

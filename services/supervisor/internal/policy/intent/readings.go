@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policy/dialect"
 )
 
-// readings are what dialects do beside what their data says. Why is in the notes of each dialect.
+// readings are the interpretations of dialects that need code. The notes of each dialect explain them.
 var readings = map[dialect.Reading]func(w *claim, tc acp.ToolCall){
 	dialect.Requote:         func(w *claim, _ acp.ToolCall) { w.requote() },
 	dialect.WordsAskForMore: (*claim).askedInWords,
@@ -23,9 +23,9 @@ var readings = map[dialect.Reading]func(w *claim, tc acp.ToolCall){
 	dialect.ShellTakenOff:   func(w *claim, _ acp.ToolCall) { w.shellTakenOff() },
 }
 
-// requote takes off quotes that should not be there any more: of a line for which one pair is not enough, such as one with
-// both a "'" and a "$", a single word in several pairs is left. Rules are to see the line itself. That it is one is a
-// guess, so it is never certain.
+// requote removes quotes that the adapter should have removed. The adapter removes one pair, which is not enough for a
+// line with both a "'" and a "$", which becomes a single word in several pairs. Rules must match the line itself. The
+// result is a guess, so it adds a doubt.
 func (w *claim) requote() {
 	if w.line == "" || onePair.MatchString(w.line) {
 		return
@@ -35,17 +35,17 @@ func (w *claim) requote() {
 		return
 	}
 	if same, ok := oneWord(word); ok && same == word {
-		return // quoted or not, it is the name of a program
+		return // a program's name, quoted or not
 	}
 	w.line = word
 	w.doubt("the command is quoted once more than it should be")
 }
 
-// onePair matches what a single pair of quotes holds, which the adapter takes off: if some are still there, they are the
+// onePair matches the content of a single pair of quotes. The adapter removes such a pair, so remaining quotes are the
 // line's own.
 var onePair = lazyregexp.New(`(?s)^(?:'[^']*'|"(?:[^"\\]|\\.)*")$`)
 
-// oneWord is the word that a line consists of.
+// oneWord returns the only word of a line; false if there are more.
 func oneWord(line string) (word string, ok bool) {
 	parts, why := shell.Parse(line)
 	if why != "" || len(parts) != 1 || len(parts[0].GetArgv()) != 1 || parts[0].GetDynamic() ||
@@ -55,7 +55,8 @@ func oneWord(line string) (word string, ok bool) {
 	return parts[0].GetArgv()[0], true
 }
 
-// askedInWords doubts a command if the content of its question has words in it, unless the input has all that they say.
+// askedInWords adds a doubt to a command if the content of its permission request has text, unless the input holds the
+// whole request.
 func (w *claim) askedInWords(tc acp.ToolCall) {
 	if !w.named() || w.whole {
 		return
@@ -68,13 +69,13 @@ func (w *claim) askedInWords(tc acp.ToolCall) {
 	})
 }
 
-// patch tells what a patch does beside changing files, and whether all of it is shown.
+// patch adds a doubt for each change of a patch other than edits, and if the patch is not shown in full.
 func (w *claim) patch(tc acp.ToolCall) {
 	if w.named() || len(w.paths) > 0 {
 		return
 	}
 	var shown, named []string
-	_ = acp.Elements(tc.Content, func(v []byte) bool { // what cannot be read is said where the paths are taken
+	_ = acp.Elements(tc.Content, func(v []byte) bool { // unreadable content adds a doubt where the paths are read
 		if kind, _ := acp.Exact(acp.Get(v, "type")); kind != "diff" {
 			return true
 		}
@@ -101,7 +102,7 @@ func (w *claim) patch(tc acp.ToolCall) {
 	}
 }
 
-// located takes over where a command runs from the report of it, if its question leaves that out.
+// located sets the command's directory from an earlier report if its permission request does not have it.
 func (w *claim) located(tc acp.ToolCall) {
 	if !w.named() || len(w.cwd) > 0 {
 		return
@@ -117,22 +118,23 @@ func (w *claim) located(tc acp.ToolCall) {
 	w.doubt("the agent does not say in which directory the command runs")
 }
 
-// foldersFirst takes a question about the folders of a command for one about the command.
+// foldersFirst reads a permission request for the folders of a command as a request for the command.
 func (w *claim) foldersFirst(tc acp.ToolCall) {
 	w.folders = tc.Kind == "other" && len(acp.LocationPaths(tc.Locations)) > 0
 }
 
-// runs doubts a command in what the agent does not call one: it is another tool's, an MCP server's say, and what that
-// does with it, and where, is not known.
+// runs adds a doubt to a command in a tool that the agent does not call a command tool: it belongs to another tool, for
+// example of an MCP server, and how that tool executes it is unknown.
 func (w *claim) runs(tc acp.ToolCall) {
 	if w.named() && tc.Kind != "execute" && !w.folders {
 		w.doubt("the agent names a command and does not call this one")
 	}
 }
 
-// shellTakenOff doubts a line that begins with a shell. The agent takes "bash -c" off, and a pair of quotes around all
-// that follows: "bash -c 'ls' | grep '; rm x; '" has a shell run ls, and the agent run rm. It also takes off spaces that are
-// part of a word to a shell, such as one that does not break, and puts a space behind a backslash at the end.
+// shellTakenOff adds a doubt to a line that begins with a shell. The agent removes "bash -c" and a pair of quotes
+// around the rest: from "bash -c 'ls' | grep '; rm x; '", a shell would run ls, but the agent runs rm. The agent also
+// removes blanks that are part of a word for a shell, such as no-break spaces, and appends a space after a final
+// backslash.
 func (w *claim) shellTakenOff() {
 	const shellSpaces = " \t\n"
 	line := strings.Trim(w.line, shellSpaces)

@@ -9,9 +9,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// relinked takes back where names lead of the commands that run after one which may put other files, or symbolic links, in their
-// place: "git checkout x && cat f" reads what f is in x. Their words are then known only when they run. What runs the project's
-// own code is left as it is: such code reads and writes what it likes.
+// relinked clears the resolved names of commands that run after a command which may replace their files or links: in
+// "git checkout x && cat f", cat reads the f of x. Their words are then known only at run time. Commands that run the
+// project's own code are not changed, because such code can access any file.
 func (p *paths) relinked(c *permissionv1.Command) {
 	subs := c.GetSubCommands()
 	relinks := func(sub *permissionv1.SubCommand) bool { return shell.Relinks(sub.GetArgv()) }
@@ -43,7 +43,7 @@ func (p *paths) relinked(c *permissionv1.Command) {
 	}
 }
 
-// repeated reports whether a command stands in another that may run it more than once, or by a shell of its own.
+// repeated reports whether a command is inside another one that may run it more than once, or in a separate shell.
 func repeated(sub *permissionv1.SubCommand) bool {
 	return slices.ContainsFunc(sub.GetWrappers(), func(w string) bool {
 		name, _, _ := strings.Cut(w, " ")
@@ -51,8 +51,8 @@ func repeated(sub *permissionv1.SubCommand) bool {
 	})
 }
 
-// namesFiles reports whether a command may use a file by a name: one that its facts have, or that one of its words may be. The
-// folders of the session stay what they are.
+// namesFiles reports whether a command may use a file by name: a file of its facts, or one that a word may name. The
+// session's folders are not counted, because they cannot be replaced.
 func (p *paths) namesFiles(c *permissionv1.Command, sub *permissionv1.SubCommand) bool {
 	argv := sub.GetArgv()
 	root := func(dir string) bool {
@@ -65,14 +65,14 @@ func (p *paths) namesFiles(c *permissionv1.Command, sub *permissionv1.SubCommand
 		return true
 	case sub.GetFacts().GetKnown() && path.Base(argv[0]) != "git":
 		return slices.ContainsFunc(sub.GetFacts().GetFiles(), func(f *permissionv1.FileUse) bool { return !root(f.GetPath()) })
-	case path.Base(argv[0]) == "git": // git goes through no link by a name that it keeps
+	case path.Base(argv[0]) == "git": // git does not follow links in the paths of tracked files
 		return slices.ContainsFunc(argv, namesFileToGit)
 	}
 	return slices.ContainsFunc(argv[1:], func(word string) bool { return !strings.HasPrefix(word, "-") || strings.Contains(word, "=") })
 }
 
-// namesFileToGit reports whether a word may be an option by which git reads a file: -F, -t, --file, --template,
-// --pathspec-from-file, among other short ones or cut short.
+// namesFileToGit reports whether a word may be an option with which git reads a file: -F, -t, --file, --template,
+// --pathspec-from-file, also combined with other short options, or abbreviated.
 func namesFileToGit(word string) bool {
 	if long, ok := strings.CutPrefix(word, "--"); ok {
 		return strings.HasPrefix(long, "f") || strings.HasPrefix(long, "te") || strings.HasPrefix(long, "pathspec-f")
@@ -80,8 +80,8 @@ func namesFileToGit(word string) bool {
 	return strings.HasPrefix(word, "-") && strings.ContainsAny(word, "Ft")
 }
 
-// unknownNames has a command be one of which no word but the program's name is known before it runs, nor the folder if the line
-// changes it.
+// unknownNames marks all words of a command except the program's name as known only at run time, and its folder if the
+// line changes it.
 func unknownNames(sub *permissionv1.SubCommand) {
 	sub.Dynamic, sub.DynamicWords, sub.TextWords, sub.PipedWords = true, nil, nil, nil
 	for i := range sub.GetArgv()[1:] {

@@ -10,17 +10,17 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Same reports whether a call (door two) does exactly what a question (door one) asked for, or a part of it, so that the
-// answer to the question holds for the call. Whatever is not certain is not the same.
+// Same reports whether a call does exactly what a permission request asked for, or a part of it, so that the answer to
+// the request applies to the call. If this is not certain, the result is false.
 //
-// A question about reading, searching or editing files covers reading and listing each of them, one about editing
-// covers writing too: the call's file is the question's where both really lead, or by its name if that is known of
-// neither. A question about a command covers the same command in the same directory with the same environment, but for
-// harmless variables; "sh -c LINE" and LINE are the same, and so are a line of plain words and these words executed.
-// Lines are compared byte for byte: "a && b" and "a || b" have the same commands in them. A question about a command
-// covers no file, and one about a deletion or a move no write.
+// A request to read, search or edit files covers reading and listing each of them, and one to edit covers writing, too.
+// The files are the same if both resolve to the same path, or have the same name if neither is resolved. A request for
+// a command covers the same command in the same directory with the same environment, except for harmless variables. "sh
+// -c LINE" equals LINE, and a line of plain words equals these words executed. Lines are compared byte for byte,
+// because "a && b" and "a || b" contain the same commands. A request for a command covers no file access, and a request
+// to delete or move covers no write.
 //
-// What is written into a file is not compared, since an Action does not hold it: see Edits.Make.
+// The written content is not compared, because an Action does not contain it: see Edits.Make.
 func Same(asked, called *permissionv1.Action) bool {
 	switch {
 	case asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || !isDone(called.GetDoor()),
@@ -32,7 +32,7 @@ func Same(asked, called *permissionv1.Action) bool {
 	case "fs.read", "fs.list":
 		return sameFile(asked, called, "tool.read", "tool.search", "tool.edit")
 	case "fs.write":
-		if called.GetDoor() == permissionv1.Door_DOOR_KERNEL { // for which removing and moving are writes
+		if called.GetDoor() == permissionv1.Door_DOOR_KERNEL { // at which removals and moves are writes
 			return sameFile(asked, called, "tool.edit", "tool.delete", "tool.move")
 		}
 		return sameFile(asked, called, "tool.edit")
@@ -44,8 +44,8 @@ func Same(asked, called *permissionv1.Action) bool {
 	return false
 }
 
-// SamePart reports whether a process starts one of the commands of a line that was asked about: "npm test" of "cd a && npm
-// test". A command with words that are known only at run time is none of them.
+// SamePart reports whether a process starts one of the commands of the requested line: "npm test" of "cd a && npm
+// test". A command with words that are known only at run time is not the same.
 func SamePart(asked, called *permissionv1.Action) bool {
 	a, c := asked.GetCommand(), called.GetCommand()
 	if asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || called.GetDoor() != permissionv1.Door_DOOR_KERNEL ||
@@ -67,18 +67,18 @@ func SamePart(asked, called *permissionv1.Action) bool {
 	})
 }
 
-// isDone reports whether what passes a door is done, and not only asked about.
+// isDone reports whether an action is performed, and not only requested.
 func isDone(door permissionv1.Door) bool {
 	return door == permissionv1.Door_DOOR_CALL || door == permissionv1.Door_DOOR_KERNEL
 }
 
-// sameFile compares a call on a file with a question of one of some kinds.
+// sameFile compares a call on a file with a request of one of the kinds.
 func sameFile(asked, called *permissionv1.Action, kinds ...string) bool {
 	return slices.Contains(kinds, asked.GetKind()) && asked.GetCommand() == nil && called.GetCommand() == nil &&
 		asked.GetUnparsed() == "" && called.GetUnparsed() == "" && len(called.GetPaths()) > 0 && coveredPaths(asked, called)
 }
 
-// coveredPaths reports whether a question's paths cover all of a call's.
+// coveredPaths reports whether a request's paths cover all paths of a call.
 func coveredPaths(asked, called *permissionv1.Action) bool {
 	return !slices.ContainsFunc(called.GetPaths(), func(p *permissionv1.PathAccess) bool {
 		covers := func(of *permissionv1.PathAccess) bool { return coversPath(of, p) }
@@ -106,9 +106,9 @@ func coversPath(asked, called *permissionv1.PathAccess) bool {
 	return path.IsAbs(to) && path.IsAbs(of) && !asked.GetProtected() && named(to) == named(of)
 }
 
-// NamesAsItLeads reports whether a question names each file of a call as the file that it is: a path that leads elsewhere than
-// it reads, by a link that is none of the roots' own, tells a person nothing of what is opened. A command's files are not
-// looked at.
+// NamesAsItLeads reports whether a request names each file of a call by its real path. Links of the session's roots do
+// not count. Through other links, the path would not show a person which file is opened. The files of a command are not
+// compared.
 func NamesAsItLeads(asked, called *permissionv1.Action) bool {
 	return called.GetCommand() != nil || !slices.ContainsFunc(called.GetPaths(), func(p *permissionv1.PathAccess) bool {
 		return !slices.ContainsFunc(asked.GetPaths(), func(q *permissionv1.PathAccess) bool {
@@ -124,7 +124,7 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 		asked.GetUnparsed() != called.GetUnparsed() || a.GetUnparsed() != c.GetUnparsed(),
 		directoryOf(asked) == "" || directoryOf(asked) != directoryOf(called),
 		!slices.Equal(meaningful(a.GetEnv()), meaningful(c.GetEnv())),
-		!coveredPaths(asked, called), stranger(a, c), !expandedAlike(a, c),
+		!coveredPaths(asked, called), isLessTrusted(a, c), !expandedAlike(a, c),
 		altered(a.GetText()) || altered(c.GetText()):
 		return false
 	case asked.GetUnparsed() != "" || a.GetUnparsed() != "":
@@ -135,7 +135,7 @@ func sameCommand(asked, called *permissionv1.Action) bool {
 	return (len(askedArgv) > 0 || askedLine != "") && askedLine == calledLine && slices.Equal(askedArgv, calledArgv)
 }
 
-// expandedAlike reports whether the words of a line that were expanded when it was asked about stand for the same now.
+// expandedAlike reports whether the expanded words of a line still have the same values as in the request.
 func expandedAlike(asked, called *permissionv1.Command) bool {
 	words := func(c *permissionv1.Command) []string {
 		var all []string
@@ -150,9 +150,9 @@ func expandedAlike(asked, called *permissionv1.Command) bool {
 	return len(were) == 0 || slices.Equal(were, words(called))
 }
 
-// stranger reports whether something is known against the called command that was not when it was asked about: its program
-// is the workspace's now, or git works on another repository.
-func stranger(asked, called *permissionv1.Command) bool {
+// isLessTrusted reports whether the called command is less trusted than the requested one: its program is now one of
+// the workspace's files, or git uses another repository.
+func isLessTrusted(asked, called *permissionv1.Command) bool {
 	known := map[string]bool{"": true}
 	for _, sub := range asked.GetSubCommands() {
 		known[shell.Strange(sub)] = true
@@ -160,18 +160,17 @@ func stranger(asked, called *permissionv1.Command) bool {
 	return slices.ContainsFunc(called.GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return !known[shell.Strange(sub)] })
 }
 
-// Doubtful reports whether some command of an action may not be what its words say.
+// Doubtful reports whether the real effect of a command may differ from its words.
 func Doubtful(a *permissionv1.Action) bool {
 	return slices.ContainsFunc(a.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return shell.Doubt(sub) != "" })
 }
 
-// altered reports whether the text may not be all that the agent sent, or not as it sent it: what is too long is cut, and
-// what is not UTF-8 replaced.
+// altered reports whether the text may be incomplete, or changed: long texts are cut, and invalid UTF-8 is replaced.
 func altered(text string) bool {
 	return len(text)+utf8.UTFMax > maxRawInput || strings.ContainsRune(text, utf8.RuneError)
 }
 
-// directoryOf is where a command runs; empty if that is not known.
+// directoryOf returns the directory of a command; empty if unknown.
 func directoryOf(a *permissionv1.Action) string {
 	dir := a.GetCommand().GetCwd()
 	if dir == "" && len(a.GetRoots()) > 0 {
@@ -183,8 +182,8 @@ func directoryOf(a *permissionv1.Action) string {
 	return named(dir)
 }
 
-// named is the shortest spelling of a path that surely names the same file. One that goes up stays as it is: behind a
-// symbolic link that leads elsewhere than it reads.
+// named returns the shortest spelling that certainly names the same file. A path with ".." is returned unchanged,
+// because a symbolic link may come before it.
 func named(file string) string {
 	if slices.Contains(strings.Split(file, "/"), "..") {
 		return file
@@ -192,22 +191,22 @@ func named(file string) string {
 	return path.Clean(file)
 }
 
-// meaningful leaves out the variables that change nothing of what runs.
+// meaningful returns the variables that may change what runs.
 func meaningful(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), shell.HarmlessVariable)
 }
 
-// plainShells run a line as every other shell does: from where the system keeps them, or found by the PATH that both
-// sides have alike.
+// plainShells are the shells without special behavior. They run from the system's directories, or are found by the PATH
+// that both sides share.
 var plainShells = []string{"sh", "bash", "zsh"}
 
-// bare takes the plain shells off a command. What is left is an argv that is executed, or a line for a shell.
+// bare strips the plain shells from a command. The result is an argv to execute, or a line for a shell.
 func bare(c *permissionv1.Command) (argv []string, line string) {
 	argv, line = c.GetArgv(), ""
 	if len(argv) == 0 {
 		line = c.GetText()
 	}
-	for range 16 { // no deeper than lines are taken apart
+	for range 16 { // the depth limit of the parser
 		if len(argv) == 0 {
 			words, ok := shell.Words(line)
 			if !ok {
@@ -224,7 +223,7 @@ func bare(c *permissionv1.Command) (argv []string, line string) {
 	return argv, line
 }
 
-// shellLine is the line that argv has a plain shell read, and nothing else: ["bash", "-lc", LINE].
+// shellLine returns the line of an argv that only has a plain shell run that line: ["bash", "-lc", LINE].
 func shellLine(argv []string) (line string, ok bool) {
 	if len(argv) != 3 || (argv[1] != "-c" && argv[1] != "-lc") || argv[2] == "" {
 		return "", false

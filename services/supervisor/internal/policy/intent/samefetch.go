@@ -11,9 +11,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// sameMachine reports whether a question about fetching an address of the web names the machine that acphost's proxy is
-// to connect to: in the tool's input, and in the title that people read. The question does not say where a name leads,
-// so addresses that are not on the internet are another question. A redirect to another machine is, too.
+// sameMachine reports whether a request to fetch a web address names the machine to which acphost's proxy is to
+// connect, in the tool's input and in the displayed title. The request does not show the resolved address, so addresses
+// outside of the internet need a request of their own. So do redirects to other machines.
 func sameMachine(asked, called *permissionv1.Action) bool {
 	var input struct {
 		URL string `json:"url"`
@@ -43,10 +43,10 @@ func sameMachine(asked, called *permissionv1.Action) bool {
 	case u.Scheme == "https":
 		return end.Port == 443
 	}
-	return u.Scheme == "http" && (end.Port == 80 || end.Port == 443) // agents take the safer one by themselves
+	return u.Scheme == "http" && (end.Port == 80 || end.Port == 443) // agents upgrade to https without asking
 }
 
-// namesMachine reports whether people read the name of a machine in a title: as a word, or as that of an address.
+// namesMachine reports whether a title names the machine, as a word or in an address.
 func namesMachine(title, host string) bool {
 	for from := 0; ; from++ {
 		next := strings.Index(title[from:], host)

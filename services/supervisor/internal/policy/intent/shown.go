@@ -14,19 +14,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/text/safetext"
 )
 
-// Bounds of a text that shows a command or a path: clients cut longer texts, and blanks move what follows out of sight.
+// Bounds of a text that shows a command or a path: clients cut longer texts, and long blanks move the following text
+// out of sight.
 const (
-	maxShown      = 400 // characters up to the end of what is shown
+	maxShown      = 400 // characters up to the end of the shown command or path
 	maxShownLines = 10
 	maxBlanks     = 8 // spaces in a row: the indentation of a script
 	maxShownPath  = 200
-	maxMarks      = 4 // combining marks in a row: more move off what they stand on, or hide it
+	maxMarks      = 4 // combining marks in a row: more can hide the character
 )
 
-// ShowsCommand reports whether the title or a text of a question shows all of its command to people: the line, or the words,
-// and the directory if that is not the session's. A text shows a command that it consists of, in a code block or behind a few
-// known words (commandWords). A command with variables that change what runs is not shown: editors show no input. a is what
-// Question has returned for tc, and has a command.
+// ShowsCommand reports whether the title or a text of a permission request shows its whole command to people: the line,
+// or the words, and the directory unless it is the session's. The text must consist of the command, in a code block or
+// after a few known words (commandWords). A command with variables that change what runs is never shown, because
+// editors do not display the input. a is the action that Question returned for tc, and has a command.
 func ShowsCommand(a *permissionv1.Action, tc acp.ToolCall) bool {
 	c := a.GetCommand()
 	argv, line := bare(c)
@@ -43,8 +44,9 @@ func ShowsCommand(a *permissionv1.Action, tc acp.ToolCall) bool {
 	return len(meaningful(c.GetEnv())) == 0 && slices.ContainsFunc(spelled, command) && (here || shows(c.GetCwd(), folderWords))
 }
 
-// ShownFiles are the files of an action that the title or a text of a question names, each by PlaceOf: by its path, or by its
-// path below a root. The session's roots themselves count as named. a is what Question has returned for tc.
+// ShownFiles returns the files of an action that the title or a text of a permission request names, keyed by PlaceOf. A
+// file is named by its path, or by its path below a root. The session's roots count as named. a is the action that
+// Question returned for tc.
 func ShownFiles(a *permissionv1.Action, tc acp.ToolCall) map[string]bool {
 	said := readTexts(tc)
 	shown := map[string]bool{}
@@ -72,8 +74,8 @@ func ShownFiles(a *permissionv1.Action, tc acp.ToolCall) map[string]bool {
 	return shown
 }
 
-// What may stand before a command, a folder or a file, and behind it, in a text that shows it. Other words may say the
-// opposite of it: "in particular not:".
+// The words that may precede or follow a command, a folder or a file in a text that shows it. Other words could negate
+// it: "in particular not:".
 var (
 	commandWords = lazyregexp.New(`(?i)^\s*((run(ning)?|exec(ute|uting)?|ran)?\s*(this|the|a)?\s*(bash|sh|zsh|shell|terminal|console|command|script|line)?\s*(command|script|line)?)\s*:?\s*$`)
 	folderWords  = lazyregexp.New(`(?i)^\s*#?\s*(in|(working )?(folder|directory|dir)|cwd)?\s*:?\s*$`)
@@ -82,14 +84,14 @@ var (
 	endOfFile    = lazyregexp.New(`(?i)^\s*[(\[:]?\s*((from )?lines?)?[\s\d,:+–-]*(to \d+)?\s*[)\]]?\s*$`)
 )
 
-// marks enclose what a text shows as code.
+// marks are the delimiters of code in a text.
 var marks = []struct{ begin, end string }{
 	{"```sh\n", "\n```"}, {"```bash\n", "\n```"}, {"```shell\n", "\n```"}, {"```zsh\n", "\n```"}, {"```console\n", "\n```"}, {"```\n", "\n```"},
 	{"`", "`"}, {"\"", "\""}, {"'", "'"}, {"$ ", ""}, {"", ""},
 }
 
-// consistsOf reports whether all that a text says is what, in marks or without, between words that change nothing of that; and
-// whether people can read it.
+// consistsOf reports whether a text consists of what, with or without code marks, between words that do not change its
+// meaning, and is readable.
 func consistsOf(text, what string, before, after *lazyregexp.Regexp) bool {
 	if what = strings.TrimSpace(what); what == "" || !isReadable(what) {
 		return false
@@ -102,7 +104,7 @@ func consistsOf(text, what string, before, after *lazyregexp.Regexp) bool {
 		from += next
 		head, tail := text[:from], text[from+len(what):]
 		if !isReadable(head + what) {
-			return false // nor is it behind another occurrence
+			return false // a later occurrence is not readable either
 		}
 		for _, m := range marks {
 			introduced, begins := strings.CutSuffix(head, m.begin)
@@ -115,8 +117,8 @@ func consistsOf(text, what string, before, after *lazyregexp.Regexp) bool {
 	}
 }
 
-// isReadable reports whether people who see a text in a client see all of it: a short one, of few lines, without characters
-// that cannot be seen, without long blanks, and without two lines in a row that have nothing but blanks and backslashes.
+// isReadable reports whether clients show a text completely: it is short, has few lines, no invisible characters, no
+// long blanks, and no two consecutive lines of only blanks and backslashes.
 func isReadable(text string) bool {
 	return utf8.RuneCountInString(text) <= maxShown && strings.Count(text, "\n") < maxShownLines && safetext.ExactLines(text) == text &&
 		!strings.Contains(strings.ReplaceAll(text, "\t", strings.Repeat(" ", maxBlanks/2)), strings.Repeat(" ", maxBlanks+1)) &&
@@ -128,27 +130,27 @@ var (
 	manyMarks  = lazyregexp.New(fmt.Sprintf(`\p{M}{%d}`, maxMarks+1))
 )
 
-// isReadablePath reports whether a path reads as acphost itself would write it: the shortest spelling, in characters that can
-// be seen. Of a relative one, that it leads nowhere above.
+// isReadablePath reports whether a path has the form in which acphost writes it: the shortest spelling, of visible
+// characters. A relative path must not begin with "..".
 func isReadablePath(file string) bool {
 	return file != "" && utf8.RuneCountInString(file) <= maxShownPath && path.Clean(file) == file && safetext.Exact(file) == file &&
 		file != ".." && !strings.HasPrefix(file, "../") && !strings.Contains(file, "  ") && strings.TrimSpace(file) == file &&
 		!strings.Contains(file, " /") && !strings.Contains(file, "/ ")
 }
 
-// maxSaid is how many bytes of an agent's words about a call are shown beside the call.
+// maxSaid bounds the agent's text that is shown with a call, in bytes.
 const maxSaid = 400
 
-// Said returns what the title and the texts of a tool call say, in one line of at most 400 bytes. It is safe to show, and it is the
-// agent's: nothing of it is checked.
+// Said returns the title and the texts of a tool call in one line of at most 400 bytes. It is safe to display, but it
+// is the agent's text and not verified.
 func Said(tc acp.ToolCall) string {
-	said := strings.Join(append([]string{tc.Title}, saidIn(tc.Content)...), ": ")
+	said := strings.Join(append([]string{tc.Title}, textsOf(tc.Content)...), ": ")
 	return safetext.Cut(safetext.Line(strings.Trim(said, ": ")), maxSaid)
 }
 
-// readTexts returns the title of a question, and the first of its texts, up to the last that people see without scrolling: what
-// comes before a text is as short as a text that shows a command. Behind content of another kind, whose height is not known,
-// and behind a text with annotations, by which clients may leave it out, nothing counts.
+// readTexts returns the title of a permission request and its first texts, as far as people see them without scrolling.
+// The texts before one must be as short as a text that shows a command. Texts after content of another kind do not
+// count, because its height is unknown. Neither do texts after one with annotations, because clients may hide it.
 func readTexts(tc acp.ToolCall) []string {
 	texts := []string{tc.Title}
 	characters, lines := 0, 0
@@ -168,8 +170,8 @@ func readTexts(tc acp.ToolCall) []string {
 	return texts
 }
 
-// saidIn are the texts in the content of a tool call.
-func saidIn(content []byte) (texts []string) {
+// textsOf returns the texts in the content of a tool call.
+func textsOf(content []byte) (texts []string) {
 	_ = acp.Elements(content, func(v []byte) bool {
 		if kind, _ := acp.Exact(acp.Get(v, "type")); kind == "content" {
 			if text, ok := acp.String(acp.Get(v, "content", "text")); ok {

@@ -13,18 +13,19 @@ import (
 const (
 	// maxSummary bounds a summary, in characters.
 	maxSummary = 200
-	// maxSubject bounds each part of it that an agent chose.
+	// maxSubject bounds each part that an agent chose, in characters.
 	maxSubject = 110
 )
 
-// Summary tells a person in one line what an action will do: "run git push origin main in /w". It has at most 200
-// characters. It is made of what was read from the action, never of its title; characters that do not show, that change
-// the direction of writing or that begin a new line are written as escapes, and what is too long is cut in the middle,
-// where "[…]" says so, which an agent's own text cannot spell.
+// Summary describes an action to a person in one line: "run git push origin main in /w". It has at most 200 characters.
+// It uses the parsed action, never its title. Invisible characters, characters that change the writing direction and
+// line breaks are escaped. Long parts are cut in the middle and marked with "[…]", which an agent's own text cannot
+// contain.
 func Summary(a *permissionv1.Action) string { return summarize(a, subject(a, "")) }
 
-// Title is a Summary for a question in the session of the action: paths below the session's first root are relative to it, and the folder
-// of a command is named only if it is another than this root. It comes first then, where a command cannot imitate it: "in sub: run ls".
+// Title is a Summary for a question in the session of the action: paths below the session's first root are relative to
+// it. The folder of a command is named only if it differs from this root. It comes first, so that a command cannot
+// imitate it: "in sub: run ls".
 func Title(a *permissionv1.Action) string {
 	root := ""
 	if len(a.GetRoots()) > 0 {
@@ -43,10 +44,11 @@ func summarize(a *permissionv1.Action, s string) string {
 	return safetext.Middle(s, maxSummary)
 }
 
-// Excerpt is a text of the agent's as it may stand in a sentence of acphost's own: of at most 110 characters, as in Summary.
+// Excerpt returns an agent's text in a form that is safe in a sentence of acphost's: at most 110 characters, escaped as
+// in Summary.
 func Excerpt(text string) string { return safetext.Middle(safetext.Strict(text), maxSubject) }
 
-// subject is the verb and the object of an action. home is the folder to which paths are relative; empty: paths are absolute.
+// subject returns the verb and the object of an action. Paths are relative to home; empty: paths are absolute.
 func subject(a *permissionv1.Action, home string) string {
 	if c := a.GetCommand(); c != nil {
 		s := "run " + Excerpt(c.GetText())
@@ -56,7 +58,8 @@ func subject(a *permissionv1.Action, home string) string {
 				s = strings.TrimSuffix(s, "variables set") + "variable set"
 			}
 		}
-		dir, shown := directoryOf(a), "a folder that is not known" // said too, so that the command cannot end in a place of its own
+		// named too, so that the end of the command cannot imitate a folder
+		dir, shown := directoryOf(a), "a folder that is not known"
 		if dir != "" {
 			shown = quoted(safetext.Strict(relative(dir, home)), maxSubject/2)
 		}
@@ -82,7 +85,7 @@ func subject(a *permissionv1.Action, home string) string {
 	case len(all) == 0:
 		return verb
 	}
-	// Of several, the one that a person should know of most.
+	// Of several paths, show the most dangerous one.
 	shown := all[0]
 	for _, p := range all {
 		if weight(p) > weight(shown) {
@@ -110,12 +113,12 @@ func weight(p *permissionv1.PathAccess) int {
 	return w
 }
 
-// placed writes a path and what is special about it.
+// placed formats a path with its special properties.
 func placed(p *permissionv1.PathAccess, roots []string, home string) string {
 	most := maxSubject
 	var notes []string
 	if to := p.GetResolvedPath(); to != "" && to != named(p.GetPath()) {
-		most /= 2 // there are two paths
+		most /= 2 // two paths share the space
 		notes = append(notes, "which is "+quoted(safetext.Strict(to), most))
 	}
 	s := p.GetPath()
@@ -137,7 +140,8 @@ func placed(p *permissionv1.PathAccess, roots []string, home string) string {
 	return s
 }
 
-// relative returns a path below a folder relative to it; any other path, and one with strange spelling, as it is.
+// relative returns a path below a folder relative to it. It returns other paths, and paths with unusual spelling,
+// unchanged.
 func relative(file, folder string) string {
 	below, ok := strings.CutPrefix(file, strings.TrimSuffix(folder, "/")+"/")
 	if !ok || folder == "" || below == "" || path.Clean(file) != file {
@@ -146,7 +150,8 @@ func relative(file, folder string) string {
 	return below
 }
 
-// quoted shortens a path to so many characters, and puts quotes around one that could be taken for what stands around it.
+// quoted shortens a path to the limit most, in characters, and quotes it if it could be confused with the text around
+// it.
 func quoted(s string, most int) string {
 	if strings.ContainsAny(s, " ()\",") {
 		return `"` + safetext.MiddlePath(strings.ReplaceAll(s, `"`, `\"`), most) + `"`
@@ -154,7 +159,7 @@ func quoted(s string, most int) string {
 	return safetext.MiddlePath(s, most)
 }
 
-// verbs say what actions of the kinds do.
+// verbs are the descriptions of the kinds of actions.
 var verbs = map[string]string{
 	"fs.read": "read", "fs.list": "list", "fs.write": "write",
 	"tool.read": "read", "tool.edit": "edit", "tool.delete": "delete", "tool.move": "move", "tool.search": "search",

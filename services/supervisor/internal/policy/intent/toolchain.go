@@ -12,10 +12,10 @@ import (
 	"github.com/acphost/acphost/internal/regular"
 )
 
-// maxModule is how much of a go.mod is read.
+// maxModule bounds the part of a go.mod that is read, in bytes.
 const maxModule = 1 << 20
 
-// installedGo is the version of the go that is installed, "go1.26.1"; empty if that is not known.
+// installedGo is the version of the installed go, "go1.26.1"; empty if unknown.
 var installedGo = sync.OnceValue(func() string {
 	program, err := exec.LookPath("go")
 	if err != nil {
@@ -32,8 +32,8 @@ var installedGo = sync.OnceValue(func() string {
 	return strings.TrimSpace(first)
 })
 
-// oneGo reports whether no module or workspace at or above a folder wants a newer go than the installed version: go would
-// download it.
+// oneGo reports whether no module or workspace at or above a folder requires a newer go than the installed version,
+// which go would download.
 func oneGo(dir, installed string) bool {
 	if !filepath.IsAbs(dir) {
 		return false
@@ -72,8 +72,8 @@ func oneGo(dir, installed string) bool {
 	}
 }
 
-// modulesOfGo is the folder in which go keeps the modules that it has downloaded; empty if it is not known, or if go's own
-// settings may have it download more than a module wants.
+// modulesOfGo returns go's module cache; empty if it is unknown, or if go's settings may cause downloads beyond the
+// modules that a module requires.
 func modulesOfGo() string {
 	config, err := os.UserConfigDir()
 	if err != nil || os.Getenv("GOFLAGS") != "" || os.Getenv("GOENV") != "" {
@@ -91,8 +91,8 @@ func modulesOfGo() string {
 	return filepath.Join(first, "pkg", "mod")
 }
 
-// modulesAtHand reports whether a folder lies in a module without a workspace, and cache, the folder of downloaded modules, has
-// all that the module requires. Nothing in it may be replaced.
+// modulesAtHand reports whether a folder is in a module without a workspace, and without replacements, and all modules
+// that it requires are in cache, go's module cache.
 func modulesAtHand(dir, cache string) bool {
 	if !filepath.IsAbs(dir) || !filepath.IsAbs(cache) || os.Getenv("GOWORK") != "" {
 		return false
@@ -139,10 +139,10 @@ func modulesAtHand(dir, cache string) bool {
 	return wanted != "" && within == ""
 }
 
-// downloaded reports whether go has a module in its cache.
+// downloaded reports whether go's cache contains a module.
 func downloaded(cache, module, version string) bool {
 	if strings.Trim(module, "abcdefghijklmnopqrstuvwxyz0123456789._~/-") != "" || strings.Contains(module, "..") || strings.ContainsAny(version, "/\\") {
-		return false // one with capital letters has another name there
+		return false // its name is escaped in the cache
 	}
 	at := filepath.Join(cache, "cache", "download", module, "@v", version)
 	for _, end := range []string{".mod", ".zip"} {

@@ -9,30 +9,30 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Bounds on the words of a command that are looked at as paths; past them the command is unparsed. Each may cost a
-// question to the file system handler.
+// Bounds on the words of a command that are resolved as paths. A command beyond them is unparsed. Each path may cost a
+// request to the file system handler.
 const (
 	maxWords = 256          // of one action
-	maxAsked = 8 * maxWords // paths that they may spell
-	maxLocal = 4            // times as many, if nobody else has to be asked
-	maxWord  = 4096         // bytes; no system takes a longer path
-	maxName  = 255          // bytes; nor a longer name in one
+	maxAsked = 8 * maxWords // paths that the words may spell
+	maxLocal = 4            // factor for both, if no handler has to be asked
+	maxWord  = 4096         // bytes; the longest path of any system
+	maxName  = 255          // bytes; the longest name in a path
 )
 
-// words says where the words of a command really lead, where that is elsewhere than they read: a symbolic link in a
-// repository must not hide from a rule which file a command opens.
+// words resolves the words of a command and records those that lead elsewhere: a symbolic link in a repository must not
+// hide from a rule which file a command opens.
 type words struct {
 	*paths
 	command *permissionv1.Command
-	times   int  // how many times the bounds count
-	looked  int  // words that were looked at
-	asked   int  // paths that were
-	full    bool // no more are
-	long    bool // one was too long
-	lost    bool // nobody could say where one in the roots leads
+	times   int  // the factor of the bounds
+	looked  int  // resolved words
+	asked   int  // resolved paths
+	full    bool // the bounds are reached
+	long    bool // a word was too long
+	lost    bool // a path inside the roots could not be resolved
 }
 
-// words adds to each part of a line where its words lead.
+// words adds to each part of a line the real paths of its words.
 func (p *paths) words(c *permissionv1.Command) {
 	if p.session.Place == nil {
 		return
@@ -57,13 +57,13 @@ func (p *paths) words(c *permissionv1.Command) {
 	}
 }
 
-// part looks at the words of one simple command.
+// part resolves the words of one simple command.
 func (w *words) part(sub *permissionv1.SubCommand) {
 	if sub.GetDynamic() && len(sub.GetDynamicWords()) == 0 {
-		return // any of them may be another when it runs
+		return // each word may differ at run time
 	}
 	dir := w.directoryOf(w.command, sub)
-	operands := false // no word is an option any more
+	operands := false // the following words are not options
 	for i, word := range sub.GetArgv() {
 		if i == 0 && !strings.Contains(word, "/") || slices.Contains(sub.GetDynamicWords(), uint32(i)) {
 			continue
@@ -76,7 +76,7 @@ func (w *words) part(sub *permissionv1.SubCommand) {
 	}
 }
 
-// directoryOf is where the relative words of a part of c begin; empty if that is not known.
+// directoryOf returns the directory to which the words of a part of c are relative; empty if unknown.
 func (p *paths) directoryOf(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
 	dir := sub.GetCwd()
 	switch {
@@ -94,10 +94,10 @@ func (p *paths) directoryOf(c *permissionv1.Command, sub *permissionv1.SubComman
 	return dir
 }
 
-// word looks at every path that a word may spell.
+// word resolves every path that a word may spell.
 func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, operand bool) {
 	if strings.ContainsRune(word, 0) {
-		return // no program can be given it
+		return // longer than any argument of a program
 	}
 	spelled, all := shell.Spellings(word, operand)
 	if len(spelled) > 0 && (len(word) > maxWord || !all) {
@@ -135,13 +135,13 @@ func (w *words) word(sub *permissionv1.SubCommand, i int, word, dir string, oper
 	}
 }
 
-// inRoots reports whether a path, as written, lies in the roots and could exist.
+// inRoots reports whether a path, as written, is inside the roots and could exist.
 func (w *words) inRoots(file string) bool {
 	tooLong := func(name string) bool { return len(name) > maxName }
 	return !slices.ContainsFunc(strings.Split(file, "/"), tooLong) && insideAny(slices.Concat(w.session.Roots, w.session.ResolvedRoots), file)
 }
 
-// record notes where a word's path leads, unless it leads where it reads.
+// record stores the real path of a word if it differs from the written path.
 func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Place) {
 	if at.Protected {
 		w.protect(file, at)
@@ -160,8 +160,9 @@ func (w *words) record(sub *permissionv1.SubCommand, i int, file string, at Plac
 	}
 }
 
-// SameBelow reports whether real is where dir leads by nothing but the links of the action's own roots. dir is absolute, or
-// empty for the session's directory; it may be spelled by a root or by where that root leads. real is clean.
+// SameBelow reports whether real is the target of dir, which contains no links other than the action's own roots. dir
+// is absolute, or empty for the session's directory; it may begin with a root or with the real path of a root. real is
+// clean.
 func SameBelow(a *permissionv1.Action, dir, real string) bool {
 	if dir == "" && len(a.GetRoots()) > 0 {
 		dir = a.GetRoots()[0]
@@ -184,7 +185,7 @@ func sameBelow(roots, resolved []string, dir, real string) bool {
 	return false
 }
 
-// insideAny reports whether a path, by its name, lies in one of some folders; "" is none.
+// insideAny reports whether a path, by its name, is inside one of the folders. Empty folders are skipped.
 func insideAny(folders []string, file string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool {
 		_, in := inside(path.Clean(folder), path.Clean(file))
@@ -192,7 +193,7 @@ func insideAny(folders []string, file string) bool {
 	})
 }
 
-// inside is what stands behind a folder in a path that lies in it. Both are clean.
+// inside returns the rest of a path inside a folder. Both are clean.
 func inside(folder, file string) (rest string, ok bool) {
 	if folder == "/" {
 		return file, path.IsAbs(file)
